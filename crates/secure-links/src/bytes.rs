@@ -1,5 +1,5 @@
-//! A connection between two processes that carries bytes, secured or not: what is no link between
-//! workers.
+//! A byte connection between two processes, over plain TCP or TLS. Processes use it for commands;
+//! workers use links instead.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -13,30 +13,30 @@ use platform::{Hardware, Platform};
 
 use super::endpoint::Endpoint;
 use super::error::{Fault, PeerError};
-use super::secured::{Secured, Unread};
-use super::socket::{Unheard, fault_of, handshake_end, hear_secured, secure, watched};
+use super::secured::{Secured, TlsReadError};
+use super::socket::{HandshakeError, fault_of, handshake_end, receive_secured, secure, watched};
 
-/// What the side that listens says when it believes the other one.
-const BELIEVED: [u8; 1] = [1];
+/// Message by which the listening side accepts the other one.
+const ACCEPTED: [u8; 1] = [1];
 
-/// Such a connection. Of its clones one reads at a time.
+/// A byte connection. Only one of its clones may read at a time.
 #[derive(Debug)]
 pub struct Bytes {
     socket: TcpStream,
     secured: Option<Arc<Secured>>,
     patience: Option<Duration>,
-    /// The other side, for errors.
+    /// The remote address, for errors.
     endpoint: Endpoint,
 }
 
-/// The other side.
+/// Returns the remote address.
 fn other(socket: &TcpStream) -> Endpoint {
     let gone = Endpoint::Path("a connection that is gone".into());
     socket.peer_addr().map_or(gone, Endpoint::Network)
 }
 
 impl Bytes {
-    /// Nobody proves who they are.
+    /// Uses a connection without authentication.
     ///
     /// # Errors
     /// The operating system refuses.
@@ -45,48 +45,50 @@ impl Bytes {
         Ok(Bytes { endpoint: other(&socket), socket, secured: None, patience: None })
     }
 
-    /// Both sides prove it.
+    /// Uses a connection in which both sides authenticate.
     pub(super) fn secured(
         socket: TcpStream,
         tls: Result<rustls::Connection, rustls::Error>,
     ) -> Result<Bytes, PeerError> {
         let endpoint = other(&socket);
-        let secured = || -> Result<Arc<Secured>, Unheard> {
-            watched(&socket).map_err(Unheard::of_io("setsockopt"))?;
-            let copy = socket.try_clone().map_err(Unheard::of_io("dup"))?;
+        let secured = || -> Result<Arc<Secured>, HandshakeError> {
+            watched(&socket).map_err(HandshakeError::of_io("setsockopt"))?;
+            let copy = socket.try_clone().map_err(HandshakeError::of_io("dup"))?;
             secure(copy.into(), tls, handshake_end())
         };
         let secured = secured().map_err(|why| why.at(&endpoint))?;
         Ok(Bytes { socket, secured: Some(secured), patience: None, endpoint })
     }
 
-    /// Whether the other side has proved that this is its name, where it has to prove anything.
+    /// Checks that the certificate of the other side is for this name. Without TLS the check always
+    /// succeeds.
     ///
     /// # Errors
-    /// Its certificate is for another name.
+    /// The certificate is for another name.
     pub fn check_name(&self, name: &str) -> Result<(), Fault> {
         let Some(secured) = &self.secured else { return Ok(()) };
         let name = ServerName::try_from(name).map_err(|error| Fault::Unproved(error.to_string()))?;
         secured.check_name(&name).map_err(|error| fault_of(&error))
     }
 
-    /// Tells the side that has connected that it is believed: until then it cannot know.
-    pub(super) fn say_belief(&mut self) -> Result<(), PeerError> {
+    /// Confirms to the connecting side that it is accepted. TLS 1.3 itself does not report this to
+    /// the client.
+    pub(super) fn send_acceptance(&mut self) -> Result<(), PeerError> {
         let endpoint = self.endpoint.clone();
-        self.write_all(&BELIEVED).map_err(|error| Unheard::of_io("send")(error).at(&endpoint))
+        self.write_all(&ACCEPTED).map_err(|error| HandshakeError::of_io("send")(error).at(&endpoint))
     }
 
-    /// Waits to be told so.
-    pub(super) fn hear_belief(&mut self) -> Result<(), PeerError> {
+    /// Waits for this confirmation.
+    pub(super) fn receive_acceptance(&mut self) -> Result<(), PeerError> {
         let (endpoint, until) = (self.endpoint.clone(), handshake_end());
         let Some(secured) = &self.secured else { return Ok(()) };
-        match hear_secured(secured, BELIEVED.len(), until).map_err(|why| why.at(&endpoint))? {
-            heard if heard == BELIEVED => Ok(()),
+        match receive_secured(secured, ACCEPTED.len(), until).map_err(|why| why.at(&endpoint))? {
+            heard if heard == ACCEPTED => Ok(()),
             _ => Err(PeerError::Refused { endpoint, fault: Fault::Garbage("no greeting".to_owned()) }),
         }
     }
 
-    /// The same connection once more.
+    /// Returns another handle of the same connection.
     ///
     /// # Errors
     /// The operating system refuses.
@@ -95,10 +97,10 @@ impl Bytes {
         Ok(Bytes { socket, secured, patience: self.patience, endpoint: self.endpoint.clone() })
     }
 
-    /// The same for the next read: at most until this moment, however little comes at a time.
+    /// Sets the deadline of the next read.
     ///
     /// # Errors
-    /// The moment is over, or the operating system refuses.
+    /// The deadline has passed, or the operating system refuses.
     pub fn set_end(&mut self, end: std::time::Instant) -> io::Result<()> {
         let left = end.saturating_duration_since(std::time::Instant::now());
         if left.is_zero() {
@@ -107,7 +109,7 @@ impl Bytes {
         self.set_patience(Some(left))
     }
 
-    /// How long this clone waits when it reads: without end at first.
+    /// Sets the longest wait of a read of this clone; by default it is unlimited.
     ///
     /// # Errors
     /// The operating system refuses.
@@ -134,8 +136,8 @@ impl Read for Bytes {
                 Ok(Progress::Some | Progress::Nothing) => {}
                 Ok(Progress::Ended) => return Ok(0),
                 Ok(Progress::Cut) => return Err(ErrorKind::ConnectionAborted.into()),
-                Err(Unread::System(error)) => return Err(error),
-                Err(Unread::Refused(error)) => return Err(io::Error::other(fault_of(&error))),
+                Err(TlsReadError::System(error)) => return Err(error),
+                Err(TlsReadError::Refused(error)) => return Err(io::Error::other(fault_of(&error))),
             }
         }
     }

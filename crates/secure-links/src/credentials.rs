@@ -1,9 +1,10 @@
-//! Who a process is, and whom it believes.
+//! Certificates of a process, and authentication of its peers.
 //!
-//! An authority has signed a certificate for the name of each process. A process has its own
-//! certificate with its key, and the authority's certificate; it believes another process to be the
-//! one of a name if that has a certificate of this authority for this name, and its key. Both sides
-//! of a connection prove it. TLS 1.3 alone, without resumption: each connection proves it anew.
+//! An authority signs a certificate for the name of each process. A process has its own certificate
+//! with the key, and the certificate of the authority. It accepts a peer under a name if the peer
+//! has a certificate of this authority for this name and proves that it has the key. Both sides of
+//! a connection authenticate. Only TLS 1.3 is used, without resumption, so every connection
+//! authenticates anew.
 
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -22,34 +23,34 @@ use super::secured::Secured;
 use super::socket::fault_of;
 use super::validity::{Day, Validity, last_moment};
 
-/// The file of the authority's certificate in a directory of [`Credentials`].
+/// Name of the file with the authority's certificate in a directory of [`Credentials`].
 pub const AUTHORITY_FILE: &str = "authority.pem";
 
-/// The files of the certificate and of the key of a name in a directory of [`Credentials`].
+/// Returns the paths of the certificate and of the key of a name in a directory of [`Credentials`].
 pub fn credential_files(directory: &Path, name: &str) -> [PathBuf; 2] {
     [directory.join(format!("{name}.pem")), directory.join(format!("{name}.key"))]
 }
 
-/// Why there are no credentials. Displays as one line.
+/// Error of loading credentials. It displays as one line.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialsError {
-    /// A file that cannot be read, or has something else in it.
+    /// A file cannot be read, or has other content.
     #[error("{}: {problem}", .path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
-    /// The certificate, its key and the authority do not fit together.
+    /// The certificate, its key and the authority do not match.
     #[error("certificate of {name}: {problem}")]
     Unfit {
         /// The name.
         name: String,
-        /// What does not fit.
+        /// The problem.
         problem: String,
     },
-    /// The certificate counts no more.
+    /// The certificate has expired.
     #[error("{}: expired, its last day was {}: isles certificates makes others", .0.path.display(), .0.last_day)]
     Expired(Validity),
     /// A name that no certificate can have.
@@ -57,7 +58,7 @@ pub enum CredentialsError {
     Name(String),
 }
 
-/// Who this process is, and whom it believes.
+/// The certificate of this process, and the authority that it trusts.
 #[derive(Clone)]
 pub struct Credentials {
     client: Arc<ClientConfig>,
@@ -75,7 +76,7 @@ impl std::fmt::Debug for Credentials {
 #[derive(Clone, Debug)]
 pub struct Trust {
     credentials: Credentials,
-    /// By instance.
+    /// Name of each instance.
     names: Arc<[ServerName<'static>]>,
 }
 
@@ -84,10 +85,11 @@ fn server_name(name: &str) -> Result<ServerName<'static>, CredentialsError> {
 }
 
 impl Credentials {
-    /// Those of a name, in a directory with the files [`AUTHORITY_FILE`] and [`credential_files`].
+    /// Loads the credentials of a name from a directory with the files [`AUTHORITY_FILE`] and
+    /// [`credential_files`].
     ///
     /// # Errors
-    /// A file is missing, they do not fit together, or the certificate has expired.
+    /// A file is missing, the files do not match, or the certificate has expired.
     pub fn of_directory(directory: &Path, name: &str) -> Result<Self, CredentialsError> {
         let failed = |path: &Path, problem: String| CredentialsError::File { path: path.to_owned(), problem };
         let read = |path: &Path| std::fs::read(path).map_err(|error| failed(path, error.to_string()));
@@ -113,13 +115,13 @@ impl Credentials {
         }
     }
 
-    /// The certificate's last day, if it is known.
+    /// Returns the certificate's last day, if it is known.
     pub fn expires(&self) -> Option<&Validity> {
         self.expires.as_ref()
     }
 
-    /// These: of the authorities, and the certificate with those between it and an authority, and
-    /// its key. Also the last moment at which the certificate counts for this name.
+    /// Makes credentials of the authorities' certificates, the own certificate with its
+    /// intermediates, and its key. Also returns the time at which the certificate expires.
     fn of(
         authorities: Vec<CertificateDer<'static>>,
         (chain, key): (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>),
@@ -148,39 +150,43 @@ impl Credentials {
         Ok((Credentials { client: Arc::new(client), server: Arc::new(server), expires: None }, until))
     }
 
-    /// What the side that connects says to the one of this name.
-    pub(super) fn asking(&self, name: ServerName<'static>) -> Result<rustls::Connection, rustls::Error> {
+    /// Begins TLS as the client of the process with this name.
+    pub(super) fn client_connection(
+        &self,
+        name: ServerName<'static>,
+    ) -> Result<rustls::Connection, rustls::Error> {
         ClientConnection::new(Arc::clone(&self.client), name).map(rustls::Connection::from)
     }
 
-    /// What the side that listens says.
-    pub(super) fn answering(&self) -> Result<rustls::Connection, rustls::Error> {
+    /// Begins TLS as the server.
+    pub(super) fn server_connection(&self) -> Result<rustls::Connection, rustls::Error> {
         ServerConnection::new(Arc::clone(&self.server)).map(rustls::Connection::from)
     }
 
-    /// Secures a connection that was made to the process of this name.
+    /// Runs TLS over a connection that this process made to the process with this name.
     ///
     /// # Errors
-    /// One of the two sides does not believe the other one, or it is gone.
-    pub fn ask(&self, socket: TcpStream, name: &str) -> Result<Bytes, PeerError> {
+    /// One side refuses the other one, or the connection is closed.
+    pub fn secure_outgoing(&self, socket: TcpStream, name: &str) -> Result<Bytes, PeerError> {
         let name = server_name(name).map_err(|error| rustls::Error::General(error.to_string()));
-        let mut asking = Bytes::secured(socket, name.and_then(|name| self.asking(name)))?;
-        asking.hear_belief().map(|()| asking)
+        let mut bytes = Bytes::secured(socket, name.and_then(|name| self.client_connection(name)))?;
+        bytes.receive_acceptance().map(|()| bytes)
     }
 
-    /// Secures a connection that another process has made. Who that is, [`Bytes::check_name`] says.
+    /// Runs TLS over a connection that another process made. [`Bytes::check_name`] then checks its
+    /// name.
     ///
     /// # Errors
-    /// As [`Self::ask`].
-    pub fn answer(&self, socket: TcpStream) -> Result<Bytes, PeerError> {
-        let mut answering = Bytes::secured(socket, self.answering())?;
-        answering.say_belief().map(|()| answering)
+    /// As [`Self::secure_outgoing`].
+    pub fn secure_incoming(&self, socket: TcpStream) -> Result<Bytes, PeerError> {
+        let mut bytes = Bytes::secured(socket, self.server_connection())?;
+        bytes.send_acceptance().map(|()| bytes)
     }
 
-    /// Together with the names of the instances.
+    /// Adds the names of the instances of a deployment.
     ///
     /// # Errors
-    /// One is no name.
+    /// A name is invalid.
     pub fn trust<'n>(self, names: impl IntoIterator<Item = &'n str>) -> Result<Trust, CredentialsError> {
         let names = names.into_iter().map(server_name).collect::<Result<_, _>>()?;
         Ok(Trust { credentials: self, names })
@@ -188,23 +194,24 @@ impl Credentials {
 }
 
 impl Trust {
-    /// The name of an instance.
+    /// Returns the name of an instance.
     fn name(&self, instance: u16) -> Option<&ServerName<'static>> {
         self.names.get(usize::from(instance))
     }
 
-    /// What the side says that connects to an instance.
-    pub(super) fn asking(&self, instance: u16) -> Result<rustls::Connection, rustls::Error> {
+    /// Begins TLS as the client of an instance.
+    pub(super) fn client_connection(&self, instance: u16) -> Result<rustls::Connection, rustls::Error> {
         let name = self.name(instance).cloned();
-        self.credentials.asking(name.ok_or_else(|| rustls::Error::General("no such instance".to_owned()))?)
+        self.credentials
+            .client_connection(name.ok_or_else(|| rustls::Error::General("no such instance".to_owned()))?)
     }
 
-    /// What the side that listens says.
-    pub(super) fn answering(&self) -> Result<rustls::Connection, rustls::Error> {
-        self.credentials.answering()
+    /// Begins TLS as the server.
+    pub(super) fn server_connection(&self) -> Result<rustls::Connection, rustls::Error> {
+        self.credentials.server_connection()
     }
 
-    /// Whether the other side is this instance.
+    /// Checks that the other side's certificate is for this instance.
     pub(super) fn check(&self, secured: &Secured, instance: u16) -> Result<(), Fault> {
         let name = self.name(instance).ok_or_else(|| Fault::Unwanted("no such instance".to_owned()))?;
         secured.check_name(name).map_err(|error| fault_of(&error))

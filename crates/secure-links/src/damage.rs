@@ -1,6 +1,6 @@
-//! Bytes and words that no peer sends, into everything that takes what a peer has sent.
+//! Tests that feed damaged bytes and words into every decoder and receiver of peers' messages.
 //!
-//! `ISLES_DAMAGE_ROUNDS` says how many rounds each test makes; `.ci/deep damage` makes many.
+//! `ISLES_DAMAGE_ROUNDS` sets the number of rounds of each test; `.ci/deep damage` runs many.
 
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -17,7 +17,7 @@ use platform::link::{Bell, End, Limits, Mechanism, Messages, Patience, ReceiveEr
 use platform::{Hardware, HardwareRegion, LINE_BYTES, Platform, SharedMemory};
 
 use super::credentials::Credentials;
-use super::hello::{Hello, SAID_BYTES_MAX, Said};
+use super::hello::{HANDSHAKE_BYTES_MAX, HandshakeMessage, Hello};
 use super::peer::Peer;
 use super::secured::Secured;
 
@@ -45,7 +45,7 @@ impl Random {
         (0..length).map(|_| self.next() as u8).collect()
     }
 
-    /// Changes a bit, cuts, lengthens, or puts a piece elsewhere.
+    /// Flips a bit, truncates, inserts a byte, or rotates the bytes.
     fn damage(&mut self, bytes: &mut Vec<u8>) {
         let at = self.below(bytes.len());
         match self.below(4) {
@@ -58,8 +58,8 @@ impl Random {
 }
 
 #[test]
-fn decoders_take_what_was_sent_and_nothing_else() {
-    let hello = Said::Hello(Hello {
+fn decoders_accept_only_messages_that_were_sent() {
+    let hello = HandshakeMessage::Hello(Hello {
         version: 1,
         deployment: 2,
         from: Peer { instance: 3, worker: 4 },
@@ -69,15 +69,15 @@ fn decoders_take_what_was_sent_and_nothing_else() {
     });
     for round in 0..50 * rounds() {
         let mut random = Random(Xorshift::new(round + 1));
-        let length = random.below(SAID_BYTES_MAX);
+        let length = random.below(HANDSHAKE_BYTES_MAX);
         let noise = random.bytes(length);
-        let _ = Said::decode(&noise);
-        assert!(frame::open_whole(&noise, SAID_BYTES_MAX).is_err());
+        let _ = HandshakeMessage::decode(&noise);
+        assert!(frame::open_whole(&noise, HANDSHAKE_BYTES_MAX).is_err());
         let taken: usize = Messages::of(&noise).flatten().map(<[u8]>::len).sum();
         assert!(taken <= noise.len());
         let mut said = hello.encode();
         random.damage(&mut said);
-        if let Ok(Said::Hello(hello)) = Said::decode(&said) {
+        if let Ok(HandshakeMessage::Hello(hello)) = HandshakeMessage::decode(&said) {
             hello.limits.check().expect("bounds were checked");
         }
         let sent = random.bytes(100);
@@ -90,7 +90,7 @@ fn decoders_take_what_was_sent_and_nothing_else() {
     }
 }
 
-/// A receiver over a socket and what its peer writes to.
+/// Returns a receiver over a socket, and the socket to which its peer writes.
 fn over_socket(kind: Kind) -> (End<Hardware>, OwnedFd) {
     let (near, far): (OwnedFd, OwnedFd) = match kind {
         Kind::Packets => {
@@ -114,7 +114,7 @@ fn over_socket(kind: Kind) -> (End<Hardware>, OwnedFd) {
     (End::of_platform(end, (LIMITS.message_bytes_max, LIMITS.message_bytes_max)), far)
 }
 
-/// What a receiver hands on before it fails, or before there is no more.
+/// Returns the messages that a receiver delivers before it fails or the link ends.
 fn received(end: &mut End<Hardware>) -> (Vec<Vec<u8>>, ReceiveError) {
     let c = Hardware::core();
     let (mut messages, mut buffer) = (Vec::new(), [0; 200]);
@@ -128,7 +128,7 @@ fn received(end: &mut End<Hardware>) -> (Vec<Vec<u8>>, ReceiveError) {
 }
 
 #[test]
-fn damage_on_sockets_is_noticed_and_closes_them() {
+fn damage_on_sockets_is_detected_and_closes_them() {
     let c = Hardware::core();
     for kind in [Kind::Socket, Kind::Packets] {
         let mut noticed = 0;
@@ -157,32 +157,34 @@ fn damage_on_sockets_is_noticed_and_closes_them() {
             assert!(got.len() <= 4 && got.iter().all(|message| sent.contains(message)), "round {round}");
             assert_eq!(got[..damaged.min(got.len())], sent[..damaged.min(got.len())], "round {round}");
             if got == sent {
-                // Turned by nothing.
+                // The damage was a rotation by 0.
                 continue;
             }
             if matches!(error, ReceiveError::Damaged(_)) {
                 noticed += 1;
                 assert!(matches!(end.sender.send(c, &[1]), Err(SendError::Closed)), "round {round}");
-                let told = rustix::net::recv(&far, &mut [0; 8], rustix::net::RecvFlags::DONTWAIT);
-                let told = matches!(told, Ok((_, 0)) | Err(rustix::io::Errno::CONNRESET));
-                assert!(told, "round {round}: the peer is not told");
+                let result_sender = rustix::net::recv(&far, &mut [0; 8], rustix::net::RecvFlags::DONTWAIT);
+                let result_sender = matches!(result_sender, Ok((_, 0)) | Err(rustix::io::Errno::CONNRESET));
+                assert!(result_sender, "round {round}: the peer is not told");
             }
         }
         assert!(noticed > rounds() / 2, "{kind:?}: {noticed}");
     }
 }
 
-/// A sender and a receiver that have proved who they are, with what the one writes to and what the
-/// other one reads from.
+/// Returns an authenticated sender and receiver, with the sockets that the sender writes to and the
+/// receiver reads from.
 fn over_tls(credentials: &Credentials) -> (FileSender, UnixStream, UnixStream, End<Hardware>) {
     let pair = || UnixStream::pair().expect("sockets");
     let ((near, mut from), (far, mut to)) = (pair(), pair());
     let until = Hardware::now(Hardware::core()).plus(20_000_000_000);
     let name = "instance-0".try_into().expect("a name");
-    let (asking, answering) = (credentials.asking(name).expect("fit"), credentials.answering().expect("fit"));
+    let (client_connection, server_connection) =
+        (credentials.client_connection(name).expect("fit"), credentials.server_connection().expect("fit"));
     let [first, second] = std::thread::scope(|scope| {
-        let ask = scope.spawn(move || Secured::new(near.into(), asking, until).expect("believed"));
-        let answer = scope.spawn(move || Secured::new(far.into(), answering, until).expect("believed"));
+        let ask = scope.spawn(move || Secured::new(near.into(), client_connection, until).expect("believed"));
+        let answer =
+            scope.spawn(move || Secured::new(far.into(), server_connection, until).expect("believed"));
         let carry = |from: &mut UnixStream, to: &mut UnixStream| {
             let mut bytes = [0; 8192];
             from.set_nonblocking(true).expect("a socket");
@@ -210,7 +212,7 @@ fn over_tls(credentials: &Credentials) -> (FileSender, UnixStream, UnixStream, E
 }
 
 #[test]
-fn damage_under_tls_is_noticed_and_closes_the_link() {
+fn damage_under_tls_is_detected_and_closes_the_link() {
     let c = Hardware::core();
     let authority = authority::Authority::new(&["instance-0"]);
     let credentials = Credentials::of_directory(&authority.0, "instance-0").expect("certificates");
@@ -230,8 +232,7 @@ fn damage_under_tls_is_noticed_and_closes_the_link() {
             let some = from.read(&mut record).expect("open");
             bytes.extend_from_slice(&record[..some]);
         }
-        // A connection that ends as it should is not damaged: neither is this one, in one round of
-        // four.
+        // One round of four is not damaged, and ends in order.
         let is_whole = random.below(4) == 0;
         let mut damaged = bytes.clone();
         while !is_whole && damaged == bytes {
@@ -241,8 +242,7 @@ fn damage_under_tls_is_noticed_and_closes_the_link() {
             drop(sender);
             from.read_to_end(&mut damaged).expect("open");
         }
-        // All of it has to lie in the socket, which has room for some hundred pieces, however
-        // small.
+        // The socket has to hold all pieces; it has room for some hundred, however small.
         let least = damaged.len().div_ceil(64);
         for piece in damaged.chunks(least.max(1 + random.below(300))) {
             // The receiver may have given up.
@@ -261,7 +261,7 @@ fn damage_under_tls_is_noticed_and_closes_the_link() {
     }
 }
 
-/// A ring, and the memory in which it lies.
+/// Returns a ring, and its memory.
 fn over_memory() -> (End<Hardware>, SharedSender, HardwareRegion, UnixStream) {
     let c = Hardware::core();
     let (near, far) = UnixStream::pair().expect("sockets");
@@ -288,7 +288,7 @@ fn over_memory() -> (End<Hardware>, SharedSender, HardwareRegion, UnixStream) {
 }
 
 #[test]
-fn damage_in_shared_memory_is_noticed_and_closes_the_ring() {
+fn damage_in_shared_memory_is_detected_and_closes_the_ring() {
     let c = Hardware::core();
     let mut noticed = 0;
     for round in 0..rounds() {
@@ -301,7 +301,7 @@ fn damage_in_shared_memory_is_noticed_and_closes_the_ring() {
             })
             .collect();
         sent.iter().for_each(|message| peer.send(c, message).expect("room"));
-        // Any announcement: what is in a message is not judged here.
+        // Damages the header words of the ring only: shared memory has no checksums of messages.
         let lines = ring_bytes(LIMITS) / LINE_BYTES - 1;
         let (line, bit) = (random.below(lines), random.below(64));
         let word = Hardware::word_of(&memory, LINE_BYTES * (1 + line));
@@ -311,7 +311,7 @@ fn damage_in_shared_memory_is_noticed_and_closes_the_ring() {
         let (slot, line) = (line / (lines / 3), line % (lines / 3));
         let is_used = line < sent[slot].len().div_ceil(LINE_BYTES - 8);
         assert_eq!(got, sent[..if is_used { slot } else { 3 }], "round {round}");
-        // The first time round, a round of 0 looks as if its message had not come yet.
+        // In the first round, a round number of 0 looks like a message that has not arrived.
         let is_noticed = is_used && (line > 0 || bit != 48);
         match error {
             ReceiveError::Damaged(_) => {
@@ -326,7 +326,7 @@ fn damage_in_shared_memory_is_noticed_and_closes_the_ring() {
 }
 
 #[test]
-fn a_count_that_cannot_be_closes_the_ring() {
+fn an_impossible_count_closes_the_ring() {
     let c = Hardware::core();
     for count in [4, u64::MAX] {
         let (_end, mut peer, memory, _far) = over_memory();
@@ -349,7 +349,7 @@ fn messages_that_are_too_long_for_their_receiver_close_the_link() {
         assert!(got.is_empty() && matches!(error, ReceiveError::Damaged(said) if said == too_long));
     }
     let (mut end, _, memory, _far) = over_memory();
-    // The first time round, 201 bytes.
+    // First round, 201 bytes.
     let announcement = Hardware::word_of(&memory, LINE_BYTES);
     announcement.store(1 << 48 | 201 << 32, Ordering::SeqCst);
     let (got, error) = received(&mut end);

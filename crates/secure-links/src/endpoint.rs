@@ -1,17 +1,17 @@
-//! Where a process can be reached.
+//! Addresses of processes.
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Where a process can be reached: text with a slash in it is a path, any other an address with a
-/// port.
+/// Address of a process. A text with a slash is parsed as a path, any other text as an address with
+/// a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
-    /// A socket of this machine's file system.
+    /// A Unix socket in the file system of this machine.
     Path(PathBuf),
-    /// An address and a port of a network.
+    /// A network address and port.
     Network(SocketAddr),
 }
 

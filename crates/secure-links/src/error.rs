@@ -1,4 +1,4 @@
-//! Why processes are not connected.
+//! Errors of connections.
 
 use std::io;
 
@@ -9,10 +9,10 @@ use platform::link::frame::FrameError;
 use super::endpoint::Endpoint;
 use super::peer::Peer;
 
-/// What is wrong with the hello of another process.
+/// Reason to refuse another process.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// It speaks of connections in another way.
+    /// It uses another version of the handshake.
     #[error("connections of version {theirs}, and not {ours}")]
     Protocol {
         /// Its version.
@@ -20,7 +20,7 @@ pub enum Fault {
         /// The version of this program.
         ours: u32,
     },
-    /// Its messages are others.
+    /// It uses another version of the messages on the link.
     #[error("messages of version {theirs}, and not {ours}")]
     Version {
         /// Its version.
@@ -36,24 +36,24 @@ pub enum Fault {
         /// The deployment of this process.
         ours: u64,
     },
-    /// It looks for somebody else, or is somebody else.
+    /// It asked for another peer than this one, or is another peer than the requested one.
     #[error("{found} in the place of {wanted}")]
     WrongPeer {
-        /// Who is there.
+        /// The peer that was found.
         found: Peer,
-        /// Who was looked for.
+        /// The requested peer.
         wanted: Peer,
     },
-    /// There is such a connection.
+    /// The same two peers are already connected.
     #[error("{0} is connected already")]
     Duplicate(Peer),
-    /// Messages travel in ways that the two do not have in common.
+    /// The transport is unknown, or does not fit the endpoint.
     #[error("messages over {0} at this endpoint")]
     Mechanism(&'static str),
-    /// Bounds that no link can have.
+    /// The limits of messages are invalid.
     #[error("bounds that no link can have")]
     Limits,
-    /// The memory that it handed over is none, or too small.
+    /// The shared memory that it passed is missing or too small.
     #[error("no memory for messages: {0}")]
     Memory(String),
     /// It belongs to another user.
@@ -64,19 +64,19 @@ pub enum Fault {
         /// The user of this process.
         ours: u32,
     },
-    /// It does not encrypt, which has to be here.
+    /// It does not use TLS, which is required here.
     #[error("no TLS, without which nobody comes in here")]
     Plain,
-    /// It encrypts, which nobody does here.
+    /// It uses TLS, which this process does not.
     #[error("TLS, for which there are no certificates here")]
     Secured,
-    /// It does not prove who it is.
+    /// It does not authenticate.
     #[error("{0}")]
     Unproved(String),
-    /// What came is no hello.
+    /// The message is not a hello.
     #[error("no hello: {0}")]
     Garbage(String),
-    /// This process does not want it.
+    /// This process does not accept it.
     #[error("{0}")]
     Unwanted(String),
 }
@@ -87,10 +87,10 @@ impl From<FrameError> for Fault {
     }
 }
 
-/// Why there is no connection.
+/// Error of a connection attempt.
 #[derive(Debug, thiserror::Error)]
 pub enum PeerError {
-    /// Bounds that no link can have.
+    /// The limits of messages are invalid.
     #[error(transparent)]
     Link(#[from] LinkError),
     /// Memory was refused.
@@ -99,33 +99,33 @@ pub enum PeerError {
     /// The operating system refused.
     #[error("{endpoint}: {call}: {error}")]
     System {
-        /// Where.
+        /// The endpoint.
         endpoint: Endpoint,
         /// The system call.
         call: &'static str,
-        /// The operating system's words.
+        /// The error of the operating system.
         error: io::Error,
     },
-    /// Nobody answered in time.
+    /// No answer in time.
     #[error("{0}: no answer in time")]
     Silent(Endpoint),
-    /// The other process went away instead of answering.
+    /// The other process closed the connection without an answer.
     #[error("{0}: the other process closed the connection")]
     Gone(Endpoint),
     /// This process refuses the other one.
     #[error("{endpoint}: refused: {fault}")]
     Refused {
-        /// Where.
+        /// The endpoint.
         endpoint: Endpoint,
-        /// What is wrong with it.
+        /// The reason.
         fault: Fault,
     },
     /// The other process refuses this one.
     #[error("{endpoint}: refused there: {reason}")]
     RefusedThere {
-        /// Where.
+        /// The endpoint.
         endpoint: Endpoint,
-        /// Its words.
+        /// The reason given by the other process.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! How two processes come to have a link.
+//! The handshake: binding, connecting, and the exchange of hello and welcome that leads to a link.
 
 use std::io::{self, ErrorKind};
 use std::net::TcpStream;
@@ -18,17 +18,17 @@ use platform::{
 use super::credentials::Trust;
 use super::endpoint::Endpoint;
 use super::error::{Fault, PeerError};
-use super::hello::{Hello, Said};
+use super::hello::{HandshakeMessage, Hello};
 use super::peer::Peer;
 use super::reception::Reception;
 use super::socket::{
-    Bound, HANDSHAKE_NANOS, Socket, Unheard, bind_path, connect_path, handshake_end, stream,
+    Bound, HANDSHAKE_NANOS, HandshakeError, Socket, bind_path, connect_path, handshake_end, stream,
 };
 
-/// Pause between two attempts to connect to an endpoint that is not there yet.
+/// Pause between two attempts to connect.
 const RETRY_NANOS: u64 = 1_000_000;
 
-/// Where a worker waits, and other processes can ring.
+/// A bell in shared memory at which a worker waits and which other processes can ring.
 #[derive(Clone)]
 pub struct Doorbell {
     side: Side<Hardware>,
@@ -36,7 +36,7 @@ pub struct Doorbell {
 }
 
 impl Doorbell {
-    /// A bell in memory of the worker's node.
+    /// Allocates a bell in memory of the worker's node.
     ///
     /// # Errors
     /// Memory was refused.
@@ -45,13 +45,13 @@ impl Doorbell {
         Ok(Doorbell { side: Side { bell: Arc::new(Bell::within(region)), node }, memory: Arc::new(memory) })
     }
 
-    /// The same bell for links within this process.
+    /// Returns the bell for links within this process.
     pub fn side(&self) -> &Side<Hardware> {
         &self.side
     }
 }
 
-/// What a listening process says of itself.
+/// Identity of a listening process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// As in [`Hello::version`].
@@ -66,62 +66,62 @@ pub struct Identity {
 pub struct Connection {
     /// This process's end.
     pub end: End<Hardware>,
-    /// What the other one has said.
+    /// The hello or welcome of the other process.
     pub peer: Hello,
 }
 
-/// Says where the worker waits that a process looks for, and how many messages of which length that
-/// worker takes, or why the process is not wanted.
-pub type Door<'a> = dyn FnMut(&Hello) -> Result<(Doorbell, Limits), String> + 'a;
+/// Decides if a process is admitted: returns the bell and the message limits of the requested
+/// worker, or the reason for a refusal.
+pub type AdmitPeer<'a> = dyn FnMut(&Hello) -> Result<(Doorbell, Limits), String> + 'a;
 
-/// A process that others connect to.
+/// Accepts connections of other processes.
 pub struct Listener {
     bound: Bound,
     endpoint: Endpoint,
     identity: Identity,
-    /// What processes of other machines have to prove, if anything.
+    /// Names that processes of other machines have to prove; `None`: no TLS.
     trust: Option<Trust>,
-    /// Who is connected to whom here.
+    /// Existing connections: remote peer, own peer, and the life of the connection.
     connected: Vec<(Peer, Peer, Weak<Life>)>,
-    reception: Reception<Introduced>,
+    reception: Reception<IdentifiedGuest>,
 }
 
-/// A guest that has said who it is, or why it is sent away.
-type Introduced = Result<(Met, Hello, Vec<OwnedFd>), PeerError>;
+/// A guest that has sent its hello, or the error that ended its handshake.
+type IdentifiedGuest = Result<(HandshakeSocket, Hello, Vec<OwnedFd>), PeerError>;
 
-/// A socket, where it leads, for errors, and when the other side must have said what it has to say.
-struct Met {
+/// A socket during the handshake, its endpoint for errors, and the deadline of the handshake.
+struct HandshakeSocket {
     socket: Socket,
     endpoint: Endpoint,
     end: Nanos,
 }
 
-impl Met {
-    fn failed(&self, unheard: Unheard) -> PeerError {
-        unheard.at(&self.endpoint)
+impl HandshakeSocket {
+    fn failed(&self, error: HandshakeError) -> PeerError {
+        error.at(&self.endpoint)
     }
 
-    /// Refuses the other process, and tells it why.
+    /// Refuses the other process, and sends it the reason.
     fn refuse(&self, fault: Fault) -> PeerError {
-        // Where it cannot be told, it sees that the connection is closed.
-        let _ = self.socket.say(&Said::Refusal(fault.to_string()).encode(), &[]);
+        // If the reason cannot be sent, the other process sees the closed connection.
+        let _ = self.socket.send_message(&HandshakeMessage::Refusal(fault.to_string()).encode(), &[]);
         self.socket.linger();
         PeerError::Refused { endpoint: self.endpoint.clone(), fault }
     }
 
-    fn hear(&self) -> Result<(Said, Vec<OwnedFd>), PeerError> {
-        let (said, files) = match self.socket.hear(self.end) {
-            Err(Unheard::Frame(error)) => return Err(self.refuse(error.into())),
-            Err(Unheard::Refused(fault)) => return Err(self.refuse(fault)),
-            other => other.map_err(|unheard| self.failed(unheard))?,
+    fn receive_message(&self) -> Result<(HandshakeMessage, Vec<OwnedFd>), PeerError> {
+        let (message, files) = match self.socket.receive_message(self.end) {
+            Err(HandshakeError::Frame(error)) => return Err(self.refuse(error.into())),
+            Err(HandshakeError::Refused(fault)) => return Err(self.refuse(fault)),
+            other => other.map_err(|error| self.failed(error))?,
         };
-        let said = Said::decode(&said).map_err(|fault| self.refuse(fault))?;
-        Ok((said, files))
+        let message = HandshakeMessage::decode(&message).map_err(|fault| self.refuse(fault))?;
+        Ok((message, files))
     }
 }
 
-/// What one side hands over for the messages that it will receive.
-struct Own {
+/// Resources of this side for the messages that it will receive.
+struct LocalSide {
     /// The ring of `shm`.
     ring: Option<(HardwareRegion, SharedMemory)>,
     mechanism: Mechanism,
@@ -129,13 +129,13 @@ struct Own {
     limits: Limits,
 }
 
-impl Own {
+impl LocalSide {
     fn new(
         c: HardwareCore,
         mechanism: Mechanism,
         doorbell: Doorbell,
         limits: Limits,
-    ) -> Result<Own, PeerError> {
+    ) -> Result<LocalSide, PeerError> {
         limits.check()?;
         let ring = match mechanism {
             Mechanism::SharedMemory => {
@@ -143,7 +143,7 @@ impl Own {
             }
             Mechanism::Kernel(_) => None,
         };
-        Ok(Own { ring, mechanism, doorbell, limits })
+        Ok(LocalSide { ring, mechanism, doorbell, limits })
     }
 
     fn files(&self) -> Vec<BorrowedFd<'_>> {
@@ -153,29 +153,29 @@ impl Own {
         ring.into_iter().chain(bell).collect()
     }
 
-    /// The end of a link to a process that has said `peer` and handed over `theirs`.
+    /// Makes this side's end of a link to the process that sent `peer` and passed `remote`.
     fn end(
         self,
-        met: &Met,
+        socket: &HandshakeSocket,
         peer: Hello,
-        theirs: Option<Theirs>,
+        remote: Option<RemoteSide>,
     ) -> Result<(End<Hardware>, Arc<Life>), PeerError> {
         let copied = || {
-            let copy = met.socket.descriptor().try_clone();
-            copy.map_err(|error| met.failed(Unheard::System("dup", error)))
+            let copy = socket.socket.descriptor().try_clone();
+            copy.map_err(|error| socket.failed(HandshakeError::System("dup", error)))
         };
         let life = Arc::new(Life::new(copied()?));
         let bounds = (peer.limits.message_bytes_max, self.limits.message_bytes_max);
-        let end = match (self.ring, theirs) {
-            (Some((own, _)), Some(Theirs { ring: Some(ring), bell })) => {
+        let end = match (self.ring, remote) {
+            (Some((local, _)), Some(RemoteSide { ring: Some(ring), bell })) => {
                 let waiting = Arc::clone(&self.doorbell.side.bell);
                 let sender = SharedSender::new(ring, bell, peer.limits, Arc::clone(&life));
-                ring_end(sender, SharedReceiver::new(own, waiting, self.limits, Arc::clone(&life)))
+                ring_end(sender, SharedReceiver::new(local, waiting, self.limits, Arc::clone(&life)))
             }
-            (_, theirs) => {
-                let bell = theirs.map(|theirs| Arc::new(theirs.bell));
-                let (kind, peer) = (met.socket.kind(), || Some(Arc::clone(&life)));
-                let secured = || met.socket.secured().map(|secured| secured as Arc<dyn SecureBytes>);
+            (_, remote) => {
+                let bell = remote.map(|remote| Arc::new(remote.bell));
+                let (kind, peer) = (socket.socket.kind(), || Some(Arc::clone(&life)));
+                let secured = || socket.socket.secured().map(|secured| secured as Arc<dyn SecureBytes>);
                 let sender = FileSender::new(copied()?, kind, peer()).secured(secured());
                 let receiver = FileReceiver::new(copied()?, kind, bounds.1, peer());
                 let receiver = receiver.secured(secured()).rung(bell.is_some());
@@ -186,16 +186,16 @@ impl Own {
     }
 }
 
-/// What the other side has handed over for the messages that it will receive.
-struct Theirs {
+/// Resources of the other side for the messages that it will receive.
+struct RemoteSide {
     /// The ring of `shm`.
     ring: Option<HardwareRegion>,
     bell: Bell<Hardware>,
 }
 
-impl Theirs {
-    /// `None` where no memory is handed over.
-    fn of(c: HardwareCore, peer: &Hello, files: Vec<OwnedFd>) -> Result<Option<Theirs>, Fault> {
+impl RemoteSide {
+    /// Maps the memory passed by the other side; `None` for `tcp`, which passes none.
+    fn of(c: HardwareCore, peer: &Hello, files: Vec<OwnedFd>) -> Result<Option<RemoteSide>, Fault> {
         if peer.mechanism == Mechanism::Kernel(KernelMechanism::Tcp) {
             return Ok(None);
         }
@@ -213,11 +213,11 @@ impl Theirs {
             return Err(Fault::Memory(format!("{found} descriptors and not {}", 1 + usize::from(has_ring))));
         };
         let ring = ring.map(|ring| mapped(ring, ring_bytes(peer.limits))).transpose()?;
-        Ok(Some(Theirs { ring, bell: Bell::within(mapped(bell, LINE_BYTES)?) }))
+        Ok(Some(RemoteSide { ring, bell: Bell::within(mapped(bell, LINE_BYTES)?) }))
     }
 }
 
-/// Whether messages can travel so from an endpoint.
+/// Checks that the transport fits the endpoint.
 fn check_mechanism(endpoint: &Endpoint, mechanism: Mechanism) -> Result<(), Fault> {
     match (endpoint, mechanism) {
         (Endpoint::Path(_), Mechanism::SharedMemory | Mechanism::Kernel(KernelMechanism::Unix))
@@ -227,11 +227,10 @@ fn check_mechanism(endpoint: &Endpoint, mechanism: Mechanism) -> Result<(), Faul
 }
 
 impl Listener {
-    /// Listens at an endpoint. A path is this process's from now on, also if another process has
-    /// left it behind.
+    /// Listens at an endpoint. A path left behind by a dead process is reused.
     ///
     /// # Errors
-    /// The operating system refuses it, for instance because another process listens there.
+    /// The operating system refuses, for instance because another process listens there.
     pub fn bind(_: HardwareCore, endpoint: &Endpoint, identity: Identity) -> Result<Listener, PeerError> {
         let failed = |call, error| PeerError::System { endpoint: endpoint.clone(), call, error };
         let (bound, endpoint) = match endpoint {
@@ -241,7 +240,7 @@ impl Listener {
             Endpoint::Network(address) => {
                 let listener = std::net::TcpListener::bind(address).map_err(|error| failed("bind", error))?;
                 let address = listener.local_addr().map_err(|error| failed("getsockname", error))?;
-                // Somebody may go away between `poll` and `accept`.
+                // A connection may be closed between `poll` and `accept`.
                 listener.set_nonblocking(true).map_err(|error| failed("fcntl", error))?;
                 (Bound::Stream(listener), Endpoint::Network(address))
             }
@@ -250,8 +249,8 @@ impl Listener {
         Ok(Listener { bound, endpoint, identity, trust: None, connected: Vec::new(), reception })
     }
 
-    /// The same with guests that come one at a time, so that each waits for all before it: what
-    /// tests have to notice.
+    /// Handles guests one at a time, so that each waits for all before it: a fault planted for
+    /// tests.
     #[doc(hidden)]
     #[must_use]
     pub fn one_at_a_time(mut self) -> Listener {
@@ -259,29 +258,29 @@ impl Listener {
         self
     }
 
-    /// The same for nobody but those who prove that they are the instances that they say they are.
+    /// Requires peers to prove by a certificate that they are the instances in their hellos.
     #[must_use]
     pub fn demanding(mut self, trust: Option<Trust>) -> Listener {
         self.trust = trust;
         self
     }
 
-    /// Where it listens: with the port that the system has chosen, if it was asked for port 0.
+    /// Returns the endpoint, with the port chosen by the operating system if port 0 was requested.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// The next process that connects and says who it is, `None` if none did in time. Those that
-    /// say nothing are not waited for.
+    /// Accepts the next process that completes its hello; `None` if there was none in time. Silent
+    /// guests do not delay others.
     ///
     /// # Errors
     /// [`PeerError::Refused`], [`PeerError::RefusedThere`], [`PeerError::Silent`] and
-    /// [`PeerError::Gone`]: a process came and was sent away, or went. The listener goes on
-    /// listening, whatever the error.
+    /// [`PeerError::Gone`]: a process connected and was refused, or left. The listener continues to
+    /// listen after any error.
     pub fn accept(
         &mut self,
         c: HardwareCore,
-        door: &mut Door<'_>,
+        door: &mut AdmitPeer<'_>,
         patience: Patience,
     ) -> Result<Option<Connection>, PeerError> {
         let endpoint = self.endpoint.clone();
@@ -289,11 +288,12 @@ impl Listener {
         loop {
             let left = patience.deadline().map_or(HANDSHAKE_NANOS, |end| end.since(Hardware::now(c)));
             let left = if patience == Patience::None { 0 } else { left };
-            if let Some(introduced) = self.reception.take_heard() {
-                let (met, hello, files) = introduced?;
-                return self.welcome(c, &met, (hello, files), door).map(Some);
+            if let Some(introduced) = self.reception.take_identified() {
+                let (socket, hello, files) = introduced?;
+                return self.admit(c, &socket, (hello, files), door).map(Some);
             }
-            // What waits at the door of a reception that is full waits there.
+            // Connections wait in the kernel's backlog while the reception is full and evicts no
+            // guests.
             let door = self.reception.has_room() || self.reception.sends_away();
             let door = door.then(|| self.bound.descriptor().as_raw_fd());
             let descriptors = door.into_iter().chain([self.reception.descriptor()]);
@@ -306,41 +306,42 @@ impl Listener {
         }
     }
 
-    /// Hears whoever has connected.
+    /// Accepts a socket and begins its handshake.
     fn receive(&mut self) -> io::Result<()> {
         let socket = match self.bound.accept() {
             Ok(socket) => socket,
-            // Nobody, or somebody who has gone again. Where nothing is left to hear anybody with,
-            // guests give it back soon.
+            // There is no connection, or it was closed again. If descriptors are used up, guests
+            // release them soon.
             Err(error) if may_accept_later(&error) => return Ok(()),
             Err(error) => return Err(error),
         };
         let (endpoint, trust, end) = (self.endpoint.clone(), self.trust.clone(), handshake_end());
-        self.reception.receive(socket, move |socket| introduce(socket, endpoint, trust.as_ref(), end));
+        self.reception.receive(socket, move |socket| identify_guest(socket, endpoint, trust.as_ref(), end));
         Ok(())
     }
 
-    fn welcome(
+    fn admit(
         &mut self,
         c: HardwareCore,
-        met: &Met,
+        socket: &HandshakeSocket,
         (hello, files): (Hello, Vec<OwnedFd>),
-        door: &mut Door<'_>,
+        door: &mut AdmitPeer<'_>,
     ) -> Result<Connection, PeerError> {
-        self.check(&hello).map_err(|fault| met.refuse(fault))?;
-        let theirs = Theirs::of(c, &hello, files).map_err(|fault| met.refuse(fault))?;
-        let (doorbell, limits) = door(&hello).map_err(|reason| met.refuse(Fault::Unwanted(reason)))?;
-        let own = Own::new(c, hello.mechanism, doorbell, limits)?;
-        let welcome = Hello { from: hello.to, to: hello.from, limits, ..hello };
-        met.socket
-            .say(&Said::Welcome(welcome).encode(), &own.files())
-            .map_err(|unheard| met.failed(unheard))?;
-        let (end, life) = own.end(met, hello, theirs)?;
+        self.check(&hello).map_err(|fault| socket.refuse(fault))?;
+        let remote = RemoteSide::of(c, &hello, files).map_err(|fault| socket.refuse(fault))?;
+        let (doorbell, limits) = door(&hello).map_err(|reason| socket.refuse(Fault::Unwanted(reason)))?;
+        let local = LocalSide::new(c, hello.mechanism, doorbell, limits)?;
+        let admit = Hello { from: hello.to, to: hello.from, limits, ..hello };
+        socket
+            .socket
+            .send_message(&HandshakeMessage::Welcome(admit).encode(), &local.files())
+            .map_err(|error| socket.failed(error))?;
+        let (end, life) = local.end(socket, hello, remote)?;
         self.connected.push((hello.from, hello.to, Arc::downgrade(&life)));
         Ok(Connection { end, peer: hello })
     }
 
-    /// Whether this process is the one that the other one looks for, and the other one may come.
+    /// Checks that the hello is meant for this process and may be admitted.
     fn check(&mut self, hello: &Hello) -> Result<(), Fault> {
         let Identity { version, deployment, instance } = self.identity;
         check_same(hello, version, deployment)?;
@@ -357,7 +358,7 @@ impl Listener {
     }
 }
 
-/// True if another connection may be accepted later.
+/// Returns true if a later `accept` may succeed.
 fn may_accept_later(error: &io::Error) -> bool {
     let known = matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionAborted);
     let errno = error.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
@@ -365,9 +366,9 @@ fn may_accept_later(error: &io::Error) -> bool {
     known || errno.is_some_and(|errno| lacks.contains(&errno))
 }
 
-/// Has a guest prove, if it has to, and say who it is.
-fn introduce(socket: Socket, endpoint: Endpoint, trust: Option<&Trust>, end: Nanos) -> Introduced {
-    // What the system refuses for one guest is no trouble of the listener.
+/// Authenticates a guest, if required, and receives its hello.
+fn identify_guest(socket: Socket, endpoint: Endpoint, trust: Option<&Trust>, end: Nanos) -> IdentifiedGuest {
+    // An error of the operating system for one guest is not an error of the listener.
     let local = |error: PeerError| match error {
         PeerError::System { endpoint, call, error } => {
             PeerError::Refused { endpoint, fault: Fault::Unwanted(format!("{call}: {error}")) }
@@ -375,25 +376,29 @@ fn introduce(socket: Socket, endpoint: Endpoint, trust: Option<&Trust>, end: Nan
         other => other,
     };
     let introduced = || {
-        let socket = socket.watched().map_err(|error| Unheard::System("setsockopt", error).at(&endpoint))?;
+        let socket =
+            socket.watched().map_err(|error| HandshakeError::System("setsockopt", error).at(&endpoint))?;
         let socket = match trust {
-            Some(trust) => socket.secure(trust.answering(), end).map_err(|why| why.at(&endpoint))?,
+            Some(trust) => socket.secure(trust.server_connection(), end).map_err(|why| why.at(&endpoint))?,
             None => socket,
         };
-        let met = Met { socket, endpoint, end };
-        let theirs = met.socket.user().map_err(|error| met.failed(Unheard::System("getsockopt", error)))?;
+        let socket = HandshakeSocket { socket, endpoint, end };
+        let remote = socket
+            .socket
+            .user()
+            .map_err(|error| socket.failed(HandshakeError::System("getsockopt", error)))?;
         let ours = rustix::process::getuid().as_raw();
-        if let Some(theirs) = theirs.filter(|theirs| *theirs != ours) {
-            return Err(met.refuse(Fault::User { theirs, ours }));
+        if let Some(remote) = remote.filter(|remote| *remote != ours) {
+            return Err(socket.refuse(Fault::User { theirs: remote, ours }));
         }
-        let (said, files) = met.hear()?;
-        let Said::Hello(hello) = said else {
-            return Err(met.refuse(Fault::Garbage("an answer".to_owned())));
+        let (message, files) = socket.receive_message()?;
+        let HandshakeMessage::Hello(hello) = message else {
+            return Err(socket.refuse(Fault::Garbage("an answer".to_owned())));
         };
-        if let (Some(trust), Some(secured)) = (trust, met.socket.secured()) {
-            trust.check(&secured, hello.from.instance).map_err(|fault| met.refuse(fault))?;
+        if let (Some(trust), Some(secured)) = (trust, socket.socket.secured()) {
+            trust.check(&secured, hello.from.instance).map_err(|fault| socket.refuse(fault))?;
         }
-        Ok((met, hello, files))
+        Ok((socket, hello, files))
     };
     introduced().map_err(local)
 }
@@ -401,13 +406,13 @@ fn introduce(socket: Socket, endpoint: Endpoint, trust: Option<&Trust>, end: Nan
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Endpoint::Path(path) = &self.endpoint {
-            // A path that stays behind does no harm.
+            // A path that is left behind is reused later.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// Whether two processes have the same messages and the same deployment.
+/// Checks that two processes have the same version of messages and the same deployment.
 fn check_same(hello: &Hello, version: u32, deployment: u64) -> Result<(), Fault> {
     if hello.version != version {
         return Err(Fault::Version { theirs: hello.version, ours: version });
@@ -418,14 +423,15 @@ fn check_same(hello: &Hello, version: u32, deployment: u64) -> Result<(), Fault>
     Ok(())
 }
 
-/// Connects to a process that listens at `endpoint`, or will before the patience ends. `hello` says
-/// who asks, and the bounds of the messages to this side, whose worker waits at `doorbell`.
+/// Connects to a process that listens at `endpoint`, or begins to listen there before `patience`
+/// ends. `hello` identifies this side and contains the limits of messages to it; its worker waits
+/// at `doorbell`.
 ///
-/// Two processes that connect to each other before they accept wait in vain: of each two, one
-/// listens.
+/// Only one of two processes may connect to the other: if both connect before they accept, neither
+/// succeeds.
 ///
 /// # Errors
-/// Nobody is there, one of the two refuses the other, or the operating system refuses.
+/// No process listens there, one side refuses the other one, or the operating system refuses.
 pub fn connect(
     c: HardwareCore,
     endpoint: &Endpoint,
@@ -433,11 +439,11 @@ pub fn connect(
     doorbell: &Doorbell,
     patience: Patience,
 ) -> Result<Connection, PeerError> {
-    connect_trusting(c, endpoint, hello, (doorbell, None), patience)
+    connect_trusting(c, endpoint, hello, doorbell, None, patience)
 }
 
-/// As [`connect`], to an endpoint of a network whose process has to prove that it is the instance
-/// that is looked for, and that demands the same of this one.
+/// As [`connect`], to a network endpoint. With `trust`, both sides prove by certificates that they
+/// are the instances in the hellos.
 ///
 /// # Errors
 /// As [`connect`].
@@ -445,15 +451,15 @@ pub fn connect_trusting(
     c: HardwareCore,
     endpoint: &Endpoint,
     hello: Hello,
-    (doorbell, trust): (&Doorbell, Option<&Trust>),
+    doorbell: &Doorbell,
+    trust: Option<&Trust>,
     patience: Patience,
 ) -> Result<Connection, PeerError> {
     check_mechanism(endpoint, hello.mechanism)
         .map_err(|fault| PeerError::Refused { endpoint: endpoint.clone(), fault })?;
     loop {
-        match ask(c, endpoint, hello, (doorbell, trust), patience) {
-            // The other side has too many guests, or looks after somebody else: later it may have
-            // time.
+        match try_connect(c, endpoint, hello, doorbell, trust, patience) {
+            // The other side has too many guests or is busy; a later attempt may succeed.
             Err(PeerError::Silent(_) | PeerError::Gone(_)) if !patience.is_over::<Hardware>(c) => {
                 Hardware::rest(c, RETRY_NANOS);
             }
@@ -462,42 +468,48 @@ pub fn connect_trusting(
     }
 }
 
-/// One attempt to connect.
-fn ask(
+/// Makes one attempt to connect.
+fn try_connect(
     c: HardwareCore,
     endpoint: &Endpoint,
     hello: Hello,
-    (doorbell, trust): (&Doorbell, Option<&Trust>),
+    doorbell: &Doorbell,
+    trust: Option<&Trust>,
     patience: Patience,
 ) -> Result<Connection, PeerError> {
-    let own = Own::new(c, hello.mechanism, doorbell.clone(), hello.limits)?;
-    let (socket, end) = (reach(c, endpoint, patience)?, handshake_end());
+    let local = LocalSide::new(c, hello.mechanism, doorbell.clone(), hello.limits)?;
+    let (socket, end) = (connect_socket(c, endpoint, patience)?, handshake_end());
     let socket = match trust {
-        Some(trust) => socket.secure(trust.asking(hello.to.instance), end).map_err(|why| why.at(endpoint))?,
+        Some(trust) => {
+            socket.secure(trust.client_connection(hello.to.instance), end).map_err(|why| why.at(endpoint))?
+        }
         None => socket,
     };
-    let met = Met { socket, endpoint: endpoint.clone(), end };
-    met.socket.say(&Said::Hello(hello).encode(), &own.files()).map_err(|unheard| met.failed(unheard))?;
-    let (said, files) = met.hear()?;
-    let peer = match said {
-        Said::Welcome(peer) => peer,
-        Said::Refusal(reason) => {
+    let socket = HandshakeSocket { socket, endpoint: endpoint.clone(), end };
+    socket
+        .socket
+        .send_message(&HandshakeMessage::Hello(hello).encode(), &local.files())
+        .map_err(|error| socket.failed(error))?;
+    let (message, files) = socket.receive_message()?;
+    let peer = match message {
+        HandshakeMessage::Welcome(peer) => peer,
+        HandshakeMessage::Refusal(reason) => {
             return Err(PeerError::RefusedThere { endpoint: endpoint.clone(), reason });
         }
-        Said::Hello(_) => return Err(met.refuse(Fault::Garbage("a question".to_owned()))),
+        HandshakeMessage::Hello(_) => return Err(socket.refuse(Fault::Garbage("a question".to_owned()))),
     };
     let refused = |fault| PeerError::Refused { endpoint: endpoint.clone(), fault };
     check_same(&peer, hello.version, hello.deployment).map_err(refused)?;
     if (peer.from, peer.to, peer.mechanism) != (hello.to, hello.from, hello.mechanism) {
         return Err(refused(Fault::WrongPeer { found: peer.from, wanted: hello.to }));
     }
-    let theirs = Theirs::of(c, &peer, files).map_err(refused)?;
-    let (end, _) = own.end(&met, peer, theirs)?;
+    let remote = RemoteSide::of(c, &peer, files).map_err(refused)?;
+    let (end, _) = local.end(&socket, peer, remote)?;
     Ok(Connection { end, peer })
 }
 
-/// A socket that is connected to the endpoint: tries again while nobody listens there.
-fn reach(c: HardwareCore, endpoint: &Endpoint, patience: Patience) -> Result<Socket, PeerError> {
+/// Connects a socket to the endpoint; tries again while no process listens there.
+fn connect_socket(c: HardwareCore, endpoint: &Endpoint, patience: Patience) -> Result<Socket, PeerError> {
     loop {
         let left = match patience.deadline() {
             Some(end) => end.since(Hardware::now(c)).min(HANDSHAKE_NANOS),
@@ -512,7 +524,7 @@ fn reach(c: HardwareCore, endpoint: &Endpoint, patience: Patience) -> Result<Soc
         };
         match reached {
             Ok(socket) => return Ok(socket),
-            Err(error) if !may_come(error.kind()) || patience.is_over::<Hardware>(c) => {
+            Err(error) if !may_listen_later(error.kind()) || patience.is_over::<Hardware>(c) => {
                 return Err(PeerError::System { endpoint: endpoint.clone(), call: "connect", error });
             }
             Err(_) => Hardware::rest(c, RETRY_NANOS),
@@ -520,8 +532,8 @@ fn reach(c: HardwareCore, endpoint: &Endpoint, patience: Patience) -> Result<Soc
     }
 }
 
-/// True if somebody may listen there later.
-fn may_come(error: ErrorKind) -> bool {
+/// Returns true if a process may listen there later.
+fn may_listen_later(error: ErrorKind) -> bool {
     matches!(
         error,
         ErrorKind::NotFound

@@ -1,59 +1,58 @@
-//! What two processes say when they meet, and the bytes of it.
+//! Messages of the handshake and their encoding.
 //!
-//! Each of the three messages (hello, welcome, refusal) begins with a mark, the version of these
-//! messages, and which of them it is; a process of another version reads that much and can say why
-//! it refuses. Numbers begin with the least significant byte.
+//! Each of the three messages (hello, welcome, refusal) begins with a mark, the version of the
+//! handshake, and the kind of the message. A process of another version can parse this prefix and
+//! give the reason for its refusal. Numbers are little-endian.
 
 use platform::link::{Limits, Mechanism};
 
 use super::error::Fault;
 use super::peer::Peer;
 
-/// Version of what is said here.
+/// Version of the handshake.
 pub(super) const PROTOCOL: u32 = 1;
-/// Most bytes of what is said.
-pub(super) const SAID_BYTES_MAX: usize = 512;
+/// Most bytes of a message.
+pub(super) const HANDSHAKE_BYTES_MAX: usize = 512;
 /// Most bytes of a reason.
 const REASON_BYTES_MAX: usize = 256;
 const MARK: [u8; 4] = *b"ISLE";
 
-/// What a process says of itself and of the connection that it wants.
+/// A process's description of itself and of the requested connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// Version of the messages that will be exchanged.
+    /// Version of the messages on the link.
     pub version: u32,
-    /// What both sides have to agree on besides, as a number: a fingerprint of the deployment and
-    /// of its tables.
+    /// Fingerprint of the deployment and its tables, on which both sides have to agree.
     pub deployment: u64,
-    /// The speaker.
+    /// The sender of the hello.
     pub from: Peer,
-    /// The listener.
+    /// The receiver of the hello.
     pub to: Peer,
-    /// How messages travel: `shm`, `uds` or `tcp`.
+    /// The transport: `shm`, `uds` or `tcp`.
     pub mechanism: Mechanism,
-    /// Bounds of the messages to the speaker.
+    /// Limits of the messages to the sender.
     pub limits: Limits,
 }
 
-/// What is said.
+/// A message of the handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Said {
-    /// By the side that connects.
+pub(super) enum HandshakeMessage {
+    /// Sent by the connecting side.
     Hello(Hello),
-    /// The answer: a hello in the other direction.
+    /// Accepting answer: a hello in the other direction.
     Welcome(Hello),
-    /// The other answer.
+    /// Refusing answer, with its reason.
     Refusal(String),
 }
 
-impl Said {
+impl HandshakeMessage {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut to = Vec::from(MARK);
         to.extend(PROTOCOL.to_le_bytes());
         match self {
-            Said::Hello(hello) => hello.encode(1, &mut to),
-            Said::Welcome(hello) => hello.encode(2, &mut to),
-            Said::Refusal(reason) => {
+            HandshakeMessage::Hello(hello) => hello.encode(1, &mut to),
+            HandshakeMessage::Welcome(hello) => hello.encode(2, &mut to),
+            HandshakeMessage::Refusal(reason) => {
                 to.push(3);
                 let mut reason = reason.clone();
                 while reason.len() > REASON_BYTES_MAX {
@@ -65,7 +64,7 @@ impl Said {
         to
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Result<Said, Fault> {
+    pub(super) fn decode(bytes: &[u8]) -> Result<HandshakeMessage, Fault> {
         let mut from = Bytes(bytes);
         if from.take::<4>()? != MARK {
             return Err(Fault::Garbage("it does not begin like one".to_owned()));
@@ -74,17 +73,23 @@ impl Said {
         if theirs != PROTOCOL {
             return Err(Fault::Protocol { theirs, ours: PROTOCOL });
         }
-        let said = match u8::from_le_bytes(from.take()?) {
-            1 => Said::Hello(Hello::decode(&mut from)?),
-            2 => Said::Welcome(Hello::decode(&mut from)?),
+        let message = match u8::from_le_bytes(from.take()?) {
+            1 => HandshakeMessage::Hello(Hello::decode(&mut from)?),
+            2 => HandshakeMessage::Welcome(Hello::decode(&mut from)?),
             3 => {
                 let reason = String::from_utf8_lossy(std::mem::take(&mut from.0));
-                // One line, whatever came.
-                Said::Refusal(reason.chars().map(|char| if char.is_control() { ' ' } else { char }).collect())
+                // Control characters are replaced, so that the reason is one line.
+                HandshakeMessage::Refusal(
+                    reason.chars().map(|char| if char.is_control() { ' ' } else { char }).collect(),
+                )
             }
             other => return Err(Fault::Garbage(format!("kind {other}"))),
         };
-        if from.0.is_empty() { Ok(said) } else { Err(Fault::Garbage("it goes on after its end".to_owned())) }
+        if from.0.is_empty() {
+            Ok(message)
+        } else {
+            Err(Fault::Garbage("it goes on after its end".to_owned()))
+        }
     }
 }
 
@@ -122,7 +127,7 @@ impl Hello {
     }
 }
 
-/// Bytes that are taken from the beginning.
+/// A cursor over bytes.
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {
@@ -163,29 +168,36 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_is_understood() {
-        for said in [Said::Hello(hello()), Said::Welcome(hello()), Said::Refusal("no".to_owned())] {
-            let bytes = said.encode();
-            assert!(bytes.len() <= SAID_BYTES_MAX);
-            assert_eq!(Said::decode(&bytes), Ok(said));
+    fn messages_round_trip() {
+        for message in [
+            HandshakeMessage::Hello(hello()),
+            HandshakeMessage::Welcome(hello()),
+            HandshakeMessage::Refusal("no".to_owned()),
+        ] {
+            let bytes = message.encode();
+            assert!(bytes.len() <= HANDSHAKE_BYTES_MAX);
+            assert_eq!(HandshakeMessage::decode(&bytes), Ok(message));
         }
-        let long = Said::Refusal("ä".repeat(1000)).encode();
-        assert!(long.len() <= SAID_BYTES_MAX && Said::decode(&long).is_ok());
-        let lines = Said::Refusal("one\ntwo\u{1b}".to_owned()).encode();
-        assert_eq!(Said::decode(&lines), Ok(Said::Refusal("one two ".to_owned())));
+        let long = HandshakeMessage::Refusal("ä".repeat(1000)).encode();
+        assert!(long.len() <= HANDSHAKE_BYTES_MAX && HandshakeMessage::decode(&long).is_ok());
+        let lines = HandshakeMessage::Refusal("one\ntwo\u{1b}".to_owned()).encode();
+        assert_eq!(HandshakeMessage::decode(&lines), Ok(HandshakeMessage::Refusal("one two ".to_owned())));
     }
 
     #[test]
-    fn what_is_not_said_is_refused() {
-        let bytes = Said::Hello(hello()).encode();
+    fn damaged_messages_are_refused() {
+        let bytes = HandshakeMessage::Hello(hello()).encode();
         for end in 0..bytes.len() {
-            assert!(matches!(Said::decode(&bytes[..end]), Err(Fault::Garbage(_))), "{end}");
+            assert!(matches!(HandshakeMessage::decode(&bytes[..end]), Err(Fault::Garbage(_))), "{end}");
         }
-        assert!(matches!(Said::decode(&[bytes.clone(), vec![0]].concat()), Err(Fault::Garbage(_))));
+        assert!(matches!(
+            HandshakeMessage::decode(&[bytes.clone(), vec![0]].concat()),
+            Err(Fault::Garbage(_))
+        ));
         let changed = |at: usize, to: u8| {
             let mut bytes = bytes.clone();
             bytes[at] = to;
-            Said::decode(&bytes)
+            HandshakeMessage::decode(&bytes)
         };
         assert!(matches!(changed(0, 0), Err(Fault::Garbage(_))));
         assert_eq!(changed(4, 9), Err(Fault::Protocol { theirs: 9, ours: PROTOCOL }));

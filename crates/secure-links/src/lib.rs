@@ -1,37 +1,53 @@
-//! Links between processes.
+//! Links between processes: handshake, refusals, and TLS.
 //!
-//! A process [binds](Listener::bind) an endpoint, others [connect] to it. Both say hello: which
-//! instance and worker they are and whom they look for, the version of their messages, the
-//! deployment that they belong to, and how long and how many messages they take. Whoever is not the
-//! right one is refused with a reason of one line, at both ends. Then both have an
-//! [`End`](platform::link::End), which is used like one within a process:
+//! # Protocol
 //!
-//! - `shm`: a ring in shared memory for each direction, on its receiver's node. The memory, and the
-//!   bells at which the workers wait, are handed over through the Unix socket of the hello, which
-//!   stays open: its end is the news that the peer is gone;
-//! - `uds`: the socket of the hello itself, with the bells in shared memory beside it: a worker at
-//!   work sees without a system call that nothing has come;
-//! - `tcp`: the same, over a network; secured, if the process has [`Credentials`]: both sides prove
-//!   which instances they are, nobody else reads or changes what they say, and a connection that is
-//!   cut is told from one that was closed.
+//! A process [binds](Listener::bind) an endpoint, and others [connect] to it. The connecting side
+//! sends a hello: the instances and workers of both ends, the version of the messages, a
+//! fingerprint of the deployment, the transport, and limits of messages. The listening side checks
+//! the hello and answers with a welcome of the same form, or with a refusal and its reason in one
+//! line. Each side reports a refusal as an error. After the welcome both sides have an
+//! [`End`](platform::link::End), which is used like an end of a link within a process:
 //!
-//! Strangers cost little: whoever connects is heard on a thread of its own, [`GUESTS_MAX`] at a
-//! time, for a second in all and for as many bytes as a hello has ([`Reception`]). A process that
-//! was sent away because too many came, or whose partner was late, connects again until its
-//! patience ends.
+//! - `shm`: a ring in shared memory for each direction, on its receiver's memory node. The memory
+//!   and the bells of the workers are passed through the Unix socket of the handshake. The socket
+//!   stays open, and its end reports that the peer is gone;
+//! - `uds`: the socket of the handshake itself, with the bells in shared memory beside it: a busy
+//!   worker sees without a system call that no message has arrived;
+//! - `tcp`: the same over a network. With [`Credentials`] the connection uses TLS 1.3.
 //!
-//! What comes is not believed: length and checksum of each message are checked before it is handed
-//! on ([`platform::link::frame`]), and a wrong one closes the connection. In shared memory length
-//! and number are, and no checksum (`docs/decisions/0024-no-checksum-in-shared-memory.md`).
+//! # Protection
 //!
-//! A process that ends is noticed at once by `uds` and `tcp`, within a tenth of a second by `shm`.
-//! Of a machine that falls silent nobody tells: `tcp` gives up when messages have not been taken
-//! for 0.7 s, or when nothing was to be sent and nothing came for two (the granularity of the
-//! kernel's probes is a second). So a peer that takes no messages for 0.7 s although more of them
-//! wait than the network holds counts as gone, too.
+//! - With credentials both sides of a `tcp` connection prove by certificates which instances they
+//!   are. No third party can read or change their messages, and a connection that is cut is
+//!   distinguished from one that was closed.
+//! - Unauthenticated connections have bounded costs: each guest is handled on a thread of its own,
+//!   for at most a second and as many bytes as a hello has, with [`GUESTS_MAX`] guests at a time
+//!   ([`Reception`]). A peer that was evicted, or whose partner was late, connects again until its
+//!   patience ends.
+//! - Length and checksum of each message are checked before it is delivered
+//!   ([`platform::link::frame`]); a wrong one closes the connection. In shared memory length and
+//!   number are checked, but no checksum (`docs/decisions/0024-no-checksum-in-shared-memory.md`).
+//! - Local peers have to belong to the same user.
 //!
-//! Deviations: peers on this machine have to be of the same user; without credentials nobody proves
-//! over `tcp` who they are.
+//! Without credentials `tcp` has no authentication and no encryption. Local processes of the same
+//! user are trusted.
+//!
+//! # Lost peers
+//!
+//! `uds` and `tcp` detect the end of a process at once, `shm` within a tenth of a second. If a
+//! machine fails silently, `tcp` gives up when sent data is not acknowledged for 0.7 s, or after
+//! two seconds without traffic (the granularity of the kernel's probes is a second). A peer that
+//! receives no messages for 0.7 s while more of them wait than the network holds therefore also
+//! counts as lost.
+//!
+//! # Files
+//!
+//! - `handshake`, `hello`: binding, connecting, and the messages of the handshake; `endpoint`,
+//!   `peer`: addresses and identities;
+//! - `socket`, `secured`: plain and TLS sockets; `bytes`: byte connections that are no links;
+//! - `credentials`, `validity`: certificates and their expiry;
+//! - `reception`: connections that are not yet authenticated; `error`.
 
 #![forbid(unsafe_code)]
 // Sockets, certificates and threads are the machine's.
@@ -55,7 +71,7 @@ pub use bytes::Bytes;
 pub use credentials::{AUTHORITY_FILE, Credentials, CredentialsError, Trust, credential_files};
 pub use endpoint::Endpoint;
 pub use error::{Fault, PeerError};
-pub use handshake::{Connection, Door, Doorbell, Identity, Listener, connect, connect_trusting};
+pub use handshake::{AdmitPeer, Connection, Doorbell, Identity, Listener, connect, connect_trusting};
 pub use hello::Hello;
 pub use peer::Peer;
 pub use reception::{GUESTS_MAX, Reception};

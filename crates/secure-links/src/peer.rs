@@ -1,4 +1,4 @@
-//! Who is at an end of a link.
+//! Identities of the ends of a link.
 
 use std::fmt;
 

@@ -1,9 +1,9 @@
-//! Guests: connections whose other side has not said yet, or not proved, who it is.
+//! Guests: connections whose other side has not yet identified and authenticated itself.
 //!
-//! Each guest is heard on a thread of its own, so that nobody waits for another one, and what is
-//! made of it comes back to whoever receives. There are [`GUESTS_MAX`] at a time. When one more
-//! comes, the one goes that has been there longest: a friend proves who it is within milliseconds,
-//! and a guest that is silent has had its time. A friend that was sent away tries again.
+//! Each guest is handled on a thread of its own, so that no guest delays another one, and the
+//! result is returned to the receiving thread. There are at most [`GUESTS_MAX`] guests at a time.
+//! One more guest evicts the oldest: a genuine peer completes its handshake within milliseconds, so
+//! the oldest guest is most likely a silent one. An evicted peer tries again.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -15,122 +15,132 @@ use std::sync::mpsc::{self, Receiver, Sender};
 
 use rustix::net::Shutdown;
 
-/// Guests at a time.
+/// Most guests at a time.
 pub const GUESTS_MAX: usize = 64;
-/// Threads at a time: those of guests that were sent away end soon after.
+/// Most threads at a time: the threads of evicted guests end soon after.
 const THREADS_MAX: usize = 2 * GUESTS_MAX;
 /// Bytes of a thread's stack: TLS needs some tens of thousands.
 const STACK_BYTES: usize = 1 << 19;
 
-struct Guest {
+struct WaitingGuest {
     number: u64,
-    /// The socket once more, to send the guest away.
+    /// A copy of the socket, to evict the guest.
     socket: OwnedFd,
 }
 
-/// Guests under way, each of which becomes a `T`.
+/// Handles guests, each of which yields a `T`.
 pub struct Reception<T> {
-    /// Those who came first are in front.
-    guests: VecDeque<Guest>,
-    /// Guests that have come so far.
+    /// Oldest guest first.
+    guests: VecDeque<WaitingGuest>,
+    /// Number of guests so far.
     count: u64,
     guests_max: usize,
-    heard: Receiver<(u64, T)>,
-    told: Sender<(u64, T)>,
-    /// Can be read when something was told.
+    results: Receiver<(u64, T)>,
+    result_sender: Sender<(u64, T)>,
+    /// Readable when a result was sent.
     bell: UnixStream,
-    /// Written to by guests.
-    button: Arc<UnixStream>,
+    /// Written to by the threads of guests.
+    wake_sender: Arc<UnixStream>,
     threads: Arc<AtomicUsize>,
 }
 
 /// Counts a thread.
-struct Counted(Arc<AtomicUsize>);
+struct CountedThread(Arc<AtomicUsize>);
 
-impl Drop for Counted {
+impl Drop for CountedThread {
     fn drop(&mut self) {
-        // SeqCst: a count that bounds threads.
+        // SeqCst: this count limits threads.
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 impl<T: Send + 'static> Reception<T> {
-    /// Without guests so far.
+    /// Returns a reception without guests.
     ///
     /// # Errors
     /// The operating system refuses.
     pub fn new() -> io::Result<Self> {
-        let ((bell, button), (told, heard)) = (UnixStream::pair()?, mpsc::channel());
+        let ((bell, wake_sender), (result_sender, results)) = (UnixStream::pair()?, mpsc::channel());
         bell.set_nonblocking(true)?;
-        button.set_nonblocking(true)?;
-        let (button, threads) = (Arc::new(button), Arc::default());
+        wake_sender.set_nonblocking(true)?;
+        let (wake_sender, threads) = (Arc::new(wake_sender), Arc::default());
         let guests = VecDeque::new();
-        Ok(Reception { guests, count: 0, guests_max: GUESTS_MAX, heard, told, bell, button, threads })
+        Ok(Reception {
+            guests,
+            count: 0,
+            guests_max: GUESTS_MAX,
+            results,
+            result_sender,
+            bell,
+            wake_sender,
+            threads,
+        })
     }
 
-    /// Which descriptor can be read when a guest is done.
+    /// Returns the descriptor that is readable when a result is available.
     pub fn descriptor(&self) -> RawFd {
         self.bell.as_raw_fd()
     }
 
-    /// True if another guest could come without sending one away.
+    /// Returns true if another guest would evict none.
     pub fn has_room(&self) -> bool {
         self.guests.len() < self.guests_max
     }
 
-    /// True if guests are sent away when others come.
+    /// Returns true if new guests evict old ones.
     pub(super) fn sends_away(&self) -> bool {
         self.guests_max == GUESTS_MAX
     }
 
-    /// Guests come one at a time, and none is sent away: what tests have to notice.
+    /// Handles guests one at a time and evicts none: a fault planted for tests.
     pub(super) fn one_at_a_time(&mut self) {
         self.guests_max = 1;
     }
 
-    /// Hears a guest. One for whom there is no room, descriptor or thread is sent away, and may
-    /// come again.
+    /// Handles a guest. Without a free place, descriptor or thread the connection is closed; the
+    /// guest may connect again.
     pub fn receive<S: AsFd + Send + 'static>(
         &mut self,
         socket: S,
-        hear: impl FnOnce(S) -> T + Send + 'static,
+        identify: impl FnOnce(S) -> T + Send + 'static,
     ) {
         while self.guests.len() >= self.guests_max {
-            if let Some(Guest { socket, .. }) = self.guests.pop_front() {
-                // It may be gone already.
+            if let Some(WaitingGuest { socket, .. }) = self.guests.pop_front() {
+                // The connection may be closed already.
                 let _ = rustix::net::shutdown(&socket, Shutdown::Both);
             }
         }
-        // SeqCst: a count that bounds threads.
-        let counted = Counted(Arc::clone(&self.threads));
+        // SeqCst: this count limits threads.
+        let counted = CountedThread(Arc::clone(&self.threads));
         if self.threads.fetch_add(1, Ordering::SeqCst) >= THREADS_MAX {
             return;
         }
         let Ok(copy) = socket.as_fd().try_clone_to_owned() else { return };
         self.count += 1;
-        let (number, told, button) = (self.count, self.told.clone(), Arc::clone(&self.button));
+        let (number, result_sender, wake_sender) =
+            (self.count, self.result_sender.clone(), Arc::clone(&self.wake_sender));
         let thread = std::thread::Builder::new().name("isles-guest".to_owned()).stack_size(STACK_BYTES);
-        let heard = thread.spawn(move || {
+        let spawned = thread.spawn(move || {
             let _counted = counted;
-            // Nobody may be there to hear it; a bell that is full rings already.
-            let _ = told.send((number, hear(socket)));
-            let _ = (&*button).write(&[1]);
+            // The receiver may be gone; a full bell is already readable.
+            let _ = result_sender.send((number, identify(socket)));
+            let _ = (&*wake_sender).write(&[1]);
         });
-        if heard.is_ok() {
-            self.guests.push_back(Guest { number, socket: copy });
+        if spawned.is_ok() {
+            self.guests.push_back(WaitingGuest { number, socket: copy });
         }
     }
 
-    /// A guest that was heard.
-    pub fn take_heard(&mut self) -> Option<T> {
+    /// Returns the result of a guest, if one is available.
+    pub fn take_identified(&mut self) -> Option<T> {
         let mut rung = [0; GUESTS_MAX];
         while (&self.bell).read(&mut rung).is_ok_and(|bytes| bytes > 0) {}
         loop {
-            let (number, heard) = self.heard.try_recv().ok()?;
-            // One that was sent away is forgotten.
+            let (number, identified) = self.results.try_recv().ok()?;
+            // The result of an evicted guest is dropped.
             if let Some(at) = self.guests.iter().position(|guest| guest.number == number) {
                 self.guests.remove(at);
-                return Some(heard);
+                return Some(identified);
             }
         }
     }
@@ -138,8 +148,8 @@ impl<T: Send + 'static> Reception<T> {
 
 impl<T> Drop for Reception<T> {
     fn drop(&mut self) {
-        for Guest { socket, .. } in &self.guests {
-            // It may be gone already.
+        for WaitingGuest { socket, .. } in &self.guests {
+            // The connection may be closed already.
             let _ = rustix::net::shutdown(socket, Shutdown::Both);
         }
     }

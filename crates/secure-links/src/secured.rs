@@ -1,13 +1,12 @@
-//! A TCP connection whose bytes nobody else reads, changes or invents: TLS 1.3, in which both sides
-//! have a certificate.
+//! An encrypted and authenticated TCP connection: TLS 1.3 with certificates on both sides.
 //!
-//! Both ways of a connection share one state of TLS. A call has it for as long as it computes or
-//! asks the kernel for what is there already, and never while it waits: so one thread can wait for
-//! what comes while another one sends.
+//! Both directions of a connection share one TLS state behind a lock. A call holds the lock while
+//! it computes or makes a nonblocking system call, and never while it waits. One thread can
+//! therefore wait for data while another one sends.
 //!
-//! What ends without being announced was cut, by whoever can cut it, and counts as damage
-//! ([`FrameError::Cut`](platform::link::frame::FrameError::Cut)); a side that is done says so when
-//! it is dropped.
+//! A side announces the end of the connection when it is dropped (`close_notify`). An end without
+//! this announcement was cut, possibly by an attacker, and counts as damage
+//! ([`FrameError::Cut`](platform::link::frame::FrameError::Cut)).
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -21,23 +20,23 @@ use platform::link::ReceiveError;
 use platform::link::frame::FrameError;
 use platform::{Hardware, Nanos, Platform};
 
-/// How long a side that has refused the other one waits for it to take notice.
+/// Longest wait of a side that has refused the other one, until the other side has read the reason.
 const LINGER_NANOS: u64 = 200_000_000;
 
-/// Why a connection does not become a secured one.
+/// Error of a TLS handshake.
 #[derive(Debug)]
-pub(crate) enum Unsecured {
+pub(crate) enum TlsHandshakeError {
     /// The operating system refused.
     System(io::Error),
-    /// Not in time.
+    /// The handshake did not complete in time.
     Silent,
     /// The other side closed the connection.
     Gone,
-    /// What the other side said, or did not prove.
+    /// One of the two sides refused the other one.
     Refused(rustls::Error),
 }
 
-/// A connection that is secured.
+/// A TLS connection.
 pub(crate) struct Secured {
     socket: OwnedFd,
     tls: Mutex<Connection>,
@@ -53,16 +52,16 @@ fn now() -> Nanos {
     Hardware::now(Hardware::core())
 }
 
-/// The socket, which is asked for what is there already.
-struct Raw<'a>(&'a OwnedFd);
+/// The socket with nonblocking calls.
+struct NonblockingSocket<'a>(&'a OwnedFd);
 
-impl Read for Raw<'_> {
+impl Read for NonblockingSocket<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         Ok(rustix::net::recv(self.0, buffer, RecvFlags::DONTWAIT)?.0)
     }
 }
 
-impl Write for Raw<'_> {
+impl Write for NonblockingSocket<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         Ok(rustix::net::send(self.0, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?)
     }
@@ -72,31 +71,35 @@ impl Write for Raw<'_> {
     }
 }
 
-/// Lets the other side read what was said last, before its connection is closed: a socket that is
-/// closed with bytes unread takes back what it has sent.
+/// Lets the other side read the last message before the connection is closed: closing a socket with
+/// unread bytes discards data that it has sent.
 pub(crate) fn linger(socket: &OwnedFd) {
-    // Whatever fails here, the connection is over.
+    // Errors do not matter: the connection ends in any case.
     let _ = rustix::net::shutdown(socket, Shutdown::Write);
     let (end, mut unread) = (now().plus(LINGER_NANOS), [0; 512]);
     loop {
         let left = end.since(now());
         let came = poll(std::iter::once(socket.as_raw_fd()), left).unwrap_or(false);
-        if left == 0 || came && !Raw(socket).read(&mut unread).is_ok_and(|bytes| bytes > 0) {
+        if left == 0 || came && !NonblockingSocket(socket).read(&mut unread).is_ok_and(|bytes| bytes > 0) {
             return;
         }
     }
 }
 
 impl Secured {
-    /// Secures a connected socket before `until`.
-    pub(crate) fn new(socket: OwnedFd, mut tls: Connection, until: Nanos) -> Result<Secured, Unsecured> {
-        // What does not leave at once is kept: no more than one message is.
+    /// Runs the TLS handshake over a connected socket, with deadline `until`.
+    pub(crate) fn new(
+        socket: OwnedFd,
+        mut tls: Connection,
+        until: Nanos,
+    ) -> Result<Secured, TlsHandshakeError> {
+        // Bytes that cannot be sent at once are buffered: at most one message.
         tls.set_buffer_limit(None);
         let secured = Secured { socket, tls: Mutex::new(tls) };
-        match secured.shake_hands(until) {
+        match secured.run_handshake(until) {
             Ok(()) => Ok(secured),
             Err(why) => {
-                if matches!(why, Unsecured::Refused(_)) {
+                if matches!(why, TlsHandshakeError::Refused(_)) {
                     secured.linger();
                 }
                 Err(why)
@@ -104,23 +107,23 @@ impl Secured {
         }
     }
 
-    fn shake_hands(&self, until: Nanos) -> Result<(), Unsecured> {
+    fn run_handshake(&self, until: Nanos) -> Result<(), TlsHandshakeError> {
         loop {
             let (wants_write, is_done) = {
                 let tls = self.tls();
                 (tls.wants_write(), !tls.is_handshaking())
             };
             if wants_write {
-                self.flush(Some(until)).map_err(Unsecured::of)?;
+                self.flush(Some(until)).map_err(TlsHandshakeError::of)?;
             } else if is_done {
                 return Ok(());
             } else {
-                self.wait(Some(until)).map_err(Unsecured::of)?;
+                self.wait(Some(until)).map_err(TlsHandshakeError::of)?;
                 match self.read_more() {
                     Ok(Progress::Some | Progress::Nothing) => {}
-                    Ok(Progress::Ended | Progress::Cut) => return Err(Unsecured::Gone),
-                    Err(Unread::System(error)) => return Err(Unsecured::of(error)),
-                    Err(Unread::Refused(error)) => return Err(Unsecured::Refused(error)),
+                    Ok(Progress::Ended | Progress::Cut) => return Err(TlsHandshakeError::Gone),
+                    Err(TlsReadError::System(error)) => return Err(TlsHandshakeError::of(error)),
+                    Err(TlsReadError::Refused(error)) => return Err(TlsHandshakeError::Refused(error)),
                 }
             }
         }
@@ -136,12 +139,12 @@ impl Secured {
     }
 
     fn tls(&self) -> MutexGuard<'_, Connection> {
-        // A panic elsewhere leaves it as it was between two calls.
+        // A panic on another thread leaves a consistent state.
         self.tls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the other side's certificate is one for this name. Before, it was only seen to be of
-    /// the same authority.
+    /// Checks that the other side's certificate is for this name. The handshake checks only the
+    /// authority.
     pub(crate) fn check_name(&self, name: &rustls::pki_types::ServerName<'_>) -> Result<(), rustls::Error> {
         let tls = self.tls();
         let first = tls.peer_certificates().and_then(|certificates| certificates.first());
@@ -149,7 +152,7 @@ impl Secured {
         rustls::client::verify_server_name(&rustls::server::ParsedCertificate::try_from(first)?, name)
     }
 
-    /// Waits until the socket can be read: `Err` of kind `TimedOut` if it could not in time.
+    /// Waits until the socket is readable; `Err` of kind `TimedOut` at the deadline.
     pub(crate) fn wait(&self, until: Option<Nanos>) -> io::Result<()> {
         loop {
             let left = until.map_or(u64::from(u32::MAX), |end| end.since(now()));
@@ -162,34 +165,33 @@ impl Secured {
         }
     }
 
-    /// True if something can be taken without a look at the socket.
+    /// Returns true if data or the end is available without reading the socket.
     pub(crate) fn has_some(&self) -> bool {
         self.tls()
             .process_new_packets()
             .is_ok_and(|state| state.plaintext_bytes_to_read() > 0 || state.peer_has_closed())
     }
 
-    /// Takes what was read, as much as there is room for.
+    /// Takes decrypted bytes, as many as fit.
     pub(crate) fn take(&self, into: &mut [u8]) -> usize {
-        // An error says that nothing is there: what that means, reading says.
+        // An error means that no bytes are available; the next read reports the reason.
         self.tls().reader().read(into).unwrap_or(0)
     }
 
-    /// Reads what the socket has, without waiting. Everything that came before was taken.
-    pub(crate) fn read_more(&self) -> Result<Progress, Unread> {
+    /// Reads from the socket without waiting. Pre: all earlier bytes were taken.
+    pub(crate) fn read_more(&self) -> Result<Progress, TlsReadError> {
         let mut tls = self.tls();
-        let read = match tls.read_tls(&mut Raw(&self.socket)) {
+        let read = match tls.read_tls(&mut NonblockingSocket(&self.socket)) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Progress::Nothing),
             Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(Progress::Some),
-            other => other.map_err(Unread::System)?,
+            other => other.map_err(TlsReadError::System)?,
         };
         let state = tls.process_new_packets();
         if tls.wants_write() && !tls.is_handshaking() || state.is_err() {
-            // An answer of TLS to what has come; what does not leave now leaves with the next
-            // message.
-            while tls.wants_write() && tls.write_tls(&mut Raw(&self.socket)).is_ok() {}
+            // TLS itself answers; bytes that cannot be sent now leave with the next message.
+            while tls.wants_write() && tls.write_tls(&mut NonblockingSocket(&self.socket)).is_ok() {}
         }
-        let has_ended = state.map_err(Unread::Refused)?.peer_has_closed();
+        let has_ended = state.map_err(TlsReadError::Refused)?.peer_has_closed();
         Ok(match (read, has_ended) {
             (0, true) => Progress::Ended,
             (0, false) => Progress::Cut,
@@ -197,7 +199,7 @@ impl Secured {
         })
     }
 
-    /// Sends all of it. Waits for room if it has to, until then.
+    /// Sends all bytes; waits for room until the deadline.
     pub(crate) fn send(&self, bytes: &[u8], until: Option<Nanos>) -> io::Result<()> {
         self.tls().writer().write_all(bytes)?;
         self.flush(until)
@@ -210,7 +212,7 @@ impl Secured {
                 if !tls.wants_write() {
                     return Ok(());
                 }
-                tls.write_tls(&mut Raw(&self.socket))
+                tls.write_tls(&mut NonblockingSocket(&self.socket))
             };
             match written {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
@@ -239,8 +241,8 @@ impl SecureBytes for Secured {
 
     fn read_more(&self) -> Result<Progress, ReceiveError> {
         self.read_more().map_err(|why| match why {
-            Unread::Refused(_) => FrameError::Record.into(),
-            Unread::System(error) => ReceiveError::System { call: "recv", error },
+            TlsReadError::Refused(_) => FrameError::Record.into(),
+            TlsReadError::System(error) => ReceiveError::System { call: "recv", error },
         })
     }
 
@@ -253,26 +255,28 @@ impl Drop for Secured {
     fn drop(&mut self) {
         let tls = self.tls.get_mut().unwrap_or_else(PoisonError::into_inner);
         tls.send_close_notify();
-        // If the other side cannot be told, it sees that it was not.
-        while tls.wants_write() && tls.write_tls(&mut Raw(&self.socket)).is_ok_and(|bytes| bytes > 0) {}
+        // If the announcement cannot be sent, the other side detects a cut.
+        while tls.wants_write()
+            && tls.write_tls(&mut NonblockingSocket(&self.socket)).is_ok_and(|bytes| bytes > 0)
+        {}
     }
 }
 
-/// Why nothing can be read.
+/// Error of a read.
 #[derive(Debug)]
-pub(crate) enum Unread {
-    /// The operating system's words.
+pub(crate) enum TlsReadError {
+    /// The error of the operating system.
     System(io::Error),
-    /// What came is not what was sent, or the other side refuses this one.
+    /// The record is damaged, or the other side refuses this one.
     Refused(rustls::Error),
 }
 
-impl Unsecured {
-    fn of(error: io::Error) -> Unsecured {
+impl TlsHandshakeError {
+    fn of(error: io::Error) -> TlsHandshakeError {
         match error.kind() {
-            ErrorKind::TimedOut => Unsecured::Silent,
-            ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => Unsecured::Gone,
-            _ => Unsecured::System(error),
+            ErrorKind::TimedOut => TlsHandshakeError::Silent,
+            ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => TlsHandshakeError::Gone,
+            _ => TlsHandshakeError::System(error),
         }
     }
 }

@@ -1,5 +1,4 @@
-//! The sockets over which processes meet: messages of the handshake, and descriptors that go with
-//! them.
+//! Sockets of the handshake: its messages, and the descriptors passed with them.
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -23,56 +22,56 @@ use platform::{Hardware, Platform};
 
 use super::endpoint::Endpoint;
 use super::error::{Fault, PeerError};
-use super::hello::SAID_BYTES_MAX;
-use super::secured::{Secured, Unread, Unsecured, linger};
+use super::hello::HANDSHAKE_BYTES_MAX;
+use super::secured::{Secured, TlsHandshakeError, TlsReadError, linger};
 use super::validity::Day;
 
-/// Descriptors that go with a message at most: a ring's memory and a bell's.
+/// Most descriptors passed with a message: a ring's memory and a bell's.
 pub(super) const FILES_MAX: usize = 2;
-/// Processes that wait to be accepted.
+/// Most connections that wait to be accepted.
 const BACKLOG: i32 = 128;
-/// How long a process that has connected may take to say hello, or to answer one.
+/// Time limit of a handshake, for each side.
 pub(super) const HANDSHAKE_NANOS: u64 = 1_000_000_000;
-/// After so long without an answer to what was sent the other machine is gone.
+/// The other machine counts as lost if sent data is not acknowledged for this time.
 const SILENCE: Duration = Duration::from_millis(700);
-/// After so long in which nothing is sent or comes the other machine is asked, and after as long
-/// again it is gone: the kernel counts seconds.
+/// After this time without traffic the kernel probes the other machine, which counts as lost after
+/// the same time again. The kernel's granularity is a second.
 const PROBE: Duration = Duration::from_secs(1);
 
-/// Why nothing was heard.
-pub(super) enum Unheard {
+/// Error of the handshake on one socket.
+pub(super) enum HandshakeError {
     /// The operating system refused.
     System(&'static str, io::Error),
-    /// Not in time.
+    /// No message in time.
     Silent,
     /// The other process closed the connection.
     Gone,
-    /// What came is not framed.
+    /// The received bytes are not a frame.
     Frame(FrameError),
-    /// The other process is refused, and knows it.
+    /// The other process was refused and notified.
     Refused(Fault),
     /// The other process refuses this one.
     RefusedThere(String),
 }
 
-impl Unheard {
-    fn of(call: &'static str) -> impl Fn(Errno) -> Unheard {
-        move |error| Unheard::System(call, error.into())
+impl HandshakeError {
+    fn of(call: &'static str) -> impl Fn(Errno) -> HandshakeError {
+        move |error| HandshakeError::System(call, error.into())
     }
 
-    /// The same of the operating system's words.
-    pub(super) fn of_io(call: &'static str) -> impl Fn(io::Error) -> Unheard {
+    /// Converts an I/O error.
+    pub(super) fn of_io(call: &'static str) -> impl Fn(io::Error) -> HandshakeError {
         move |error| match error.kind() {
-            ErrorKind::TimedOut => Unheard::Silent,
-            ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => Unheard::Gone,
-            _ => Unheard::System(call, error),
+            ErrorKind::TimedOut => HandshakeError::Silent,
+            ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => HandshakeError::Gone,
+            _ => HandshakeError::System(call, error),
         }
     }
 
-    /// What TLS says.
-    fn of_tls(error: &rustls::Error) -> Unheard {
+    /// Converts a TLS error.
+    fn of_tls(error: &rustls::Error) -> HandshakeError {
         match error {
-            rustls::Error::AlertReceived(alert) => Unheard::RefusedThere(match alert {
+            rustls::Error::AlertReceived(alert) => HandshakeError::RefusedThere(match alert {
                 AlertDescription::CertificateRequired => "it demands a certificate".to_owned(),
                 AlertDescription::UnknownCA | AlertDescription::DecryptError => {
                     "the certificate is of another authority".to_owned()
@@ -80,25 +79,25 @@ impl Unheard {
                 AlertDescription::CertificateExpired => "the certificate has expired".to_owned(),
                 other => format!("TLS: {other:?}"),
             }),
-            other => Unheard::Refused(fault_of(other)),
+            other => HandshakeError::Refused(fault_of(other)),
         }
     }
 
-    /// What it means for a connection to or from this endpoint.
+    /// Converts to the error of a connection to or from this endpoint.
     pub(super) fn at(self, endpoint: &Endpoint) -> PeerError {
         let endpoint = endpoint.clone();
         match self {
-            Unheard::System(call, error) => PeerError::System { endpoint, call, error },
-            Unheard::Silent => PeerError::Silent(endpoint),
-            Unheard::Gone => PeerError::Gone(endpoint),
-            Unheard::Frame(error) => PeerError::Refused { endpoint, fault: error.into() },
-            Unheard::Refused(fault) => PeerError::Refused { endpoint, fault },
-            Unheard::RefusedThere(reason) => PeerError::RefusedThere { endpoint, reason },
+            HandshakeError::System(call, error) => PeerError::System { endpoint, call, error },
+            HandshakeError::Silent => PeerError::Silent(endpoint),
+            HandshakeError::Gone => PeerError::Gone(endpoint),
+            HandshakeError::Frame(error) => PeerError::Refused { endpoint, fault: error.into() },
+            HandshakeError::Refused(fault) => PeerError::Refused { endpoint, fault },
+            HandshakeError::RefusedThere(reason) => PeerError::RefusedThere { endpoint, reason },
         }
     }
 }
 
-/// What is wrong with the other side of a connection that TLS does not let through.
+/// Converts a TLS error to the fault of the other side.
 pub(super) fn fault_of(error: &rustls::Error) -> Fault {
     use rustls::Error as Tls;
     match error {
@@ -115,39 +114,39 @@ pub(super) fn fault_of(error: &rustls::Error) -> Fault {
     }
 }
 
-/// Whether it is not TLS, of a process that demands it. No message is as long as TLS would
-/// announce.
-fn check_plain(heard: &[u8]) -> Result<(), Unheard> {
-    match heard {
-        [22, 3, ..] => Err(Unheard::Refused(Fault::Secured)),
-        [21, 3, ..] => Err(Unheard::RefusedThere(Fault::Plain.to_string())),
+/// Returns an error if the bytes are TLS, from a process that requires it. A TLS record header
+/// would announce a length that no message has, so the two cannot be confused.
+fn check_not_tls(received: &[u8]) -> Result<(), HandshakeError> {
+    match received {
+        [22, 3, ..] => Err(HandshakeError::Refused(Fault::Secured)),
+        [21, 3, ..] => Err(HandshakeError::RefusedThere(Fault::Plain.to_string())),
         _ => Ok(()),
     }
 }
 
-/// When a process that connects now must have said what it has to say.
+/// Returns the deadline of a handshake that begins now.
 pub(super) fn handshake_end() -> Nanos {
     Hardware::now(Hardware::core()).plus(HANDSHAKE_NANOS)
 }
 
-/// A connected socket, secured.
+/// Runs TLS over a connected socket.
 pub(super) fn secure(
     socket: OwnedFd,
     tls: Result<rustls::Connection, rustls::Error>,
     end: Nanos,
-) -> Result<Arc<Secured>, Unheard> {
-    let refused = |error: &rustls::Error| Unheard::of_tls(error);
+) -> Result<Arc<Secured>, HandshakeError> {
+    let refused = |error: &rustls::Error| HandshakeError::of_tls(error);
     match Secured::new(socket, tls.map_err(|error| refused(&error))?, end) {
         Ok(secured) => Ok(Arc::new(secured)),
-        Err(Unsecured::System(error)) => Err(Unheard::System("TLS", error)),
-        Err(Unsecured::Silent) => Err(Unheard::Silent),
-        Err(Unsecured::Gone) => Err(Unheard::Gone),
-        Err(Unsecured::Refused(error)) => Err(refused(&error)),
+        Err(TlsHandshakeError::System(error)) => Err(HandshakeError::System("TLS", error)),
+        Err(TlsHandshakeError::Silent) => Err(HandshakeError::Silent),
+        Err(TlsHandshakeError::Gone) => Err(HandshakeError::Gone),
+        Err(TlsHandshakeError::Refused(error)) => Err(refused(&error)),
     }
 }
 
-/// At most so many decrypted bytes, and at least one.
-pub(super) fn hear_secured(secured: &Secured, most: usize, end: Nanos) -> Result<Vec<u8>, Unheard> {
+/// Receives 1 to `most` decrypted bytes.
+pub(super) fn receive_secured(secured: &Secured, most: usize, end: Nanos) -> Result<Vec<u8>, HandshakeError> {
     let mut bytes = vec![0; most];
     loop {
         let taken = secured.take(&mut bytes);
@@ -156,13 +155,13 @@ pub(super) fn hear_secured(secured: &Secured, most: usize, end: Nanos) -> Result
             return Ok(bytes);
         }
         if !secured.has_some() {
-            secured.wait(Some(end)).map_err(Unheard::of_io("ppoll"))?;
+            secured.wait(Some(end)).map_err(HandshakeError::of_io("ppoll"))?;
         }
         match secured.read_more() {
             Ok(Progress::Some | Progress::Nothing) => {}
-            Ok(Progress::Ended | Progress::Cut) => return Err(Unheard::Gone),
-            Err(Unread::System(error)) => return Err(Unheard::of_io("recv")(error)),
-            Err(Unread::Refused(error)) => return Err(Unheard::of_tls(&error)),
+            Ok(Progress::Ended | Progress::Cut) => return Err(HandshakeError::Gone),
+            Err(TlsReadError::System(error)) => return Err(HandshakeError::of_io("recv")(error)),
+            Err(TlsReadError::Refused(error)) => return Err(HandshakeError::of_tls(&error)),
         }
     }
 }
@@ -174,7 +173,7 @@ pub(super) enum Socket {
     Secured(Arc<Secured>),
 }
 
-/// A socket that others connect to.
+/// A listening socket.
 pub(super) enum Bound {
     Packets(OwnedFd),
     Stream(TcpListener),
@@ -185,7 +184,7 @@ fn packets() -> io::Result<OwnedFd> {
     Ok(rustix::net::socket_with(kind.0, kind.1, kind.2, None)?)
 }
 
-/// Binds a path, which may be left over from a process that is gone.
+/// Binds a path, which may be left over from a dead process.
 pub(super) fn bind_path(path: &Path) -> io::Result<Bound> {
     let address = SocketAddrUnix::new(path)?;
     let socket = packets()?;
@@ -198,7 +197,7 @@ pub(super) fn bind_path(path: &Path) -> io::Result<Bound> {
     }
     rustix::fs::chmod(path, rustix::fs::Mode::from_raw_mode(0o600))?;
     rustix::net::listen(&socket, BACKLOG)?;
-    // Somebody may go away between `poll` and `accept`.
+    // A connection may be closed between `poll` and `accept`.
     rustix::io::ioctl_fionbio(&socket, true)?;
     Ok(Bound::Packets(socket))
 }
@@ -211,7 +210,7 @@ impl Bound {
         }
     }
 
-    /// The next connection: there is one, as `poll` has said.
+    /// Accepts the next connection, after `poll` has reported one.
     pub(super) fn accept(&self) -> io::Result<Socket> {
         match self {
             Bound::Packets(socket) => {
@@ -228,7 +227,7 @@ pub(super) fn connect_path(path: &Path) -> io::Result<Socket> {
     Ok(Socket::Packets(socket))
 }
 
-/// Makes a TCP connection send without delay and notice when nobody is there any more.
+/// Makes a TCP connection send without delay, and detect a lost peer.
 pub(super) fn watched(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     sockopt::set_socket_keepalive(stream, true)?;
@@ -238,7 +237,7 @@ pub(super) fn watched(stream: &TcpStream) -> io::Result<()> {
     Ok(sockopt::set_tcp_user_timeout(stream, SILENCE.as_millis() as u32)?)
 }
 
-/// A TCP connection.
+/// Wraps a TCP connection.
 pub(super) fn stream(stream: TcpStream) -> Socket {
     Socket::Stream(stream.into())
 }
@@ -257,7 +256,7 @@ impl Socket {
         }
     }
 
-    /// How messages are told apart on it.
+    /// Returns how the socket delimits messages.
     pub(super) fn kind(&self) -> Kind {
         match self {
             Socket::Packets(_) => Kind::Packets,
@@ -265,19 +264,19 @@ impl Socket {
         }
     }
 
-    /// The same, secured: what crosses machines can be.
+    /// Runs TLS, if the socket is TCP.
     pub(super) fn secure(
         self,
         tls: Result<rustls::Connection, rustls::Error>,
         end: Nanos,
-    ) -> Result<Socket, Unheard> {
+    ) -> Result<Socket, HandshakeError> {
         match self {
             Socket::Stream(socket) => secure(socket, tls, end).map(Socket::Secured),
             other => Ok(other),
         }
     }
 
-    /// The same, which notices when nobody is there any more: what crosses machines has to.
+    /// Enables the detection of a lost peer, if the socket is TCP.
     pub(super) fn watched(self) -> io::Result<Socket> {
         match self {
             Socket::Stream(socket) => {
@@ -289,7 +288,7 @@ impl Socket {
         }
     }
 
-    /// Lets the other side of a network read what was said last.
+    /// Lets the other side of a network connection read the last message.
     pub(super) fn linger(&self) {
         match self {
             Socket::Packets(_) => {}
@@ -298,12 +297,12 @@ impl Socket {
         }
     }
 
-    /// What secures it.
+    /// Returns the TLS connection, if there is one.
     pub(super) fn secured(&self) -> Option<Arc<Secured>> {
         if let Socket::Secured(secured) = self { Some(Arc::clone(secured)) } else { None }
     }
 
-    /// The user of the other process, where the kernel knows.
+    /// Returns the user of the other process, if the kernel knows it.
     pub(super) fn user(&self) -> io::Result<Option<u32>> {
         match self {
             Socket::Packets(socket) => Ok(Some(sockopt::socket_peercred(socket)?.uid.as_raw())),
@@ -311,13 +310,16 @@ impl Socket {
         }
     }
 
-    /// Says something, with descriptors that go with it on sockets of this machine. A fresh socket
-    /// has room for it.
-    pub(super) fn say(&self, said: &[u8], files: &[BorrowedFd<'_>]) -> Result<(), Unheard> {
+    /// Sends a message, with descriptors if the socket is local. A new socket has room for it.
+    pub(super) fn send_message(
+        &self,
+        message: &[u8],
+        files: &[BorrowedFd<'_>],
+    ) -> Result<(), HandshakeError> {
         let mut framed = Vec::new();
-        frame::seal(said, &mut framed);
+        frame::seal(message, &mut framed);
         if let Socket::Secured(secured) = self {
-            return secured.send(&framed, Some(handshake_end())).map_err(Unheard::of_io("send"));
+            return secured.send(&framed, Some(handshake_end())).map_err(HandshakeError::of_io("send"));
         }
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -327,49 +329,59 @@ impl Socket {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         match rustix::net::sendmsg(self.descriptor(), &[IoSlice::new(&framed)], &mut control, flags) {
             Ok(sent) if sent == framed.len() => Ok(()),
-            Ok(_) | Err(Errno::AGAIN) => Err(Unheard::Silent),
-            Err(Errno::PIPE | Errno::CONNRESET) => Err(Unheard::Gone),
-            Err(error) => Err(Unheard::of("sendmsg")(error)),
+            Ok(_) | Err(Errno::AGAIN) => Err(HandshakeError::Silent),
+            Err(Errno::PIPE | Errno::CONNRESET) => Err(HandshakeError::Gone),
+            Err(error) => Err(HandshakeError::of("sendmsg")(error)),
         }
     }
 
-    /// Hears something before `end`, and takes the descriptors that came with it.
-    pub(super) fn hear(&self, end: Nanos) -> Result<(Vec<u8>, Vec<OwnedFd>), Unheard> {
+    /// Receives a message before `end`, with its descriptors.
+    pub(super) fn receive_message(&self, end: Nanos) -> Result<(Vec<u8>, Vec<OwnedFd>), HandshakeError> {
         let mut files = Vec::new();
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         match self {
             Socket::Packets(_) => {
-                // One more than the longest, so that what is longer shows.
-                let bytes = self.some(FRAME_HEADER_BYTES + SAID_BYTES_MAX + 1, &mut files, end)?;
-                let said = frame::open_whole(&bytes, SAID_BYTES_MAX).map_err(Unheard::Frame)?;
-                Ok((said.to_vec(), files))
+                // One byte more than the longest message, so that a longer one is detected.
+                let bytes =
+                    self.receive_some(FRAME_HEADER_BYTES + HANDSHAKE_BYTES_MAX + 1, &mut files, end)?;
+                let message =
+                    frame::open_whole(&bytes, HANDSHAKE_BYTES_MAX).map_err(HandshakeError::Frame)?;
+                Ok((message.to_vec(), files))
             }
             Socket::Stream(_) | Socket::Secured(_) => loop {
-                check_plain(&heard)?;
-                if let Some(said) = frame::open(&heard, SAID_BYTES_MAX).map_err(Unheard::Frame)? {
-                    return Ok((said.to_vec(), files));
+                check_not_tls(&received)?;
+                if let Some(message) =
+                    frame::open(&received, HANDSHAKE_BYTES_MAX).map_err(HandshakeError::Frame)?
+                {
+                    return Ok((message.to_vec(), files));
                 }
                 // No more than this message: the next bytes belong to the link.
-                let announced = heard.first_chunk::<4>().map(|length| u32::from_le_bytes(*length) as usize);
-                let wanted = announced.map_or(4, |length| FRAME_HEADER_BYTES + length) - heard.len();
-                heard.extend(self.some(wanted, &mut files, end)?);
+                let announced =
+                    received.first_chunk::<4>().map(|length| u32::from_le_bytes(*length) as usize);
+                let wanted = announced.map_or(4, |length| FRAME_HEADER_BYTES + length) - received.len();
+                received.extend(self.receive_some(wanted, &mut files, end)?);
             },
         }
     }
 
-    /// At most so many bytes, and at least one.
-    fn some(&self, most: usize, files: &mut Vec<OwnedFd>, end: Nanos) -> Result<Vec<u8>, Unheard> {
+    /// Receives 1 to `most` bytes.
+    fn receive_some(
+        &self,
+        most: usize,
+        files: &mut Vec<OwnedFd>,
+        end: Nanos,
+    ) -> Result<Vec<u8>, HandshakeError> {
         if let Socket::Secured(secured) = self {
-            return hear_secured(secured, most, end);
+            return receive_secured(secured, most, end);
         }
         let socket = self.descriptor();
         loop {
             let left = end.since(Hardware::now(Hardware::core()));
             if !poll(std::iter::once(socket.as_raw_fd()), left)
-                .map_err(|error| Unheard::System("ppoll", error))?
+                .map_err(|error| HandshakeError::System("ppoll", error))?
             {
                 if left == 0 {
-                    return Err(Unheard::Silent);
+                    return Err(HandshakeError::Silent);
                 }
                 continue;
             }
@@ -386,14 +398,14 @@ impl Socket {
                         }
                     }
                     if received.bytes == 0 {
-                        return Err(Unheard::Gone);
+                        return Err(HandshakeError::Gone);
                     }
                     bytes.truncate(received.bytes);
                     return Ok(bytes);
                 }
                 Err(Errno::AGAIN | Errno::INTR) => {}
-                Err(Errno::CONNRESET) => return Err(Unheard::Gone),
-                Err(error) => return Err(Unheard::of("recvmsg")(error)),
+                Err(Errno::CONNRESET) => return Err(HandshakeError::Gone),
+                Err(error) => return Err(HandshakeError::of("recvmsg")(error)),
             }
         }
     }

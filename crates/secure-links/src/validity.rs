@@ -1,4 +1,4 @@
-//! Until when certificates count.
+//! Expiry of certificates.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use rustls::client::danger::ServerCertVerifier;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 
 const SECONDS_A_DAY: u64 = 86_400;
-/// The end of the year 9999, which is what a certificate says that never expires (RFC 5280, section
+/// The end of the year 9999, the date in a certificate that never expires (RFC 5280, section
 /// 4.1.2.5).
 const NEVER: UnixTime = UnixTime::since_unix_epoch(Duration::from_secs(253_402_300_799));
 
@@ -18,31 +18,31 @@ const NEVER: UnixTime = UnixTime::since_unix_epoch(Duration::from_secs(253_402_3
 pub struct Day(u64);
 
 impl Day {
-    /// That of a moment.
+    /// Returns the day of a time.
     pub(super) fn of(moment: UnixTime) -> Day {
         Day(moment.as_secs() / SECONDS_A_DAY)
     }
 
-    /// Today.
+    /// Returns today.
     pub fn today() -> Day {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         Day(now.map_or(0, |now| now.as_secs()) / SECONDS_A_DAY)
     }
 
-    /// So many days later.
+    /// Returns the day `days` later.
     #[must_use]
     pub fn plus(self, days: u64) -> Day {
         Day(self.0 + days)
     }
 
-    /// Days from another one to this, 0 if it comes earlier.
+    /// Returns the days from `other` to this day, 0 if this day is earlier.
     pub fn since(self, other: Day) -> u64 {
         self.0.saturating_sub(other.0)
     }
 
-    /// Year, month and day of the Gregorian calendar (Hinnant, "chrono-compatible low-level date
-    /// algorithms", 2021): of years that begin in March, so that the day that some years have more
-    /// comes last.
+    /// Returns year, month and day of the Gregorian calendar (Hinnant, "chrono-compatible low-level
+    /// date algorithms", 2021). The computation uses years that begin in March, so that the leap
+    /// day comes last.
     pub fn date(self) -> (i32, u8, u8) {
         let day = self.0 + 719_468;
         let (era, of_era) = (day / 146_097, day % 146_097);
@@ -63,7 +63,7 @@ impl fmt::Display for Day {
     }
 }
 
-/// A certificate and the last day on which it counts.
+/// A certificate and its last valid day.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Validity {
     /// Its file.
@@ -72,8 +72,8 @@ pub struct Validity {
     pub last_day: Day,
 }
 
-/// The last moment of a certificate, or of one between it and its authority: `None` if it never
-/// expires, or if something else is wrong with it, of which others will tell.
+/// Returns the time at which a certificate, or an intermediate one, expires. `None` if it never
+/// expires, or if it has another fault, which the handshake reports.
 pub(super) fn last_moment(
     verifier: &dyn ServerCertVerifier,
     chain: &[CertificateDer<'static>],
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(dates, expected.map(|date| format!("{date} (UTC)")));
     }
 
-    /// A directory with the certificate of `one`, which ends at this date.
+    /// Creates a directory with a certificate of `one` that expires at this date.
     fn made(name: &str, (year, month, day): (i32, u8, u8)) -> PathBuf {
         let directory = std::env::temp_dir().join(format!("isles-validity-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&directory).expect("a directory");
@@ -132,7 +132,7 @@ mod tests {
             [directory, made("counts", Day::today().plus(9).date()), made("never", (9999, 12, 31))];
         let of = |number: usize| Credentials::of_directory(&directories[number], "one").expect("it counts");
         let expires = of(1).expires().map(|validity| validity.last_day.since(Day::today()));
-        // Midnight may pass meanwhile.
+        // Midnight may pass during the test.
         assert!(matches!(expires, Some(8 | 9)), "{expires:?}");
         assert!(of(2).expires().is_some_and(|validity| validity.last_day.date().0 == 9999));
         directories.iter().for_each(|directory| std::fs::remove_dir_all(directory).expect("it was there"));

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
-/// A directory with the certificates of an authority of its own.
+/// A directory with an authority and its certificates.
 pub struct Authority(pub PathBuf);
 
 impl Drop for Authority {
@@ -15,7 +15,7 @@ impl Drop for Authority {
 }
 
 impl Authority {
-    /// One for these names.
+    /// Creates an authority with certificates for these names.
     pub fn new(names: &[&str]) -> Authority {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let name = format!("isles-keys-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));

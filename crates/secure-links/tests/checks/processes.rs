@@ -21,7 +21,7 @@ const ALL: [Mechanism; 3] = [SHM, UDS, TCP];
 
 const IDENTITY: Identity = Identity { version: 3, deployment: 0xD00D, instance: 0 };
 
-/// What no test waits for: a peer that is not noticed is missed this late.
+/// Upper bound of every wait: a test fails if it reaches it.
 const PATIENCE_NANOS: u64 = 60_000_000_000;
 
 fn patience(c: HardwareCore) -> Patience {
@@ -32,7 +32,7 @@ fn end(c: HardwareCore) -> Nanos {
     Hardware::now(c).plus(PATIENCE_NANOS)
 }
 
-/// A new endpoint for a mechanism.
+/// Returns a new endpoint for a mechanism.
 fn endpoint(mechanism: Mechanism) -> Endpoint {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     if mechanism == TCP {
@@ -58,14 +58,14 @@ fn bind(c: HardwareCore, mechanism: Mechanism) -> Listener {
     Listener::bind(c, &endpoint(mechanism), IDENTITY).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The next process that connects.
+/// Accepts the next process that connects.
 fn accept(c: HardwareCore, listener: &mut Listener, doorbell: &Doorbell) -> Result<Connection, PeerError> {
     let mut door = |_: &Hello| Ok((doorbell.clone(), LIMITS));
     let accepted = listener.accept(c, &mut door, patience(c));
     accepted.map(|connection| connection.expect("somebody comes"))
 }
 
-/// What the other processes of the tests below do: by itself this is no test.
+/// The body of the other processes of the tests below; not a test by itself.
 #[test]
 fn child() {
     let Ok(task) = std::env::var("ISLES_PEER") else { return };
@@ -75,7 +75,7 @@ fn child() {
     let c = Hardware::core();
     let doorbell = Doorbell::new(c, None).expect("memory");
     let mut end = connect(c, &endpoint, hello(mechanism), &doorbell, patience(c)).expect("connected").end;
-    // Sends back what comes, until nothing does.
+    // Echoes messages until the link ends.
     let mut buffer = [0; 300];
     loop {
         match end.receiver.receive(c, &mut buffer, Patience::Forever) {
@@ -94,7 +94,7 @@ fn child() {
     }
 }
 
-/// Another process, which connects.
+/// Starts another process, which connects.
 fn spawn(mechanism: Mechanism, endpoint: &Endpoint) -> Child {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.args(["--exact", "processes::child", "--nocapture"]);
@@ -120,7 +120,7 @@ impl Other {
         Other { child, listener, doorbell, connection }
     }
 
-    /// One message there and back.
+    /// Sends a message and receives its echo.
     fn round_trip(&mut self, c: HardwareCore) {
         self.connection.end.sender.send(c, b"there?").expect("room");
         let mut buffer = [0; 300];
@@ -128,7 +128,7 @@ impl Other {
         assert_eq!(received, Some(6));
     }
 
-    /// As `kill -9`.
+    /// Kills the process (`kill -9`).
     fn kill(&mut self) {
         self.child.kill().expect("it runs");
         self.child.wait().expect("it ends");
@@ -137,14 +137,14 @@ impl Other {
 
 impl Drop for Other {
     fn drop(&mut self) {
-        // It has ended, unless the test fails.
+        // The process has ended, unless the test fails.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 #[test]
-fn messages_travel_between_processes() {
+fn messages_are_exchanged_between_processes() {
     const COUNT: usize = 2_000;
     let c = Hardware::core();
     for mechanism in ALL {
@@ -159,12 +159,12 @@ fn messages_travel_between_processes() {
             assert_eq!(buffer[..bytes], message(received), "{mechanism} {received}");
             received += 1;
         }
-        // What came has rung, where the other process can reach the bell.
+        // The message has rung the bell, if the other process can reach it.
         let rings = other.connection.end.receiver.rings();
         assert_eq!(rings, mechanism != TCP);
         assert_eq!(other.doorbell.side().bell.take_news(c), rings, "{mechanism}");
         let Other { child, connection, .. } = &mut other;
-        // The other process hears that this end is closed, and ends well.
+        // The other process receives the end of the link, and exits without error.
         let unconnected = Doorbell::new(c, None).expect("memory");
         let mut listener = bind(c, mechanism);
         let second = spawn(mechanism, listener.endpoint());
@@ -177,7 +177,7 @@ fn messages_travel_between_processes() {
 }
 
 #[test]
-fn the_death_of_a_process_is_noticed_by_those_who_receive_wait_and_send() {
+fn the_death_of_a_process_is_detected_by_receive_wait_and_send() {
     let c = Hardware::core();
     for mechanism in ALL {
         let mut other = Other::start(c, mechanism);
@@ -219,7 +219,7 @@ fn the_death_of_a_process_is_noticed_by_those_who_receive_wait_and_send() {
 }
 
 #[test]
-fn a_process_that_is_restarted_comes_in_again() {
+fn a_restarted_process_connects_again() {
     let c = Hardware::core();
     for mechanism in ALL {
         let mut other = Other::start(c, mechanism);
@@ -230,8 +230,8 @@ fn a_process_that_is_restarted_comes_in_again() {
     }
 }
 
-/// What both sides say of a connection that is asked for with `hello`, within this process.
-fn meet(
+/// Connects with `hello` within this process, and returns the results of both sides.
+fn connect_both(
     listener: &mut Listener,
     hello: Hello,
 ) -> (Result<Connection, PeerError>, Result<Connection, PeerError>) {
@@ -247,9 +247,9 @@ fn meet(
     })
 }
 
-/// The words of both sides about a connection that is refused.
+/// Returns the fault and the reason of a connection that is refused.
 fn refusal(listener: &mut Listener, hello: Hello) -> (Fault, String) {
-    match meet(listener, hello) {
+    match connect_both(listener, hello) {
         (Err(PeerError::Refused { fault, .. }), Err(PeerError::RefusedThere { reason, .. })) => {
             assert_eq!(fault.to_string(), reason);
             (fault, reason)
@@ -259,34 +259,35 @@ fn refusal(listener: &mut Listener, hello: Hello) -> (Fault, String) {
 }
 
 #[test]
-fn the_wrong_ones_are_refused() {
+fn wrong_peers_are_refused() {
     let c = Hardware::core();
     for mechanism in ALL {
         let right = hello(mechanism);
         let mut listener = bind(c, mechanism);
-        let mut said = |wrong: Hello| refusal(&mut listener, wrong).1;
-        assert_eq!(said(Hello { version: 4, ..right }), "messages of version 4, and not 3");
+        let mut reason_for = |wrong: Hello| refusal(&mut listener, wrong).1;
+        assert_eq!(reason_for(Hello { version: 4, ..right }), "messages of version 4, and not 3");
         assert_eq!(
-            said(Hello { deployment: 7, ..right }),
+            reason_for(Hello { deployment: 7, ..right }),
             "a process of deployment 0000000000000007, and not 000000000000d00d"
         );
         assert_eq!(
-            said(Hello { to: Peer { instance: 9, worker: 2 }, ..right }),
+            reason_for(Hello { to: Peer { instance: 9, worker: 2 }, ..right }),
             "worker 2 of instance 0 in the place of worker 2 of instance 9"
         );
-        let (first, _kept) = meet(&mut listener, right);
+        let (first, _kept) = connect_both(&mut listener, right);
         assert_eq!(first.as_ref().map(|first| first.peer.from).expect("the first"), right.from);
         assert_eq!(refusal(&mut listener, right).1, "worker 4 of instance 1 is connected already");
-        let (second, _) = meet(&mut listener, Hello { from: Peer { instance: 1, worker: 5 }, ..right });
+        let (second, _) =
+            connect_both(&mut listener, Hello { from: Peer { instance: 1, worker: 5 }, ..right });
         assert!(second.is_ok(), "another worker is another peer");
         drop(first);
-        let (again, _) = meet(&mut listener, right);
+        let (again, _) = connect_both(&mut listener, right);
         assert!(again.is_ok(), "the place is free again");
     }
 }
 
 #[test]
-fn whom_the_worker_does_not_want_is_told_why() {
+fn an_unwanted_peer_receives_the_reason() {
     let c = Hardware::core();
     let mut listener = bind(c, SHM);
     let endpoint = listener.endpoint().clone();
@@ -304,34 +305,34 @@ fn whom_the_worker_does_not_want_is_told_why() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_before_anybody_is_asked() {
+fn impossible_connections_are_refused_locally() {
     let c = Hardware::core();
     let doorbell = Doorbell::new(c, None).expect("memory");
-    let nobody = endpoint(SHM);
+    let unused = endpoint(SHM);
     let refused = |hello: Hello, endpoint: &Endpoint| {
         connect(c, endpoint, hello, &doorbell, Patience::None).err().expect("refused").to_string()
     };
-    let path = nobody.to_string();
-    assert_eq!(refused(hello(TCP), &nobody), format!("{path}: refused: messages over tcp at this endpoint"));
+    let path = unused.to_string();
+    assert_eq!(refused(hello(TCP), &unused), format!("{path}: refused: messages over tcp at this endpoint"));
     let pipe = Mechanism::Kernel(KernelMechanism::Pipe);
     assert_eq!(
-        refused(hello(pipe), &nobody),
+        refused(hello(pipe), &unused),
         format!("{path}: refused: messages over pipe at this endpoint")
     );
     let limits = Limits { messages_max: 0, ..LIMITS };
-    assert!(refused(Hello { limits, ..hello(SHM) }, &nobody).starts_with("a link for 0 messages"));
-    assert!(refused(hello(SHM), &nobody).starts_with(&format!("{path}: connect: No such file")));
+    assert!(refused(Hello { limits, ..hello(SHM) }, &unused).starts_with("a link for 0 messages"));
+    assert!(refused(hello(SHM), &unused).starts_with(&format!("{path}: connect: No such file")));
     let first = bind(c, SHM);
     let taken = Listener::bind(c, first.endpoint(), IDENTITY).err().expect("taken").to_string();
     assert!(taken.contains("bind: Address already in use"), "{taken}");
 }
 
 #[test]
-fn a_path_that_a_dead_process_has_left_is_used_again() {
+fn the_path_of_a_dead_process_is_reused() {
     let c = Hardware::core();
     let listener = bind(c, UDS);
     let Endpoint::Path(path) = listener.endpoint().clone() else { panic!("a path") };
-    // As a process does that is killed.
+    // Simulates a killed process.
     let left = Left(path.clone());
     std::fs::rename(&path, path.with_extension("kept")).expect("there");
     drop(listener);
@@ -346,11 +347,11 @@ fn a_path_that_a_dead_process_has_left_is_used_again() {
             bound => break bound.expect("it is free"),
         }
     };
-    assert!(meet(&mut listener, hello(UDS)).0.is_ok());
+    assert!(connect_both(&mut listener, hello(UDS)).0.is_ok());
     drop((listener, left));
 }
 
-/// A file that is removed at the end.
+/// Removes a file when dropped.
 struct Left(PathBuf);
 
 impl Drop for Left {
@@ -360,7 +361,7 @@ impl Drop for Left {
 }
 
 #[test]
-fn strangers_do_not_hold_up_the_listener() {
+fn strangers_do_not_delay_the_listener() {
     let c = Hardware::core();
     let mut listener = bind(c, TCP);
     let Endpoint::Network(address) = listener.endpoint().clone() else { panic!("an address") };
@@ -375,6 +376,6 @@ fn strangers_do_not_hold_up_the_listener() {
     drop(TcpStream::connect(address).expect("it listens"));
     let refused = accept(c, &mut listener, &doorbell).err().expect("no hello");
     assert!(matches!(refused, PeerError::Gone(_)), "{refused}");
-    assert!(meet(&mut listener, hello(TCP)).0.is_ok());
+    assert!(connect_both(&mut listener, hello(TCP)).0.is_ok());
     drop(silent);
 }

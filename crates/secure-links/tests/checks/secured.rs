@@ -1,4 +1,4 @@
-//! Links over TLS: messages, ends and cuts, and processes that do not prove who they are.
+//! Links over TLS: messages, ends and cuts, and processes without valid certificates.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -16,7 +16,7 @@ use crate::authority::Authority;
 
 const TCP: Mechanism = Mechanism::Kernel(KernelMechanism::Tcp);
 const IDENTITY: Identity = Identity { version: 3, deployment: 0xD00D, instance: 0 };
-/// The longest messages of any link, of which records are larger than what TLS reads at once.
+/// The longest messages of any link, whose records are larger than one read of TLS.
 pub const LIMITS: Limits = Limits { message_bytes_max: 4088, messages_max: 8 };
 pub const NAMES: [&str; 3] = ["instance-0", "instance-1", "instance-2"];
 
@@ -47,40 +47,46 @@ pub fn listen(c: HardwareCore, trust: Option<Trust>) -> Listener {
     Listener::bind(c, &endpoint, IDENTITY).expect("a free port").demanding(trust)
 }
 
-/// An attempt to connect over TLS.
+/// Attempts to connect over TLS.
 pub fn connect_as(
     c: HardwareCore,
     endpoint: &Endpoint,
     hello: Hello,
     trust: Option<&Trust>,
     patience: Patience,
-) -> Met {
-    connect_trusting(c, endpoint, hello, (&doorbell(c), trust), patience)
+) -> ConnectResult {
+    connect_trusting(c, endpoint, hello, &doorbell(c), trust, patience)
 }
 
-type Met = Result<Connection, PeerError>;
+type ConnectResult = Result<Connection, PeerError>;
 
-/// What the listener says of a process that comes, and what that says.
-fn meet(listener: &mut Listener, come: impl FnOnce(HardwareCore, &Endpoint) -> Met + Send) -> (Met, Met) {
+/// Runs `connect` and accepts it; returns the results of the listener and of the connecting side.
+fn connect_both(
+    listener: &mut Listener,
+    connect: impl FnOnce(HardwareCore, &Endpoint) -> ConnectResult + Send,
+) -> (ConnectResult, ConnectResult) {
     let (c, endpoint) = (Hardware::core(), listener.endpoint().clone());
     std::thread::scope(|scope| {
-        let there = scope.spawn(move || come(Hardware::core(), &endpoint));
+        let there = scope.spawn(move || connect(Hardware::core(), &endpoint));
         let here = listener.accept(c, &mut |_| Ok((doorbell(c), LIMITS)), patience(c));
         (here.map(|here| here.expect("somebody comes")), there.join().expect("no panic"))
     })
 }
 
-fn come(instance: u16, trust: Option<Trust>) -> impl FnOnce(HardwareCore, &Endpoint) -> Met + Send {
+fn connector(
+    instance: u16,
+    trust: Option<Trust>,
+) -> impl FnOnce(HardwareCore, &Endpoint) -> ConnectResult + Send {
     move |c, endpoint| {
-        connect_trusting(c, endpoint, hello(instance), (&doorbell(c), trust.as_ref()), patience(c))
+        connect_trusting(c, endpoint, hello(instance), &doorbell(c), trust.as_ref(), patience(c))
     }
 }
 
-/// Two ends of a link.
+/// Returns the two ends of a link.
 fn ends(authority: &Authority) -> [End<Hardware>; 2] {
     let c = Hardware::core();
     let mut listener = listen(c, Some(trust(authority, 0)));
-    let (here, there) = meet(&mut listener, come(1, Some(trust(authority, 1))));
+    let (here, there) = connect_both(&mut listener, connector(1, Some(trust(authority, 1))));
     [here.expect("connected").end, there.expect("connected").end]
 }
 
@@ -90,7 +96,7 @@ fn message(number: usize) -> Vec<u8> {
 }
 
 #[test]
-fn messages_arrive_whole_whether_one_waits_or_not() {
+fn messages_arrive_complete_with_every_kind_of_wait() {
     const COUNT: usize = 400;
     let (c, authority) = (Hardware::core(), Authority::new(&NAMES));
     let [mut here, mut there] = ends(&authority);
@@ -125,7 +131,7 @@ fn messages_arrive_whole_whether_one_waits_or_not() {
                 assert_eq!(buffer[..bytes], message(number), "{number}");
                 there.sender.send(c, &buffer[..bytes]).expect("room: the other side receives");
             }
-            // It is told that this was all.
+            // Dropping the end announces it.
         });
         let (mut sent, mut received, mut buffer) = (0, 0, [0; 4088]);
         while received < COUNT {
@@ -144,7 +150,7 @@ fn messages_arrive_whole_whether_one_waits_or_not() {
 }
 
 #[test]
-fn a_full_link_refuses_and_goes_on() {
+fn a_full_link_refuses_messages_and_recovers() {
     let (c, authority) = (Hardware::core(), Authority::new(&NAMES));
     let [mut here, mut there] = ends(&authority);
     let (mut sent, mut received, mut buffer) = (0, 0, [0; 4088]);
@@ -166,7 +172,7 @@ fn a_full_link_refuses_and_goes_on() {
 }
 
 #[test]
-fn a_cut_is_no_end() {
+fn a_cut_connection_is_no_orderly_end() {
     let (c, authority) = (Hardware::core(), Authority::new(&NAMES));
     let mut listener = listen(c, Some(trust(&authority, 0)));
     let Endpoint::Network(address) = listener.endpoint().clone() else { panic!("an address") };
@@ -185,7 +191,7 @@ fn a_cut_is_no_end() {
                         break;
                     }
                 }
-                // Both ways: nobody says that this was all.
+                // Cuts both directions without an announcement.
                 let _ = to.shutdown(std::net::Shutdown::Both);
                 let _ = from.shutdown(std::net::Shutdown::Both);
             };
@@ -197,7 +203,7 @@ fn a_cut_is_no_end() {
         });
         let there = scope.spawn({
             let trust = trust(&authority, 1);
-            move || come(1, Some(trust))(Hardware::core(), &between).expect("connected")
+            move || connector(1, Some(trust))(Hardware::core(), &between).expect("connected")
         });
         let here = listener.accept(c, &mut |_| Ok((doorbell(c), LIMITS)), patience(c));
         let mut here = here.expect("it proves who it is").expect("it comes").end;
@@ -222,19 +228,19 @@ fn a_cut_is_no_end() {
     });
 }
 
-/// What both sides say.
-fn said((here, there): (Met, Met)) -> (String, String) {
-    let words = |met: Met| {
+/// Returns the error texts of both sides.
+fn error_texts((here, there): (ConnectResult, ConnectResult)) -> (String, String) {
+    let words = |met: ConnectResult| {
         let said = met.err().expect("refused").to_string();
         assert!(!said.contains('\n'), "{said}");
-        // Less the address.
+        // Without the address.
         said.split_once(": ").expect("an address").1.to_owned()
     };
     (words(here), words(there))
 }
 
 #[test]
-fn nobody_comes_in_without_proof() {
+fn peers_without_proof_are_refused() {
     let c = Hardware::core();
     let (authority, stranger) = (Authority::new(&NAMES), Authority::new(&NAMES));
     let mut demanding = listen(c, Some(trust(&authority, 0)));
@@ -244,70 +250,70 @@ fn nobody_comes_in_without_proof() {
         |c: HardwareCore, endpoint: &Endpoint| connect(c, endpoint, hello(1), &doorbell(c), patience(c));
     let no_tls = "no TLS, without which nobody comes in here";
     let expected = (format!("refused: {no_tls}"), format!("refused there: {no_tls}"));
-    assert_eq!(said(meet(&mut demanding, plain)), expected);
-    // Of another authority: the one that connects sees it first.
+    assert_eq!(error_texts(connect_both(&mut demanding, plain)), expected);
+    // Another authority: the connecting side detects it first.
     assert_eq!(
-        said(meet(&mut demanding, come(1, Some(trust(&stranger, 1))))),
+        error_texts(connect_both(&mut demanding, connector(1, Some(trust(&stranger, 1))))),
         both(
             "refused there: the certificate is of another authority",
             "refused: its certificate is of another authority"
         )
     );
-    // Of another authority, and it believes whatever it is told.
+    // Another authority, with the right authority's certificate beside its own.
     let mixed = Authority::new(&NAMES);
     std::fs::copy(authority.0.join("authority.pem"), mixed.0.join("authority.pem")).expect("a copy");
     assert_eq!(
-        said(meet(&mut demanding, come(1, Some(trust(&mixed, 1))))),
+        error_texts(connect_both(&mut demanding, connector(1, Some(trust(&mixed, 1))))),
         both(
             "refused: its certificate is of another authority",
             "refused there: the certificate is of another authority"
         )
     );
-    // Another instance than it says.
-    let (here, there) = said(meet(&mut demanding, come(1, Some(trust(&authority, 2)))));
+    // The certificate of another instance than the hello's.
+    let (here, there) = error_texts(connect_both(&mut demanding, connector(1, Some(trust(&authority, 2)))));
     assert!(
         here.starts_with("refused: its certificate: ")
             && there.starts_with("refused there: its certificate: ")
     );
     assert!(here.contains("instance-1"), "{here}");
-    // It looks for an instance that is not the one that listens.
+    // The listening process is not the requested instance.
     let mut other = listen(c, Some(trust(&authority, 2)));
-    let (here, there) = said(meet(&mut other, come(1, Some(trust(&authority, 1)))));
+    let (here, there) = error_texts(connect_both(&mut other, connector(1, Some(trust(&authority, 1)))));
     assert!(
         here.starts_with("refused there: ") && there.starts_with("refused: its certificate: "),
         "{there}"
     );
-    // Another version, in spite of all proofs.
+    // Another version, with valid certificates.
     let wrong = Hello { version: 4, ..hello(1) };
     let of_another_version = {
         let trust = trust(&authority, 1);
         move |c: HardwareCore, endpoint: &Endpoint| {
-            connect_trusting(c, endpoint, wrong, (&doorbell(c), Some(&trust)), patience(c))
+            connect_trusting(c, endpoint, wrong, &doorbell(c), Some(&trust), patience(c))
         }
     };
     let version = "messages of version 4, and not 3";
     let expected = (format!("refused: {version}"), format!("refused there: {version}"));
-    assert_eq!(said(meet(&mut demanding, of_another_version)), expected);
+    assert_eq!(error_texts(connect_both(&mut demanding, of_another_version)), expected);
     // TLS, where there are no certificates.
     let mut open = listen(c, None);
-    let (here, there) = said(meet(&mut open, come(1, Some(trust(&authority, 1)))));
+    let (here, there) = error_texts(connect_both(&mut open, connector(1, Some(trust(&authority, 1)))));
     assert_eq!(here, format!("refused: {}", Fault::Secured));
     assert_eq!(there, format!("refused: {}", Fault::Plain));
-    // After all of them, the right one.
-    let (here, there) = meet(&mut demanding, come(1, Some(trust(&authority, 1))));
+    // A valid peer still connects afterwards.
+    let (here, there) = connect_both(&mut demanding, connector(1, Some(trust(&authority, 1))));
     assert!(here.is_ok() && there.is_ok());
 }
 
 #[test]
-fn connections_of_bytes_prove_and_end_like_links() {
+fn byte_connections_authenticate_and_end_like_links() {
     let authority = Authority::new(&NAMES);
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
     let ask = |authority: &Authority, name: &'static str| {
         let credentials = credentials(authority, 1);
-        move || credentials.ask(TcpStream::connect(address).expect("it listens"), name)
+        move || credentials.secure_outgoing(TcpStream::connect(address).expect("it listens"), name)
     };
-    let answer = || credentials(&authority, 0).answer(listener.accept().expect("somebody comes").0);
+    let answer = || credentials(&authority, 0).secure_incoming(listener.accept().expect("somebody comes").0);
     std::thread::scope(|scope| {
         let there = scope.spawn(ask(&authority, "instance-0"));
         let mut here: Bytes = answer().expect("believed");

@@ -1,7 +1,7 @@
-//! Strangers beside processes that connect: they say nothing, half of something, too much, or the
-//! right thing with the wrong name, and nobody waits for them.
+//! Strangers beside genuine peers: strangers send nothing, incomplete or endless data, or a valid
+//! hello with a wrong name, and delay no peer.
 //!
-//! `ISLES_STRANGER_ROUNDS` says how many rounds there are; `.ci/deep strangers` makes many.
+//! `ISLES_STRANGER_ROUNDS` sets the number of rounds; `.ci/deep strangers` runs many.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -17,9 +17,9 @@ use terms::random::Xorshift;
 use crate::authority::Authority;
 use crate::secured::{LIMITS, NAMES, connect_as, doorbell, hello, listen, trust};
 
-/// Strangers of a round.
+/// Strangers in each round.
 const STRANGERS: usize = 3 * GUESTS_MAX / 2;
-/// More than friends need, whoever knocks.
+/// Upper bound of the time that friends need.
 const PATIENCE_NANOS: u64 = 30_000_000_000;
 /// Workers of instances 1 and 2 that connect in each round.
 const FRIENDS: [Peer; 4] = [
@@ -41,25 +41,25 @@ impl Random {
     }
 }
 
-/// The ways in which strangers knock. The bound of a match in [`Stranger::knock`].
+/// Number of kinds of strangers: the bound of the match in [`Stranger::knock`].
 const KINDS: usize = 10;
 
-/// Somebody who knocks.
+/// A stranger.
 struct Stranger<'a> {
     kind: usize,
     address: SocketAddr,
     authority: &'a Authority,
-    /// Of the same names, with the right authority's certificate beside its own.
+    /// Another authority for the same names, with the right authority's certificate beside its own.
     other: &'a Authority,
     over: &'a AtomicBool,
 }
 
 impl Stranger<'_> {
-    /// Stays until it is sent away, or the round is over.
+    /// Connects, and stays until the connection is closed or the round is over.
     fn knock(&self) {
         let endpoint = Endpoint::Network(self.address);
         let c = Hardware::core();
-        // It may be sent away at any moment: whatever it hears is no matter.
+        // The connection may be closed at any moment, so the result does not matter.
         let asks = |hello: Hello, trust: Option<&secure_links::Trust>| {
             let patience = Patience::Until(Hardware::now(c).plus(1_000_000));
             drop(match trust {
@@ -68,23 +68,23 @@ impl Stranger<'_> {
             });
         };
         let Ok(mut stream) = TcpStream::connect(self.address) else { return };
-        // Nobody reads what it says while it is not let in, which may be for ever.
+        // The listener may never read, so writes have a timeout.
         let _ = stream.set_write_timeout(Some(Duration::from_millis(20)));
         let mut says = |bytes: &[u8]| stream.write_all(bytes).is_ok();
         match self.kind {
             // Nothing.
             0 | 1 => {}
-            // Half of a record of TLS, and half of a hello.
+            // Half of a TLS record, and half of a hello.
             2 => drop(says(&[22, 3, 1, 2, 0, 1, 0, 1, 0xFC, 3, 3, 7, 7])),
             3 => drop(says(b"\x40\0\0\0\x11\x22")),
-            // Records that never end, and no records.
+            // Endless records, and endless bytes that are no records.
             4 => {
                 while !self.over.load(Ordering::SeqCst)
                     && says(&[[23, 3, 3, 0x40, 0].as_slice(), &[7; 1 << 14]].concat())
                 {}
             }
             5 => while !self.over.load(Ordering::SeqCst) && says(&[b'x'; 1 << 14]) {},
-            // A little at a time.
+            // One byte at a time.
             6 => {
                 for byte in [22, 3, 1, 2, 0, 1, 0, 1, 0xFC, 3, 3].into_iter().cycle() {
                     if self.over.load(Ordering::SeqCst) || !says(&[byte]) {
@@ -95,7 +95,7 @@ impl Stranger<'_> {
             }
             7 => return asks(hello(1), None),
             8 => return asks(hello(1), Some(&trust(self.other, 1))),
-            // It proves that it is instance 2, and says that it is instance 1.
+            // The certificate of instance 2 with the hello of instance 1.
             _ => return asks(hello(1), Some(&trust(self.authority, 2))),
         }
         let _ = stream.set_read_timeout(Some(Duration::from_millis(20)));
@@ -117,7 +117,7 @@ impl Stranger<'_> {
     }
 }
 
-/// How a stranger was sent away.
+/// Classifies the refusal of a stranger.
 fn reason(error: &PeerError) -> &'static str {
     match error {
         PeerError::Silent(_) => "silent",
@@ -129,7 +129,7 @@ fn reason(error: &PeerError) -> &'static str {
     }
 }
 
-/// Threads of this process that hear guests.
+/// Counts the threads of this process that handle guests.
 fn guests() -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").expect("Linux");
     let name = |task: std::io::Result<std::fs::DirEntry>| {
@@ -139,7 +139,8 @@ fn guests() -> usize {
     tasks.filter_map(name).filter(|is_guest| *is_guest).count()
 }
 
-/// A round: friends connect beside strangers who were there before them. What became of both.
+/// Runs a round: friends connect beside strangers that connected before. Returns the connected
+/// friends, and the refusals.
 fn round(
     listener: &mut Listener,
     (authority, other): (&Authority, &Authority),
@@ -157,7 +158,7 @@ fn round(
             let stranger = Stranger { kind, address, authority, other, over };
             scope.spawn(move || stranger.knock());
         }
-        // They were there first.
+        // The strangers connect first.
         std::thread::sleep(Duration::from_millis(50));
         let friends: Vec<_> = FRIENDS
             .into_iter()
@@ -175,7 +176,7 @@ fn round(
             let look = Patience::Until(Hardware::now(c).plus(20_000_000));
             match listener.accept(c, &mut |_| Ok((doorbell(c), LIMITS)), look) {
                 Ok(Some(connection)) => {
-                    // It was too late to hear that it is welcome, and has come again.
+                    // A friend that received its welcome too late has connected again.
                     came.retain(|before| before.peer.from != connection.peer.from);
                     came.push(connection);
                 }
@@ -184,7 +185,7 @@ fn round(
             }
             assert!(guests() <= 2 * GUESTS_MAX, "strangers are bounded");
         }
-        // SeqCst: a flag, looked at now and then.
+        // SeqCst: a flag that is polled.
         over.store(true, Ordering::SeqCst);
         for (friend, from) in friends.into_iter().zip(FRIENDS) {
             let Ok(mut there) = friend.join().expect("no panic") else { continue };
@@ -195,7 +196,7 @@ fn round(
     (came.iter().map(|connection| connection.peer.from).collect(), sent_away)
 }
 
-/// A message each way.
+/// Exchanges a message in each direction.
 fn talk(c: HardwareCore, here: &mut Connection, there: &mut Connection) {
     let patience = Patience::Until(Hardware::now(c).plus(PATIENCE_NANOS));
     let mut buffer = [0; 4088];
@@ -205,7 +206,7 @@ fn talk(c: HardwareCore, here: &mut Connection, there: &mut Connection) {
     assert_eq!(here.end.receiver.receive(c, &mut buffer, patience).expect("open"), Some(5));
 }
 
-/// An authority, and strangers who believe it.
+/// Returns an authority, and another one for strangers that trust the first.
 fn authorities() -> (Authority, Authority) {
     let (authority, other) = (Authority::new(&NAMES), Authority::new(&NAMES));
     std::fs::copy(authority.0.join("authority.pem"), other.0.join("authority.pem")).expect("a copy");
@@ -213,7 +214,7 @@ fn authorities() -> (Authority, Authority) {
 }
 
 #[test]
-fn friends_connect_and_come_back_whoever_knocks() {
+fn friends_connect_beside_strangers() {
     let (authority, other) = authorities();
     let mut listener = listen(Hardware::core(), Some(trust(&authority, 0)));
     let all: Vec<usize> = (0..KINDS).collect();
@@ -225,14 +226,14 @@ fn friends_connect_and_come_back_whoever_knocks() {
     }
     assert!(sent_away.len() >= 2, "{sent_away:?}");
     drop(listener);
-    // Nobody of them is left when nobody listens any more.
+    // All threads of guests end after the listener.
     while guests() > 0 {
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
 #[test]
-fn guests_that_come_one_at_a_time_hold_up_friends() {
+fn handling_one_guest_at_a_time_delays_friends() {
     let (authority, other) = authorities();
     let mut listener = listen(Hardware::core(), Some(trust(&authority, 0))).one_at_a_time();
     let (came, _) = round(&mut listener, (&authority, &other), 1, 2_000_000_000, &[0]);

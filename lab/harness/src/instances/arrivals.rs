@@ -117,7 +117,7 @@ impl Arrivals {
             }
         }
         let mut some = false;
-        while let Some((from, introduced)) = self.reception.take_heard() {
+        while let Some((from, introduced)) = self.reception.take_identified() {
             some = true;
             let welcomed = match introduced {
                 Ok((stream, word)) => self.welcome(stream, word, from),
@@ -182,7 +182,7 @@ fn introduce(stream: TcpStream, credentials: Option<&Credentials>) -> Result<(By
     let words = |error: io::Error| error.to_string();
     stream.set_nonblocking(false).map_err(words)?;
     let mut stream = match credentials {
-        Some(credentials) => credentials.answer(stream).map_err(|error| match error {
+        Some(credentials) => credentials.secure_incoming(stream).map_err(|error| match error {
             PeerError::Refused { fault, .. } => fault.to_string(),
             other => other.to_string(),
         })?,
@@ -254,7 +254,7 @@ fn connect(machines: &Machines, credentials: Option<&Credentials>, end: Instant)
                 let Some(credentials) = credentials else {
                     return Bytes::plain(stream).map_err(RunError::of);
                 };
-                match credentials.ask(stream, &machines.command_name) {
+                match credentials.secure_outgoing(stream, &machines.command_name) {
                     // The command had too many guests, or was late.
                     Err(PeerError::Silent(_) | PeerError::Gone(_)) if Instant::now() < end => {
                         std::thread::sleep(PAUSE);

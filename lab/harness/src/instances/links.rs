@@ -144,9 +144,10 @@ impl Meeting<'_> {
                         mechanism,
                         limits: distributed::peer::limits(mechanism),
                     };
-                    let wanted = (&doorbells[number], self.trust.as_ref());
+                    let (doorbell, trust) = (&doorbells[number], self.trust.as_ref());
+                    let patience = Patience::Until(until);
                     let connection =
-                        secure_links::connect_trusting(c, endpoint, hello, wanted, Patience::Until(until));
+                        secure_links::connect_trusting(c, endpoint, hello, doorbell, trust, patience);
                     met.push(self.met(number, other, connection.map_err(RunError::of)?));
                 }
             }
