@@ -1,6 +1,6 @@
 //! A worker's counts until they are collected.
 
-use repartitioning::{Arrays, MEETINGS_MAX};
+use repartitioning::{Arrays, SYNCHRONIZATION_SETS_MAX};
 use schema::Route;
 
 use crate::map::Map;
@@ -47,7 +47,7 @@ impl Counting {
 /// Arrays for the sub-partitions of a map.
 pub(crate) fn empty(map: &Map) -> Arrays {
     let classes = 2 * map.tables();
-    Arrays::new(map.version(), (map.sub_partitions(), classes), MEETINGS_MAX)
+    Arrays::new(map.version(), map.sub_partitions(), classes, SYNCHRONIZATION_SETS_MAX)
 }
 
 /// The class of an action: even for the worker's own transactions, odd for those of others

@@ -8,7 +8,7 @@
 //! sub-partitions one in so many is a synchronization point of all of these.
 
 use platform::{LINE_BYTES, Nanos, Platform, Work};
-use repartitioning::{Arrays, MEETINGS_MAX};
+use repartitioning::{Arrays, SYNCHRONIZATION_SETS_MAX};
 use schema::Route;
 
 use crate::counting::{Counting, For, SAMPLE, class, empty, is_due};
@@ -138,7 +138,7 @@ impl<P: Platform> OwnerWorker<'_, P> {
             let routes = self.attempt.routes.entries();
             P::work(self.c, Work::Step, 4 * routes.len() as u32);
             let met = routes.iter().filter_map(|route| self.map.sub_partition(route));
-            counting.arrays.meet(met, SAMPLE, SAMPLE * MEETING_BYTES);
+            counting.arrays.count_synchronization(met, SAMPLE, SAMPLE * MEETING_BYTES);
         }
     }
 }
@@ -147,7 +147,7 @@ impl<P: Platform> OwnerWorker<'_, P> {
 /// two, and one by sub-partition of what is asked for; and the sets that met.
 fn words(map: &Map) -> u32 {
     let counts = map.sub_partitions() * (2 * map.tables() + 1);
-    (counts.div_ceil(2) + MEETINGS_MAX * MEETING_WORDS) as u32
+    (counts.div_ceil(2) + SYNCHRONIZATION_SETS_MAX * MEETING_WORDS) as u32
 }
 
 /// The homes of the actions of the phase that belong to this worker.

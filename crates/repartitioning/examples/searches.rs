@@ -1,4 +1,4 @@
-//! How long a search for a better map takes, and what it finds: 80 cores on eight sockets, nine
+//! Measures the time of a search for a better map, and its result: 80 cores on eight sockets, nine
 //! tables, skew.
 //!
 //!     cargo run --release -p isles-repartitioning --example searches
@@ -8,15 +8,15 @@
 use std::time::Instant;
 
 use repartitioning::{
-    Core, Cores, Grid, Load, Meeting, PartitionMap, Range, Search, SubPartition, Table, search,
+    Core, Cores, Grid, Load, PartitionMap, Range, Search, SubPartition, SynchronizationPoint, Table, search,
 };
 
-/// Tables and positions of each.
+/// Number of tables, and positions of each.
 const TABLES: usize = 9;
 const POSITIONS: u64 = 800_000;
 
-/// By sub-partition: half of the work on a fifth of each table, or all alike; meetings of the same
-/// places of tables that follow each other, or of anything.
+/// Generates a load: half of the work on a fifth of each table, or uniform; synchronization of the
+/// same positions of consecutive tables, or of random ones.
 fn load(grid: &Grid, hot: bool, aligned: bool) -> Load {
     let share = |range: Range| range.low as f64 / POSITIONS as f64;
     let range = |sub: usize| grid.place(SubPartition(sub as u32)).1;
@@ -30,7 +30,11 @@ fn load(grid: &Grid, hot: bool, aligned: bool) -> Load {
             false => next.start + sub.wrapping_mul(7919) % next.len(),
         };
         let bytes = 1e5 * weight(sub);
-        Meeting { members: vec![SubPartition(sub as u32), SubPartition(other as u32)], count: 1e3, bytes }
+        SynchronizationPoint {
+            members: vec![SubPartition(sub as u32), SubPartition(other as u32)],
+            count: 1e3,
+            bytes,
+        }
     };
     let meetings = (0..TABLES - 1).flat_map(|number| spans[number].clone().map(move |sub| (number, sub)));
     Load::new(grid.version(), costs, meetings.map(meeting).collect())

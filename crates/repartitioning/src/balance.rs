@@ -1,64 +1,76 @@
-//! Weighs the gain of a better map against the cost of the change.
+//! Decision whether a better map is worth its cost.
 
 use crate::model::Figures;
 use crate::search::Proposal;
 use crate::settings::{Rules, Settings};
 
-/// Gain and cost of a repartitioning.
+/// Expected gain and cost of a repartitioning.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Balance {
-    /// The share of the time that the same work would take less.
+    /// Share of the time that the same work would save.
     pub gain: f64,
-    /// A smaller share would not do.
+    /// Smallest sufficient share.
     pub gain_min: f64,
-    /// Its cost, in seconds of the whole machine.
+    /// Cost in seconds of the whole machine.
     pub cost_seconds: f64,
-    /// How long the workload is likely to stay as it is.
+    /// Expected time until the workload changes.
     pub stay_seconds: f64,
-    /// How often the gain must be worth the cost by then.
+    /// Required multiple of the cost that the gain reaches by then.
     pub payback: f64,
 }
 
-/// The decision about a repartitioning.
+/// Decision about a proposal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// The map is changed.
+    /// Change the map.
     Change,
-    /// It would be better and does not pay yet: it may, if the workload stays.
+    /// The proposal is better but does not pay yet; it may if the workload stays.
     Later,
-    /// There is not enough to gain.
+    /// The gain is too small.
     Stay,
 }
 
-/// The time of the cores in which a load was counted.
+/// The cores' time in which a load was counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spent {
-    /// How long it was, in nanoseconds. 0: nobody knows, and actions are all that there is.
+    /// Its length in nanoseconds. 0: unknown, and only actions count.
     pub nanos: f64,
-    /// How much of it a core was busy, on average: with actions, and with all that it does beside.
-    /// Which core does what is beside is not the map's choice: who has less to do with actions does
-    /// more of it.
+    /// Mean time that a core was busy, with actions and with other work. The map does not determine
+    /// which core does the other work: a core with fewer actions does more of it.
     pub busy_nanos: f64,
 }
 
-/// The cost of a map for each core: the time of the busiest core for its actions, and the mean time
-/// of a core that waits for other owners.
+/// Experience of a controller with the current workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Each {
+pub(crate) struct WorkloadHistory {
+    /// The time in which the load was counted.
+    pub spent: Spent,
+    /// Cost of a change of the map, in seconds of the whole machine.
+    pub change_seconds: f64,
+    /// Expected time until the workload changes.
+    pub stay_seconds: f64,
+    /// Number of repartitionings that gained less than expected.
+    pub doubts: u32,
+}
+
+/// Costs of a map for each core: the time that the busiest core needs for its actions, and the mean
+/// time that a core waits for other owners.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct CoreCosts {
     pub time: f64,
     pub asking: f64,
 }
 
-impl Each {
+impl CoreCosts {
     pub(crate) fn of(figures: &Figures) -> Self {
-        Each { time: figures.time(), asking: figures.asking_each() }
+        CoreCosts { time: figures.time(), asking: figures.asking_each() }
     }
 }
 
-/// The share of a core's time that is saved where a map costs `after` instead of `before`. All
-/// cores together need what they need: below the mean of all that they do, the busiest one's
-/// actions hold nobody up. What is not waited for is saved.
-pub(crate) fn gain(before: Each, after: Each, spent: Spent) -> f64 {
+/// Returns the share of a core's time that is saved if a map costs `after` instead of `before`. The
+/// total work does not change: the actions of the busiest core cause no delay while they take less
+/// than the mean time that cores are busy. Avoided waits are saved entirely.
+pub(crate) fn gain(before: CoreCosts, after: CoreCosts, spent: Spent) -> f64 {
     let all = before.time.max(spent.nanos);
     let held_up = |actions: f64| actions.max(spent.busy_nanos.min(spent.nanos));
     let saved = held_up(before.time) - held_up(after.time) + before.asking - after.asking;
@@ -66,17 +78,11 @@ pub(crate) fn gain(before: Each, after: Each, spent: Spent) -> f64 {
 }
 
 impl Balance {
-    /// The balance of a proposal for a load that was counted in `spent`, with this cost of changes
-    /// and this expected stay of the workload. `doubts`: how often expectations have been
-    /// disappointed.
-    pub(crate) fn of(
-        proposal: &Proposal,
-        settings: &Settings,
-        (change_seconds, spent): (f64, Spent),
-        (stay_seconds, doubts): (f64, u32),
-    ) -> Self {
+    /// Estimates gain and cost of a proposal.
+    pub(crate) fn of(proposal: &Proposal, settings: &Settings, history: WorkloadHistory) -> Self {
+        let WorkloadHistory { spent, change_seconds, stay_seconds, doubts } = history;
         Balance {
-            gain: gain(Each::of(&proposal.before), Each::of(&proposal.after), spent),
+            gain: gain(CoreCosts::of(&proposal.before), CoreCosts::of(&proposal.after), spent),
             gain_min: (settings.gain_min * f64::from(1u32 << doubts.min(8))).min(1.0),
             cost_seconds: change_seconds * proposal.changes.len() as f64,
             stay_seconds,
@@ -84,7 +90,7 @@ impl Balance {
         }
     }
 
-    /// Decides whether the map is changed. `must`: partitions belong to cores that are gone.
+    /// Decides if the map is changed. `must`: partitions belong to lost cores.
     pub(crate) fn decide(&self, proposal: &Proposal, must: bool, rules: Rules) -> Decision {
         if proposal.changes.is_empty() {
             Decision::Stay
@@ -107,27 +113,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn actions_that_hold_nobody_up_are_nothing_to_gain() {
+    fn actions_without_delays_gain_nothing() {
         let spent = |nanos, busy_nanos| Spent { nanos, busy_nanos };
         let gain = |before, after, spent| {
-            let of = |time| Each { time, asking: 0.0 };
+            let of = |time| CoreCosts { time, asking: 0.0 };
             super::gain(of(before), of(after), spent)
         };
         assert_eq!(gain(80.0, 20.0, Spent::default()), 0.75);
         assert_eq!(gain(80.0, 20.0, spent(100.0, 0.0)), 0.6);
-        // All of them do so much else that the busiest one's actions fit in.
+        // All cores do so much other work that the actions of the busiest core cause no delay.
         assert_eq!(gain(80.0, 20.0, spent(100.0, 90.0)), 0.0);
-        // It holds them up, until they are as busy as all of them together have to be.
+        // The busiest core causes a delay until it is as busy as the mean of all cores.
         assert_eq!(gain(100.0, 20.0, spent(100.0, 60.0)), 0.4);
         assert_eq!(gain(100.0, 100.0, spent(100.0, 60.0)), 0.0);
         assert_eq!(gain(0.0, 0.0, Spent::default()), 0.0);
     }
 
     #[test]
-    fn who_need_not_ask_saves_what_it_waits_for() {
-        let (one, both) = (Each { time: 50.0, asking: 40.0 }, Each { time: 25.0, asking: 0.0 });
+    fn avoided_requests_save_their_waits() {
+        let (one, both) = (CoreCosts { time: 50.0, asking: 40.0 }, CoreCosts { time: 25.0, asking: 0.0 });
         let spent = Spent { nanos: 100.0, busy_nanos: 60.0 };
-        // The busiest one's actions hold nobody up.
+        // The actions of the busiest core cause no delay.
         assert_eq!(gain(one, both, spent), 0.4);
         assert_eq!(gain(both, one, spent), -0.4);
     }

@@ -1,5 +1,5 @@
-//! The cores that may own partitions: which socket each is in, what it costs sockets to talk, and
-//! which cores are there now.
+//! The cores that may own partitions: their sockets, the cost of communication between sockets, and
+//! the cores that are present.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub struct Core(pub u16);
 
 impl Core {
-    /// Its place in lists by core.
+    /// Returns its index in lists by core.
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
@@ -25,43 +25,43 @@ impl fmt::Display for Core {
     }
 }
 
-/// Why cores cannot be described so.
+/// Error of an invalid description of cores.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CoresError {
-    /// No cores, or more than numbers of cores can tell apart.
+    /// There are no cores, or more than can be numbered.
     #[error("{0} cores: there must be 1 to 65535")]
     Count(usize),
-    /// A socket without distances to all others.
+    /// The matrix of distances is too small for the sockets.
     #[error("the distances of {rows} sockets are given, and cores are in {sockets}")]
     Distances {
         /// Rows of the matrix, or columns of its shortest row.
         rows: usize,
-        /// Sockets that cores are in.
+        /// Returns the number of sockets.
         sockets: usize,
     },
-    /// A distance that is none.
+    /// A distance is invalid.
     #[error("the distance between sockets {0} and {1} is negative, not finite, or not the same both ways")]
     Distance(usize, usize),
-    /// A hardware thread that the machine does not have.
+    /// The machine does not have this hardware thread.
     #[error("{0:?} is not one of the machine's hardware threads")]
     Thread(HardwareThread),
 }
 
-/// The cores of an executor, some of which may have failed or been taken away.
+/// The cores of an executor, some of which may have failed or been removed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cores {
-    /// By core.
+    /// Value of each core.
     sockets: Vec<u16>,
-    /// By core.
+    /// Value of each core.
     present: Vec<bool>,
-    /// By socket and socket: nanoseconds that a byte costs which one sends to the other.
+    /// Nanoseconds for a byte sent from one socket to another.
     distances: Vec<Vec<f64>>,
 }
 
 impl Cores {
-    /// Cores in these sockets, dense from 0, all present. `distances` by socket and socket:
-    /// nanoseconds a byte, the same both ways; within a socket communication is free, as in the
-    /// cost model.
+    /// Describes cores by their sockets, which are numbered from 0; all cores are present.
+    /// `distances` has the nanoseconds for a byte between each two sockets, equal in both
+    /// directions. Communication within a socket is free, as in the cost model.
     ///
     /// # Errors
     /// [`CoresError`].
@@ -84,14 +84,14 @@ impl Cores {
         Ok(Cores { sockets, present, distances })
     }
 
-    /// The cores of these hardware threads, in this order. A byte costs between two sockets its
-    /// share of a modified line that one of their cores loads from the other, as the machine's
-    /// description says.
+    /// Describes the cores of these hardware threads, in this order. The cost of a byte between two
+    /// sockets is its share of the cost of loading a modified line from the other socket, according
+    /// to the machine's description.
     ///
     /// # Errors
     /// [`CoresError`]: a hardware thread is not the machine's, or there are none.
     pub fn of(description: &Description, threads: &[HardwareThread]) -> Result<Self, CoresError> {
-        // By socket as the machine numbers it: the first of these threads there.
+        // The first of these threads in each socket, by the machine's number of the socket.
         let mut first: BTreeMap<u32, HardwareThread> = BTreeMap::new();
         for thread in threads {
             let socket = description.topology.socket_of(*thread).ok_or(CoresError::Thread(*thread))?;
@@ -114,37 +114,37 @@ impl Cores {
         Cores::new(threads.iter().map(number).collect(), distances)
     }
 
-    /// How many there are, present or not.
+    /// Returns the number of cores, present or not.
     pub fn count(&self) -> usize {
         self.sockets.len()
     }
 
-    /// Number of sockets.
+    /// Returns the number of sockets.
     pub fn socket_count(&self) -> usize {
         self.sockets.iter().map(|socket| usize::from(*socket) + 1).max().unwrap_or(0)
     }
 
-    /// The socket of a core.
+    /// Returns the socket of a core.
     pub fn socket(&self, core: Core) -> usize {
         usize::from(self.sockets[core.index()])
     }
 
-    /// Nanoseconds that a byte costs between two sockets.
+    /// Returns the nanoseconds for a byte between two sockets.
     pub fn distance(&self, from: usize, to: usize) -> f64 {
         if from == to { 0.0 } else { self.distances[from][to] }
     }
 
-    /// True if a core is one of these, and present.
+    /// Returns true if the core exists and is present.
     pub fn is_present(&self, core: Core) -> bool {
         self.present.get(core.index()).copied().unwrap_or(false)
     }
 
-    /// The cores that are there now, in ascending order.
+    /// Returns the cores that are present, ascending.
     pub fn present(&self) -> impl Iterator<Item = Core> + '_ {
         (0..self.count() as u16).map(Core).filter(|core| self.is_present(*core))
     }
 
-    /// The same cores, of which those are present for which `is_present` says so.
+    /// Returns the same cores with other presences.
     #[must_use]
     pub fn with(&self, is_present: impl Fn(Core) -> bool) -> Self {
         let present = (0..self.count() as u16).map(|core| is_present(Core(core))).collect();
@@ -156,7 +156,7 @@ impl Cores {
 pub(crate) mod testing {
     use super::*;
 
-    /// `sockets` sockets of `each` cores, one nanosecond a byte apart.
+    /// Describes `sockets` sockets of `each` cores, one nanosecond for a byte apart.
     pub fn square(sockets: u16, each: u16) -> Cores {
         let count = usize::from(sockets);
         Cores::new((0..sockets * each).map(|core| core / each).collect(), vec![vec![1.0; count]; count])
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cores_are_counted_and_come_and_go() {
+    fn cores_are_counted_and_may_be_absent() {
         let cores = testing::square(2, 3);
         assert_eq!((cores.count(), cores.socket_count(), cores.socket(Core(3))), (6, 2, 1));
         assert_eq!((cores.distance(0, 1), cores.distance(1, 1)), (1.0, 0.0));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_cores_are_refused() {
         assert_eq!(Cores::new(vec![], vec![]), Err(CoresError::Count(0)));
         let short = Cores::new(vec![0, 1], vec![vec![0.0, 1.0]]);
         assert_eq!(short, Err(CoresError::Distances { rows: 1, sockets: 2 }));

@@ -1,16 +1,16 @@
 //! The changes that lead from one map to another.
 //!
-//! Boundaries that only the old map has are merged away, and those that only the new one has are
-//! split, each once. Between them keys move, each at most once: so what is moved twice is never the
-//! price of a shorter list. Under these rules no list is shorter, which a test proves for all small
-//! maps: keys can move together only if they have the same owner before and the same one after, and
-//! lie beside each other.
+//! Boundaries that only the old map has are removed by a merge, and boundaries that only the new
+//! map has are created by a split, each once. In between, each key moves at most once, even if a
+//! second move would shorten the list. Under these rules no list is shorter, which a test proves
+//! for all small maps: keys can move together only if they are adjacent and have the same old and
+//! the same new owner.
 
 use crate::cores::Core;
 use crate::map::{Change, MapError, PartitionMap, TablePartitions};
 
-/// The smallest list of changes that makes `new` of `old`: splits and merges that must come before
-/// the moves, the moves, and the rest, table by table.
+/// Returns the shortest list of changes from `old` to `new`: table by table, first the splits and
+/// merges that must precede the moves, then the moves, then the other splits and merges.
 ///
 /// # Errors
 /// [`MapError`]: the two do not have the same tables with the same positions.
@@ -30,8 +30,8 @@ pub fn difference(old: &PartitionMap, new: &PartitionMap) -> Result<Vec<Change>,
     }
 }
 
-/// A piece between two boundaries of either map.
-struct Piece {
+/// An interval between two boundaries of either map.
+struct Interval {
     low: u64,
     from: Core,
     to: Core,
@@ -39,7 +39,7 @@ struct Piece {
     in_new: bool,
 }
 
-fn pieces(old: &TablePartitions, new: &TablePartitions) -> Vec<Piece> {
+fn intervals(old: &TablePartitions, new: &TablePartitions) -> Vec<Interval> {
     let lows = |table: &TablePartitions| -> Vec<u64> {
         table.partitions.iter().map(|partition| partition.range.low).collect()
     };
@@ -47,37 +47,38 @@ fn pieces(old: &TablePartitions, new: &TablePartitions) -> Vec<Piece> {
     let mut all: Vec<u64> = of_old.iter().chain(&of_new).copied().collect();
     all.sort_unstable();
     all.dedup();
-    let piece = |low: u64| Piece {
+    let interval = |low: u64| Interval {
         low,
         from: old.partitions[old.place(low)].owner,
         to: new.partitions[new.place(low)].owner,
         in_old: of_old.binary_search(&low).is_ok(),
         in_new: of_new.binary_search(&low).is_ok(),
     };
-    all.into_iter().map(piece).collect()
+    all.into_iter().map(interval).collect()
 }
 
 fn of_table(old: &TablePartitions, new: &TablePartitions, changes: &mut Vec<Change>) {
     let table = new.table;
-    let pieces = pieces(old, new);
+    let intervals = intervals(old, new);
     let mut moves = Vec::new();
     let mut late = Vec::new();
-    for (number, piece) in pieces.iter().enumerate() {
-        let before = number.checked_sub(1).map(|before| &pieces[before]);
-        let alike = before.is_some_and(|before| (before.from, before.to) == (piece.from, piece.to));
-        let is_common = piece.in_old && piece.in_new;
-        let (split, merge) = (Change::Split { table, at: piece.low }, Change::Merge { table, at: piece.low });
-        match (piece.in_old, piece.in_new) {
-            // Parts that go different ways are split before they go, others when they are there.
+    for (number, interval) in intervals.iter().enumerate() {
+        let before = number.checked_sub(1).map(|before| &intervals[before]);
+        let alike = before.is_some_and(|before| (before.from, before.to) == (interval.from, interval.to));
+        let is_common = interval.in_old && interval.in_new;
+        let (split, merge) =
+            (Change::Split { table, at: interval.low }, Change::Merge { table, at: interval.low });
+        match (interval.in_old, interval.in_new) {
+            // Parts that move to different owners are split before the move, others after it.
             (false, _) if alike => late.push(split),
             (false, _) => changes.push(split),
-            // Parts that go the same way go as one.
+            // Parts that move to the same owner are merged before the move.
             (_, false) if alike => changes.push(merge),
             (_, false) => late.push(merge),
             _ => {}
         }
-        if piece.from != piece.to && (is_common || !alike) {
-            moves.push(Change::Move { table, low: piece.low, to: piece.to });
+        if interval.from != interval.to && (is_common || !alike) {
+            moves.push(Change::Move { table, low: interval.low, to: interval.to });
         }
     }
     changes.append(&mut moves);

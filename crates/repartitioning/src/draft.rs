@@ -1,33 +1,34 @@
-//! An assignment in the making, with what a change of it would cost.
+//! An assignment under construction, and the cost differences of its changes.
 
 use crate::cores::Core;
 use crate::grid::Grid;
 use crate::model::{Model, spread};
 
-/// The cost of a boundary between two partitions for the searches, as a share of the mean load of a
-/// core: a partition has a root, a lock table and arrays, and each change of a map takes time. So
-/// little that it never decides against balance.
+/// Cost of a boundary between two partitions in the searches, as a share of the mean load of a
+/// core: a partition has a root, a lock table and arrays, and each change of a map takes time. The
+/// cost is so small that it never outweighs balance.
 const BOUNDARY: f64 = 0.001;
 
-/// Values that do not change while a search runs.
-pub(crate) struct Ground<'a> {
+/// Values that are constant during a search.
+pub(crate) struct SearchContext<'a> {
     pub(crate) model: Model<'a>,
     /// Cores that are present, ascending.
     pub(crate) present: Vec<Core>,
-    /// By sub-partition: its meetings.
+    /// The synchronization points of each sub-partition.
     pub(crate) meetings: Vec<Vec<u32>>,
-    /// By table: its sub-partitions.
+    /// The sub-partitions of each table.
     pub(crate) tables: Vec<std::ops::Range<usize>>,
-    /// By sub-partition: whether the one before it, or behind it, is of the same table.
+    /// For each sub-partition: true if the previous one, and the next one, belong to the same
+    /// table.
     beside: Vec<(bool, bool)>,
     /// Mean load of a core.
     pub(crate) mean: f64,
     boundary: f64,
-    /// Smaller differences are none.
+    /// Smaller cost differences count as 0.
     pub(crate) least: f64,
 }
 
-impl<'a> Ground<'a> {
+impl<'a> SearchContext<'a> {
     pub(crate) fn new(model: Model<'a>, grid: &Grid) -> Self {
         let present: Vec<Core> = model.cores.present().collect();
         let mut meetings = vec![Vec::new(); grid.count()];
@@ -43,7 +44,7 @@ impl<'a> Ground<'a> {
         let total = model.load.total();
         let mean = total / present.len().max(1) as f64;
         let boundary = BOUNDARY * mean;
-        Ground { model, present, meetings, tables, beside, mean, boundary, least: 1e-9 * total }
+        SearchContext { model, present, meetings, tables, beside, mean, boundary, least: 1e-9 * total }
     }
 
     pub(crate) fn cost(&self, sub: usize) -> f64 {
@@ -55,76 +56,77 @@ impl<'a> Ground<'a> {
     }
 }
 
-/// An assignment in the making.
+/// An assignment under construction.
 #[derive(Clone)]
 pub(crate) struct Draft<'a> {
-    pub(crate) ground: &'a Ground<'a>,
-    /// By sub-partition.
+    pub(crate) context: &'a SearchContext<'a>,
+    /// Owner of each sub-partition.
     pub(crate) owners: Vec<Core>,
-    /// By core.
+    /// Load of each core.
     pub(crate) loads: Vec<f64>,
-    /// Differences that were worked out, each by so many meetings.
+    /// Number of cost differences computed, weighted by synchronization points.
     pub(crate) steps: u64,
 }
 
 impl<'a> Draft<'a> {
-    pub(crate) fn new(ground: &'a Ground<'a>, owners: Vec<Core>) -> Self {
-        let mut loads = vec![0.0; ground.model.cores.count()];
-        owners.iter().enumerate().for_each(|(sub, owner)| loads[owner.index()] += ground.cost(sub));
-        Draft { ground, owners, loads, steps: 0 }
+    pub(crate) fn new(context: &'a SearchContext<'a>, owners: Vec<Core>) -> Self {
+        let mut loads = vec![0.0; context.model.cores.count()];
+        owners.iter().enumerate().for_each(|(sub, owner)| loads[owner.index()] += context.cost(sub));
+        Draft { context, owners, loads, steps: 0 }
     }
 
     pub(crate) fn load(&self, core: Core) -> f64 {
         self.loads[core.index()]
     }
 
-    /// All that the searches make small: imbalance, synchronization, asking and boundaries.
+    /// Returns the objective of the searches: imbalance, synchronization, requests to owners, and
+    /// boundaries.
     pub(crate) fn cost(&self) -> f64 {
-        let figures = self.ground.model.figures(&self.owners);
+        let figures = self.context.model.figures(&self.owners);
         let is_boundary =
-            |sub: &usize| self.ground.beside[*sub].0 && self.owners[*sub] != self.owners[sub - 1];
+            |sub: &usize| self.context.beside[*sub].0 && self.owners[*sub] != self.owners[sub - 1];
         let boundaries = (0..self.owners.len()).filter(is_boundary).count();
         figures.imbalance
             + figures.synchronization
             + figures.asking
-            + self.ground.boundary * boundaries as f64
+            + self.context.boundary * boundaries as f64
     }
 
-    /// The change of imbalance if `cost` moves from `from` to `to`.
+    /// Returns the difference of imbalance if `cost` moves from one core to another.
     pub(crate) fn balance_delta(&self, from: Core, to: Core, cost: f64) -> f64 {
-        let mean = self.ground.mean;
-        let left = match self.ground.model.cores.is_present(from) {
+        let mean = self.context.mean;
+        let left = match self.context.model.cores.is_present(from) {
             true => (self.load(from) - cost - mean).abs() - (self.load(from) - mean).abs(),
             false => -cost,
         };
         left + (self.load(to) + cost - mean).abs() - (self.load(to) - mean).abs()
     }
 
-    /// The change of the cost of boundaries if the sub-partition goes to `to`.
+    /// Returns the difference of the boundary cost if the sub-partition moves to `to`.
     pub(crate) fn boundary_delta(&self, sub: usize, to: Core) -> f64 {
         let from = self.owners[sub];
-        let (before, behind) = self.ground.beside[sub];
+        let (before, behind) = self.context.beside[sub];
         let beside = [before.then(|| sub - 1), behind.then(|| sub + 1)];
         let change = beside.into_iter().flatten().map(|other| {
             let other = self.owners[other];
             i32::from(other != to) - i32::from(other != from)
         });
-        self.ground.boundary * f64::from(change.sum::<i32>())
+        self.context.boundary * f64::from(change.sum::<i32>())
     }
 
-    /// The change of the waiting for owners if the sub-partition goes to `to`.
+    /// Returns the difference of the waits for owners if the sub-partition moves to `to`.
     fn asking_delta(&self, sub: usize, to: Core) -> f64 {
-        let draws = &self.ground.model.load.draws;
+        let draws = &self.context.model.load.draws;
         draws.asking(sub, to) - draws.asking(sub, self.owners[sub])
     }
 
-    /// The change of the cost if the sub-partition goes to `to`.
+    /// Returns the difference of the cost if the sub-partition moves to `to`.
     pub(crate) fn move_delta(&mut self, sub: usize, to: Core) -> f64 {
         let from = self.owners[sub];
         let mut delta = self.cheap_delta(sub, to);
-        if self.ground.socket(from) != self.ground.socket(to) {
-            let Model { cores, load } = self.ground.model;
-            for number in &self.ground.meetings[sub] {
+        if self.context.socket(from) != self.context.socket(to) {
+            let Model { cores, load } = self.context.model;
+            for number in &self.context.meetings[sub] {
                 let met = &load.meetings[*number as usize];
                 let socket = |to: Core| {
                     let of = |one: &crate::grid::SubPartition| {
@@ -134,31 +136,33 @@ impl<'a> Draft<'a> {
                 };
                 delta += met.bytes * (socket(to) - socket(from));
             }
-            self.steps += self.ground.meetings[sub].len() as u64;
+            self.steps += self.context.meetings[sub].len() as u64;
         }
         delta
     }
 
-    /// The cost of the sub-partition's synchronization points where it is: no move saves more.
+    /// Returns the current cost of the sub-partition's synchronization points, an upper bound of
+    /// what a move saves.
     pub(crate) fn synchronization(&mut self, sub: usize) -> f64 {
-        let Model { cores, load } = self.ground.model;
-        self.steps += self.ground.meetings[sub].len() as u64;
+        let Model { cores, load } = self.context.model;
+        self.steps += self.context.meetings[sub].len() as u64;
         let cost = |number: &u32| {
             let met = &load.meetings[*number as usize];
             met.bytes * spread(cores, met.members.iter().map(|one| cores.socket(self.owners[one.index()])))
         };
-        self.ground.meetings[sub].iter().map(cost).sum()
+        self.context.meetings[sub].iter().map(cost).sum()
     }
 
-    /// The change by a move of the sub-partition to `to`, without synchronization.
+    /// Returns the difference of the cost without synchronization if the sub-partition moves to
+    /// `to`.
     pub(crate) fn cheap_delta(&mut self, sub: usize, to: Core) -> f64 {
         self.steps += 1;
-        self.balance_delta(self.owners[sub], to, self.ground.cost(sub))
+        self.balance_delta(self.owners[sub], to, self.context.cost(sub))
             + self.boundary_delta(sub, to)
             + self.asking_delta(sub, to)
     }
 
-    /// The change of the cost if the two sub-partitions change places.
+    /// Returns the difference of the cost if the two sub-partitions swap their owners.
     pub(crate) fn swap_delta(&mut self, one: usize, other: usize) -> f64 {
         let (from, to) = (self.owners[one], self.owners[other]);
         let there = self.move_delta(one, to);
@@ -168,9 +172,9 @@ impl<'a> Draft<'a> {
         there + back
     }
 
-    /// The sub-partition goes to `to`.
+    /// Moves the sub-partition to `to`.
     pub(crate) fn set(&mut self, sub: usize, to: Core) {
-        let cost = self.ground.cost(sub);
+        let cost = self.context.cost(sub);
         self.loads[self.owners[sub].index()] -= cost;
         self.loads[to.index()] += cost;
         self.owners[sub] = to;

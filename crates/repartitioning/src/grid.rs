@@ -1,4 +1,4 @@
-//! Sub-partitions: what load is measured by, and what the searches give to cores.
+//! Sub-partitions: the units by which load is measured and which the searches assign to cores.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::cores::Core;
 use crate::map::{MapError, Partition, PartitionMap, Range, Table, TablePartitions, share};
 
-/// Sub-partitions of a partition, if it has as many positions.
+/// Sub-partitions of a partition, if it has enough positions.
 pub const DIVISIONS: u64 = 10;
 
 /// A sub-partition, by its number in the grid: table by table, ascending by positions.
@@ -16,7 +16,7 @@ pub const DIVISIONS: u64 = 10;
 pub struct SubPartition(pub u32);
 
 impl SubPartition {
-    /// Its place in lists by sub-partition.
+    /// Returns its index in lists by sub-partition.
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -28,18 +28,18 @@ impl fmt::Display for SubPartition {
     }
 }
 
-/// How many sub-partitions a partition has.
+/// Returns the number of sub-partitions of a partition.
 fn divisions(range: Range) -> u64 {
     range.len().min(DIVISIONS)
 }
 
-/// The sub-partitions of a map.
+/// Divides the partitions of a map.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grid {
     version: u64,
-    /// By table of the map.
+    /// The tables of the map.
     tables: Vec<GridTable>,
-    /// By sub-partition.
+    /// Range of each sub-partition.
     ranges: Vec<Range>,
     owners: Vec<Core>,
 }
@@ -48,13 +48,13 @@ pub struct Grid {
 struct GridTable {
     table: Table,
     name: String,
-    /// By partition: the number of its first sub-partition; and the number behind the last one.
+    /// The first sub-partition of each partition, and the number behind the table's last one.
     first: Vec<u32>,
     end: u32,
 }
 
 impl Grid {
-    /// The sub-partitions of a map.
+    /// Divides the partitions of a map.
     pub fn of(map: &PartitionMap) -> Self {
         let mut grid =
             Grid { version: map.version(), tables: Vec::new(), ranges: Vec::new(), owners: Vec::new() };
@@ -73,18 +73,18 @@ impl Grid {
         grid
     }
 
-    /// The version of its map.
+    /// Returns the version of its map.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// How many there are.
+    /// Returns the number of sub-partitions.
     pub fn count(&self) -> usize {
         self.ranges.len()
     }
 
-    /// The sub-partition that has this position; positions outside of the table belong to the first
-    /// and the last one.
+    /// Returns the sub-partition of a position. Positions outside of the table belong to the first
+    /// or the last one.
     pub fn at(&self, table: Table, position: u64) -> Option<SubPartition> {
         let number = self.tables.binary_search_by_key(&table, |one| one.table).ok()?;
         let (from, end) = (self.tables[number].first[0] as usize, self.tables[number].end as usize);
@@ -92,23 +92,23 @@ impl Grid {
         Some(SubPartition((from + place.max(1) - 1) as u32))
     }
 
-    /// Its table, by place among the map's tables, and its positions.
+    /// Returns the index of its table in the map, and its positions.
     pub fn place(&self, sub: SubPartition) -> (usize, Range) {
         let table = self.tables.partition_point(|table| table.end <= sub.0);
         (table, self.ranges[sub.index()])
     }
 
-    /// The table that it is of.
+    /// Returns its table.
     pub fn table(&self, sub: SubPartition) -> Table {
         self.tables[self.place(sub).0].table
     }
 
-    /// By table of the map: the numbers of its first sub-partition, and of the one behind its last.
+    /// Returns the range of sub-partitions of each table of the map.
     pub fn tables(&self) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
         self.tables.iter().map(|table| table.first[0] as usize..table.end as usize)
     }
 
-    /// All partitions of the map: table, place in the table, and sub-partitions.
+    /// Returns all partitions of the map: table, index in the table, and sub-partitions.
     pub fn partitions(&self) -> impl Iterator<Item = (Table, usize, std::ops::Range<usize>)> + '_ {
         self.tables.iter().flat_map(|table| {
             let ends = table.first.iter().skip(1).copied().chain([table.end]);
@@ -117,13 +117,13 @@ impl Grid {
         })
     }
 
-    /// The owners in the map, by sub-partition.
+    /// Returns the owner of each sub-partition in the map.
     pub fn owners(&self) -> &[Core] {
         &self.owners
     }
 
-    /// The map in which these cores own the sub-partitions. Neighbours in a table with the same
-    /// owner are one partition.
+    /// Returns the map in which these cores own the sub-partitions. Adjacent sub-partitions of a
+    /// table with the same owner form one partition.
     ///
     /// # Errors
     /// [`MapError`]: there are fewer owners than sub-partitions.
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn partitions_have_ten_sub_partitions_if_they_can() {
+    fn partitions_have_ten_sub_partitions_if_possible() {
         let grid = Grid::of(&map());
         assert_eq!(grid.tables().collect::<Vec<_>>(), [0..20, 20..23]);
         assert_eq!(grid.place(SubPartition(20)), (1, Range { low: 0, end: 1 }));
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn owners_make_a_map_again() {
+    fn owners_are_converted_to_a_map() {
         let (map, grid) = (map(), Grid::of(&map()));
         let same = grid.map(grid.owners()).expect("a map");
         assert_eq!((same.tables(), same.version()), (map.tables(), 1));
@@ -179,13 +179,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn divisions_are_where_the_grid_has_them(low in 0u64..1000, len in 1u64..200, at in 0u64..200) {
+        fn positions_are_in_their_sub_partitions(low in 0u64..1000, len in 1u64..200, at in 0u64..200) {
             let (range, position) = (Range { low, end: low + len }, low + at % len);
             let map = PartitionMap::even(&[(Table(0), "t", range)], &[Core(0)]).expect("a map");
             let grid = Grid::of(&map);
             let found = grid.at(Table(0), position).expect("the table is there");
             prop_assert!(grid.place(found).1.has(position));
-            // Those of a partition differ by one position at most.
+            // Sub-partitions of a partition differ by one position at most.
             let lengths = (0..grid.count() as u32).map(|sub| grid.place(SubPartition(sub)).1.len());
             let (least, most) = lengths.fold((u64::MAX, 0), |(least, most), len| (least.min(len), most.max(len)));
             prop_assert!(most - least <= 1);

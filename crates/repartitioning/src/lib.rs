@@ -1,22 +1,32 @@
-//! The thinking part of adaptive partitioning: who owns which keys, what that costs, what would
-//! cost less, and whether to change it now.
+//! Adaptive repartitioning: which worker should own which keys, by a cost model, searches for a
+//! better map of partitions, and a controller that decides when to change the map.
 //!
 //! Source: Porobic, Liarou, Tözün, Ailamaki, "ATraPos: Adaptive Transaction Processing on Hardware
-//! Islands", ICDE 2014, section V. Values go in, decisions come out: there is no clock here, no
-//! thread and no memory that others touch. An executor counts ([`Arrays`]), gathers ([`Load`]),
-//! tells the [`Controller`], and makes the [`Change`]s that it is told. Guide: docs/adaptation.md.
+//! Islands", ICDE 2014, section V. The crate computes decisions from values: it has no clock, no
+//! threads and no shared memory. The workers of an executor count their actions ([`Arrays`]). The
+//! executor gathers the counts ([`Load`]), passes them to the [`Controller`], and applies the
+//! [`Change`]s that the controller returns. Guide: docs/adaptation.md.
+//!
+//! Files:
+//!
+//! - `map`, `difference`: maps of partitions, and the changes between two maps;
+//! - `grid`, `load`, `transaction_origins`, `load_conversion`: sub-partitions, and measured loads;
+//! - `cores`, `model`: the machine, and the cost model;
+//! - `partitioning`, `placement`: the two searches of the paper; `draft`, `refining`: assignments
+//!   and local search; `search`: the whole search;
+//! - `settings`, `balance`, `controller`: the decision to change the map;
+//! - `story`, `words`: the record of a run, and its texts.
 
 #![forbid(unsafe_code)]
 
 mod balance;
-mod carry;
 mod controller;
 mod cores;
 mod difference;
 mod draft;
-mod draws;
 mod grid;
 mod load;
+mod load_conversion;
 mod map;
 mod model;
 mod partitioning;
@@ -25,18 +35,21 @@ mod refining;
 mod search;
 mod settings;
 mod story;
+mod transaction_origins;
 mod words;
 
 pub use balance::{Balance, Spent};
-pub use controller::{Action, Controller, Event, Illegal, State};
+pub use controller::{Action, Controller, ControllerState, Event, Illegal};
 pub use cores::{Core, Cores, CoresError};
 pub use difference::difference;
-pub use draws::{Drawn, Draws};
 pub use grid::{DIVISIONS, Grid, SubPartition};
-pub use load::{ASK_NANOS, Arrays, Load, LoadError, MEETINGS_MAX, MEMBERS_MAX, Meeting};
+pub use load::{
+    ASK_NANOS, Arrays, Load, LoadError, MEMBERS_MAX, SYNCHRONIZATION_SETS_MAX, SynchronizationPoint,
+};
 pub use map::{Change, MapError, Partition, PartitionMap, Range, Table, TablePartitions};
 pub use model::{Figures, Model};
-pub use search::{Proposal, Search, SearchError, Way, search};
+pub use search::{Proposal, ProposalOrigin, Search, SearchError, search};
 pub use settings::{Rules, Settings};
-pub use story::{Note, Piece, Repartitioning, Story, View};
+pub use story::{Repartitioning, Story, StoryNote, StoryPartition, View};
+pub use transaction_origins::{Drawn, Draws};
 pub use words::counted;

@@ -1,44 +1,42 @@
-//! Measurements of monitoring: costs of the actions on each sub-partition, and the sub-partitions
-//! that are synchronized, how often and with how many bytes.
+//! Monitoring: the cost of the actions on each sub-partition, and the sub-partitions that
+//! synchronize, with counts and bytes.
 //!
-//! Each worker counts in [`Arrays`] of its own, which nobody else touches; one thread gathers all
-//! of them to a [`Load`] and clears them. Source: ATraPos, section V, where a worker has two arrays
-//! a partition. Deviations:
+//! Each worker counts in [`Arrays`] of its own, which no other thread accesses. One thread gathers
+//! all arrays to a [`Load`] and clears them. Source: ATraPos, section V, where a worker has two
+//! arrays for each partition. Deviations:
 //! - A synchronization point is counted once, by the worker that coordinates the transaction, in a
-//!   table of sets of sub-partitions. From two arrays by sub-partition the sets could be guessed
-//!   only.
-//! - Actions are counted by class, and what a class costs is the mean of those that any worker has
-//!   measured. A worker can measure few in an interval: by its own measurements alone, chance would
-//!   make one of many workers busier than the others.
-//! - Who draws transactions is counted too ([`Draws`]). Classes come in pairs: those with even
-//!   numbers are of the worker's own transactions, those behind them of others'; and a worker
-//!   counts what it asks others for.
+//!   table of sets of sub-partitions. Two arrays by sub-partition would not determine the sets.
+//! - Actions are counted by class, and the cost of a class is the mean of all workers'
+//!   measurements. A worker measures only few actions in an interval, so by its own measurements
+//!   alone, chance would make some worker look busier than the others.
+//! - The origins of transactions are counted too ([`Draws`]). Classes come in pairs: even numbers
+//!   are for the worker's own transactions, the odd numbers behind them for those of other workers.
+//!   A worker also counts the actions that it requests from other workers.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::cores::Core;
-use crate::draws::{Drawn, Draws};
 use crate::grid::SubPartition;
+use crate::transaction_origins::{Drawn, Draws};
 
-/// Sub-partitions of one synchronization point that are told apart. Of points where more meet, the
-/// first so many are counted.
+/// Most members of a synchronization point. Further members are ignored.
 pub const MEMBERS_MAX: usize = 8;
-/// Sets of sub-partitions that a worker counts, if it is told nothing else.
-pub const MEETINGS_MAX: usize = 1024;
-/// Places of the table that are looked at for a set.
+/// CoreDefault number of sets of sub-partitions that a worker counts.
+pub const SYNCHRONIZATION_SETS_MAX: usize = 1024;
+/// Slots of the table that are probed for a set.
 const PROBES_MAX: usize = 8;
-/// The assumed cost of an action of another owner before any was measured: two lines that come from
-/// another socket.
+/// Estimated cost of a request to another worker until it is measured: two lines from another
+/// socket.
 pub const ASK_NANOS: f64 = 500.0;
-/// Stands for no sub-partition.
-const NOBODY: u32 = u32::MAX;
+/// Marks the absence of a sub-partition.
+const NO_MEMBER: u32 = u32::MAX;
 
-/// Why arrays cannot be gathered.
+/// Error of gathering arrays.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
-    /// Sub-partitions of another map.
+    /// The arrays belong to another map.
     #[error("arrays of version {found} of the map are gathered with those of version {wanted}")]
     Version {
         /// The version of the load.
@@ -46,7 +44,7 @@ pub enum LoadError {
         /// The version of the arrays.
         found: u64,
     },
-    /// Sub-partitions of another map.
+    /// The arrays belong to another map.
     #[error("arrays of {found} sub-partitions are gathered with those of {wanted}")]
     Count {
         /// Sub-partitions of the load.
@@ -56,89 +54,91 @@ pub enum LoadError {
     },
 }
 
-/// Sub-partitions that meet, ascending, each once; [`NOBODY`] behind them.
+/// Sub-partitions of a synchronization point, ascending, without duplicates, padded with
+/// [`NO_MEMBER`].
 type Members = [u32; MEMBERS_MAX];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Counted {
+struct CountedSet {
     members: Members,
     count: u64,
     bytes: u64,
 }
 
-const NOTHING: Counted = Counted { members: [NOBODY; MEMBERS_MAX], count: 0, bytes: 0 };
+const EMPTY_SET: CountedSet = CountedSet { members: [NO_MEMBER; MEMBERS_MAX], count: 0, bytes: 0 };
 
-/// Actions of a class that were measured.
+/// Measured actions of a class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Measured {
+struct MeasuredActions {
     actions: u64,
     nanos: u64,
 }
 
-impl Measured {
+impl MeasuredActions {
     fn add(&mut self, actions: u64, nanos: u64) {
         self.actions = self.actions.saturating_add(actions);
         self.nanos = self.nanos.saturating_add(nanos);
     }
 
-    /// The mean cost of an action.
+    /// Returns the mean cost of an action.
     fn mean(self) -> Option<f64> {
         (self.actions > 0).then(|| self.nanos as f64 / self.actions as f64)
     }
 }
 
-/// The counts of one worker between two collections.
+/// Counts of a worker between two gatherings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrays {
     version: u64,
     /// Actions, by sub-partition and class.
     actions: Vec<u32>,
-    /// By class.
-    measured: Vec<Measured>,
-    /// Actions of the worker's own transactions that others were asked for, by sub-partition.
+    /// Measurements of each class.
+    measured: Vec<MeasuredActions>,
+    /// Actions of the worker's own transactions requested from other workers, by sub-partition.
     asked: Vec<u32>,
-    /// How long the worker has waited for answers, with nothing else to do.
+    /// Time that the worker has waited for answers without other work.
     waited_nanos: u64,
-    /// An open hash table; its length is a power of two.
-    meetings: Vec<Counted>,
+    /// Open-addressing hash table; its length is a power of two.
+    meetings: Vec<CountedSet>,
     /// Synchronization points for which the table had no room, and their bytes.
     unrecorded: (u64, u64),
-    /// How long the worker has had nothing to do.
+    /// Time that the worker has been idle.
     idle_nanos: u64,
 }
 
 impl Arrays {
-    /// For a worker, by the grid of this version with so many sub-partitions, of actions of so many
-    /// classes. `meetings` sets of sub-partitions are counted, rounded up to a power of two
-    /// ([`MEETINGS_MAX`] if there is no reason for another number).
-    pub fn new(version: u64, (sub_partitions, classes): (usize, usize), meetings: usize) -> Self {
-        let meetings = vec![NOTHING; meetings.max(1).next_power_of_two()];
-        let (actions, measured) = (vec![0; sub_partitions * classes], vec![Measured::default(); classes]);
+    /// Returns the arrays of a worker for the grid of this version. `sets` is the number of sets of
+    /// sub-partitions that can be counted, rounded up to a power of two;
+    /// [`SYNCHRONIZATION_SETS_MAX`] is the usual value.
+    pub fn new(version: u64, sub_partitions: usize, classes: usize, sets: usize) -> Self {
+        let meetings = vec![EMPTY_SET; sets.max(1).next_power_of_two()];
+        let (actions, measured) =
+            (vec![0; sub_partitions * classes], vec![MeasuredActions::default(); classes]);
         let asked = vec![0; sub_partitions];
         let (unrecorded, waited_nanos, idle_nanos) = ((0, 0), 0, 0);
         Arrays { version, actions, measured, asked, waited_nanos, meetings, unrecorded, idle_nanos }
     }
 
-    /// The version of the map by whose grid it counts.
+    /// Returns the version of the map whose grid is counted.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// Forgets everything, and counts by another grid from now on.
+    /// Clears all counts, and counts by another grid from now on.
     pub fn clear(&mut self, version: u64, sub_partitions: usize) {
         self.version = version;
         self.actions.clear();
         self.actions.resize(sub_partitions * self.measured.len(), 0);
-        self.measured.fill(Measured::default());
+        self.measured.fill(MeasuredActions::default());
         self.asked.clear();
         self.asked.resize(sub_partitions, 0);
         self.waited_nanos = 0;
-        self.meetings.fill(NOTHING);
+        self.meetings.fill(EMPTY_SET);
         self.unrecorded = (0, 0);
         self.idle_nanos = 0;
     }
 
-    /// There was an action of this class on this sub-partition.
+    /// Counts an action of this class on this sub-partition.
     #[inline]
     pub fn act(&mut self, on: SubPartition, class: usize) {
         debug_assert!(class < self.measured.len(), "a class that there is");
@@ -147,7 +147,7 @@ impl Arrays {
         }
     }
 
-    /// Another worker is asked for an action on this sub-partition.
+    /// Counts a request to another worker for an action on this sub-partition.
     #[inline]
     pub fn ask(&mut self, on: SubPartition) {
         if let Some(count) = self.asked.get_mut(on.index()) {
@@ -155,26 +155,26 @@ impl Arrays {
         }
     }
 
-    /// The worker has waited for answers for so long, and has had nothing else to do.
+    /// Adds time that the worker waited for answers without other work.
     #[inline]
     pub fn wait(&mut self, nanos: u64) {
         self.waited_nanos = self.waited_nanos.saturating_add(nanos);
         self.rest(nanos);
     }
 
-    /// The worker has had nothing to do for so long.
+    /// Adds time that the worker was idle.
     #[inline]
     pub fn rest(&mut self, nanos: u64) {
         self.idle_nanos = self.idle_nanos.saturating_add(nanos);
     }
 
-    /// How long the worker has had nothing to do.
+    /// Time that the worker has been idle.
     pub fn idle_nanos(&self) -> u64 {
         self.idle_nanos
     }
 
-    /// So many actions of this class have taken so long. Of what follows an action later there is
-    /// the time alone, and no action.
+    /// Adds a measurement of `actions` actions of this class. Work that follows an action later
+    /// adds its time with 0 actions.
     #[inline]
     pub fn measure(&mut self, class: usize, actions: u64, nanos: u64) {
         if let Some(measured) = self.measured.get_mut(class) {
@@ -186,18 +186,23 @@ impl Arrays {
         self.asked.len()
     }
 
-    /// Actions on a sub-partition of the worker's own transactions, wherever they ran.
+    /// Returns the actions of the worker's own transactions on a sub-partition, on any worker.
     fn drawn(&self, sub: usize) -> u64 {
         let classes = self.measured.len();
         let own = self.actions[sub * classes..][..classes].iter().step_by(2);
         own.map(|count| u64::from(*count)).sum::<u64>() + u64::from(self.asked[sub])
     }
 
-    /// Actions on these sub-partitions have met so many times at synchronization points, to which
-    /// they brought so many bytes in all. One sub-partition alone meets nobody.
+    /// Counts `times` synchronization points of these sub-partitions, which exchanged `bytes` in
+    /// total. A single sub-partition is no synchronization point.
     #[inline]
-    pub fn meet(&mut self, subs: impl IntoIterator<Item = SubPartition>, times: u64, bytes: u64) {
-        let mut members = [NOBODY; MEMBERS_MAX];
+    pub fn count_synchronization(
+        &mut self,
+        subs: impl IntoIterator<Item = SubPartition>,
+        times: u64,
+        bytes: u64,
+    ) {
+        let mut members = [NO_MEMBER; MEMBERS_MAX];
         let mut count = 0;
         for SubPartition(sub) in subs {
             let place = members[..count].partition_point(|member| *member < sub);
@@ -208,11 +213,11 @@ impl Arrays {
             }
         }
         if count > 1 {
-            self.count(Counted { members, count: times, bytes });
+            self.count_set(CountedSet { members, count: times, bytes });
         }
     }
 
-    fn count(&mut self, met: Counted) {
+    fn count_set(&mut self, met: CountedSet) {
         let mask = self.meetings.len() - 1;
         let first = hash(&met.members) as usize;
         for probe in 0..PROBES_MAX.min(self.meetings.len()) {
@@ -232,50 +237,50 @@ impl Arrays {
     }
 }
 
-/// The same for the same members, in every run.
+/// Hashes a set of members deterministically.
 fn hash(members: &Members) -> u64 {
     let mix = |sum: u64, member: &u32| {
         (sum.rotate_left(23) ^ u64::from(*member)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     };
-    let sum = members.iter().take_while(|member| **member != NOBODY).fold(0, mix);
+    let sum = members.iter().take_while(|member| **member != NO_MEMBER).fold(0, mix);
     sum ^ sum >> 32
 }
 
-/// Sub-partitions that met at synchronization points.
+/// Synchronization points of one set of sub-partitions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Meeting {
-    /// Which, ascending, two or more.
+pub struct SynchronizationPoint {
+    /// The members: two or more, ascending.
     pub members: Vec<SubPartition>,
-    /// How often.
+    /// Number of synchronization points.
     pub count: f64,
-    /// Bytes that they exchanged, all together.
+    /// Bytes exchanged in total.
     pub bytes: f64,
 }
 
-/// The counts of all workers in an interval: the trace W of the cost model.
+/// Counts of all workers in an interval: the trace W of the cost model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Load {
-    /// The version of the map whose sub-partitions these are.
+    /// The version of the map to which the sub-partitions belong.
     pub version: u64,
     /// Nanoseconds of actions, by sub-partition.
     pub costs: Vec<f64>,
     /// Synchronization points, ascending by members.
-    pub meetings: Vec<Meeting>,
-    /// Whose transactions they are of.
+    pub meetings: Vec<SynchronizationPoint>,
+    /// Origins of the transactions.
     pub draws: Draws,
-    /// The share of synchronization points that no worker had room for. The bytes and counts of the
-    /// others stand for them too.
+    /// Share of synchronization points for which the tables had no room. The counts and bytes of
+    /// the others are scaled up to include them.
     pub unrecorded: f64,
 }
 
 impl Load {
-    /// Costs and synchronization points of transactions of which nobody knows who draws them.
-    pub fn new(version: u64, costs: Vec<f64>, meetings: Vec<Meeting>) -> Self {
+    /// Returns a load of transactions with unknown origins.
+    pub fn new(version: u64, costs: Vec<f64>, meetings: Vec<SynchronizationPoint>) -> Self {
         Load { version, costs, meetings, draws: Draws::default(), unrecorded: 0.0 }
     }
 
-    /// Gathers what the workers on these cores have counted. A class of which nobody has measured
-    /// an action costs what the others cost.
+    /// Gathers the arrays of the workers on these cores. A class without measurements gets the mean
+    /// cost of all classes.
     ///
     /// # Errors
     /// [`LoadError`]: arrays are of another map.
@@ -284,7 +289,7 @@ impl Load {
         sub_partitions: usize,
         arrays: impl IntoIterator<Item = (Core, &'a Arrays)> + Clone,
     ) -> Result<Self, LoadError> {
-        let mut classes: Vec<Measured> = Vec::new();
+        let mut classes: Vec<MeasuredActions> = Vec::new();
         let mut actions: Vec<u64> = Vec::new();
         let mut met: BTreeMap<Members, (u64, u64)> = BTreeMap::new();
         let mut unrecorded = (0u64, 0u64);
@@ -295,7 +300,7 @@ impl Load {
             if one.sub_partitions() != sub_partitions {
                 return Err(LoadError::Count { wanted: sub_partitions, found: one.sub_partitions() });
             }
-            classes.resize(one.measured.len(), Measured::default());
+            classes.resize(one.measured.len(), MeasuredActions::default());
             classes.iter_mut().zip(&one.measured).for_each(|(sum, one)| sum.add(one.actions, one.nanos));
             actions.resize(one.actions.len(), 0);
             actions.iter_mut().zip(&one.actions).for_each(|(sum, count)| *sum += u64::from(*count));
@@ -314,8 +319,8 @@ impl Load {
             recorded => 1.0 + missing as f64 / recorded as f64,
         };
         let (counts, bytes) = (scale(recorded.0, unrecorded.0), scale(recorded.1, unrecorded.1));
-        let meeting = |(members, (count, sum)): (Members, (u64, u64))| Meeting {
-            members: members.into_iter().filter(|sub| *sub != NOBODY).map(SubPartition).collect(),
+        let meeting = |(members, (count, sum)): (Members, (u64, u64))| SynchronizationPoint {
+            members: members.into_iter().filter(|sub| *sub != NO_MEMBER).map(SubPartition).collect(),
             count: count as f64 * counts,
             bytes: sum as f64 * bytes,
         };
@@ -328,12 +333,12 @@ impl Load {
         })
     }
 
-    /// Actions of no core take longer than the time in which they were counted: where the sum says
-    /// so, they cost less there than they do on the average of all workers. `owners` has the core
-    /// of each sub-partition.
+    /// Scales the costs of a core down if their sum exceeds the time in which they were counted:
+    /// its actions are then cheaper than the mean of all workers. `owners` has the core of each
+    /// sub-partition.
     ///
-    /// A worker whose data are in caches already, while others still bring theirs in, does more of
-    /// its own actions than they do, and would pass for one that has too many.
+    /// Without this, a worker whose data are already in the caches, while other workers still load
+    /// theirs, would execute more actions than the others and look overloaded.
     pub fn fit_in(&mut self, nanos: f64, owners: &[Core]) {
         let mut sums: BTreeMap<Core, f64> = BTreeMap::new();
         for (cost, owner) in self.costs.iter().zip(owners) {
@@ -344,15 +349,16 @@ impl Load {
         }
     }
 
-    /// Nanoseconds of all actions.
+    /// Returns the nanoseconds of all actions.
     pub fn total(&self) -> f64 {
         self.costs.iter().sum()
     }
 }
 
-/// Nanoseconds by sub-partition, of these numbers of actions by sub-partition and class.
-fn costs(actions: &[u64], classes: &[Measured], sub_partitions: usize) -> Vec<f64> {
-    let mut all = Measured::default();
+/// Returns the nanoseconds of each sub-partition, from numbers of actions by sub-partition and
+/// class.
+fn costs(actions: &[u64], classes: &[MeasuredActions], sub_partitions: usize) -> Vec<f64> {
+    let mut all = MeasuredActions::default();
     classes.iter().for_each(|class| all.add(class.actions, class.nanos));
     let means: Vec<f64> = classes.iter().map(|class| class.mean().or(all.mean()).unwrap_or(1.0)).collect();
     let cost = |counts: &[u64]| counts.iter().zip(&means).map(|(count, mean)| *count as f64 * mean).sum();
@@ -361,7 +367,7 @@ fn costs(actions: &[u64], classes: &[Measured], sub_partitions: usize) -> Vec<f6
     costs
 }
 
-/// The draws of each core on each sub-partition, and the cost of an action of another owner.
+/// Returns the origins of transactions on each sub-partition, and the cost of a request.
 fn draws<'a>(sub_partitions: usize, arrays: impl IntoIterator<Item = (Core, &'a Arrays)> + Clone) -> Draws {
     let count = |sub: usize| {
         let of_core = |(core, one): (Core, &Arrays)| (core, one.drawn(sub) as f64);
@@ -388,38 +394,39 @@ mod tests {
     }
 
     #[test]
-    fn workers_add_up() {
-        let mut one = Arrays::new(3, (4, 3), 16);
+    fn arrays_of_workers_are_added() {
+        let mut one = Arrays::new(3, 4, 3, 16);
         let mut other = one.clone();
         for (arrays, sub, class) in [(0, 1, 0), (0, 1, 0), (1, 1, 1), (1, 3, 2), (1, 4, 0)] {
-            // The last one is outside of the grid: nobody's.
+            // The last one is outside of the grid, and is not counted.
             [&mut one, &mut other][arrays].act(SubPartition(sub), class);
         }
-        // Actions of the first class take 6 ns on the average, of the second 9 ns, and nobody knows
-        // of the third.
+        // Actions of the first class take 6 ns on average, of the second 9 ns, and the third is not
+        // measured.
         one.measure(0, 1, 5);
         other.measure(0, 3, 19);
         other.measure(1, 1, 9);
-        one.meet(subs(&[3, 0, 3]), 1, 100);
-        other.meet(subs(&[0, 3]), 1, 20);
-        other.meet(subs(&[2, 2]), 1, 1000);
-        other.meet(subs(&[1, 2, 0]), 1, 9);
+        one.count_synchronization(subs(&[3, 0, 3]), 1, 100);
+        other.count_synchronization(subs(&[0, 3]), 1, 20);
+        other.count_synchronization(subs(&[2, 2]), 1, 1000);
+        other.count_synchronization(subs(&[1, 2, 0]), 1, 9);
         let load = Load::gathered(3, 4, [(Core(0), &one), (Core(1), &other)]).expect("one map");
         assert_eq!(load.costs, [0.0, 21.0, 0.0, 33.0 / 5.0]);
-        let met = |members: &[u32], count, bytes| Meeting { members: subs(members), count, bytes };
+        let met =
+            |members: &[u32], count, bytes| SynchronizationPoint { members: subs(members), count, bytes };
         assert_eq!(load.meetings, [met(&[0, 1, 2], 1.0, 9.0), met(&[0, 3], 2.0, 120.0)]);
         assert_eq!((load.unrecorded, load.total()), (0.0, 27.6));
         one.rest(5);
         one.rest(6);
         assert_eq!(one.idle_nanos(), 11);
         one.clear(4, 4);
-        assert_eq!(one, Arrays::new(4, (4, 3), 16));
+        assert_eq!(one, Arrays::new(4, 4, 3, 16));
         assert_eq!(Load::gathered(3, 4, [(Core(0), &one)]), Err(LoadError::Version { wanted: 3, found: 4 }));
         assert_eq!(Load::gathered(4, 5, [(Core(0), &one)]), Err(LoadError::Count { wanted: 5, found: 4 }));
     }
 
     #[test]
-    fn no_core_works_longer_than_there_is_time() {
+    fn costs_fit_into_the_interval() {
         let costs = vec![30.0, 10.0, 150.0, 50.0, 0.0];
         let mut load = Load::new(0, costs, Vec::new());
         load.fit_in(100.0, &[0, 0, 1, 1, 2].map(Core));
@@ -427,36 +434,36 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_stood_for() {
-        let mut arrays = Arrays::new(0, (100, 1), 4);
+    fn unrecorded_points_are_scaled() {
+        let mut arrays = Arrays::new(0, 100, 1, 4);
         for round in 0..2 {
-            (0..20).for_each(|sub| arrays.meet(subs(&[sub, sub + 1]), 1, 10 + round));
+            (0..20).for_each(|sub| arrays.count_synchronization(subs(&[sub, sub + 1]), 1, 10 + round));
         }
         let load = Load::gathered(0, 100, [(Core(0), &arrays)]).expect("one map");
         assert_eq!(load.meetings.len(), 4);
         assert!((load.unrecorded - 0.8).abs() < 1e-9, "{}", load.unrecorded);
-        let sum = |of: fn(&Meeting) -> f64| load.meetings.iter().map(of).sum::<f64>();
+        let sum = |of: fn(&SynchronizationPoint) -> f64| load.meetings.iter().map(of).sum::<f64>();
         assert!((sum(|met| met.count) - 40.0).abs() < 1e-9);
         assert!((sum(|met| met.bytes) - 420.0).abs() < 1e-9);
     }
 
     #[test]
-    fn large_synchronization_points_are_counted_by_some_members() {
-        let mut arrays = Arrays::new(0, (100, 1), 4);
-        arrays.meet((0..20).rev().map(SubPartition), 1, 10);
+    fn large_synchronization_points_are_truncated() {
+        let mut arrays = Arrays::new(0, 100, 1, 4);
+        arrays.count_synchronization((0..20).rev().map(SubPartition), 1, 10);
         let load = Load::gathered(0, 100, [(Core(0), &arrays)]).expect("one map");
         assert_eq!(load.meetings[0].members, subs(&[12, 13, 14, 15, 16, 17, 18, 19]));
     }
 
     #[test]
-    fn who_draws_is_told() {
-        let mut one = Arrays::new(0, (2, 2), 4);
+    fn origins_of_transactions_are_gathered() {
+        let mut one = Arrays::new(0, 2, 2, 4);
         let mut other = one.clone();
-        // Nobody has asked: it costs what is believed.
+        // Without requests the cost is the estimate.
         let load = Load::gathered(0, 2, [(Core(3), &one)]).expect("one map");
         assert_eq!((load.draws.ask_nanos, load.draws.by_sub[0].all), (ASK_NANOS, 0.0));
-        // The first worker owns both: its own transactions are on the first one, the other's on the
-        // second.
+        // The first worker owns both sub-partitions: its own transactions access the first, those
+        // of the other worker the second.
         (0..50).for_each(|_| one.act(SubPartition(0), 0));
         for _ in 0..40 {
             other.ask(SubPartition(1));
@@ -469,6 +476,6 @@ mod tests {
         assert_eq!(often, [vec![(Core(3), 50.0)], vec![(Core(1), 40.0)]]);
         assert_eq!((load.draws.ask_nanos, other.idle_nanos()), (200.0, 8_005));
         other.clear(1, 3);
-        assert_eq!(other, Arrays::new(1, (3, 2), 4));
+        assert_eq!(other, Arrays::new(1, 3, 2, 4));
     }
 }

@@ -1,8 +1,10 @@
-//! Which core owns which keys: a versioned value, and the changes that lead from one to another.
+//! Maps of partitions: the owner of each key as a versioned value, and the changes that lead from
+//! one map to the next.
 //!
-//! Tables are divided into ranges of the leading part of their keys. Where the engine's tables are
-//! divided by a leading column of 16 bits (`schema::KeyRange::partition_columns`), a position is a
-//! value of that column; it has 64 bits here, so that longer prefixes of keys can be positions too.
+//! Tables are divided into ranges of the leading part of their keys. The engine's tables are
+//! divided by a leading column of 16 bits (`schema::KeyRange::partition_columns`), and a position
+//! is a value of this column. Positions have 64 bits, so that longer prefixes of keys can be
+//! positions too.
 //!
 //! Invariant, checked after every change: each position of a table is in exactly one partition.
 
@@ -27,17 +29,17 @@ pub struct Range {
 }
 
 impl Range {
-    /// Number of positions.
+    /// Returns the number of positions.
     pub fn len(self) -> u64 {
         self.end.saturating_sub(self.low)
     }
 
-    /// True if there is no position in it.
+    /// Returns true if the range has no positions.
     pub fn is_empty(self) -> bool {
         self.end <= self.low
     }
 
-    /// True if it has the position.
+    /// Returns true if the position is in the range.
     pub fn has(self, position: u64) -> bool {
         (self.low..self.end).contains(&position)
     }
@@ -49,7 +51,7 @@ impl fmt::Display for Range {
     }
 }
 
-/// A partition of a table: its keys belong to one core.
+/// A partition of a table, whose keys belong to one core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Partition {
     /// Its positions.
@@ -61,59 +63,59 @@ pub struct Partition {
 /// A table's partitions, ascending.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TablePartitions {
-    /// Which table.
+    /// The table.
     pub table: Table,
-    /// Its name, for people.
+    /// Its name, for texts.
     pub name: String,
     /// Its partitions, by ascending positions.
     pub partitions: Vec<Partition>,
 }
 
 impl TablePartitions {
-    /// All positions of the table.
+    /// Returns all positions of the table.
     pub fn domain(&self) -> Range {
         let low = self.partitions.first().map_or(0, |partition| partition.range.low);
         Range { low, end: self.partitions.last().map_or(low, |partition| partition.range.end) }
     }
 
-    /// The place of the partition that has this position; positions outside belong to the first and
-    /// to the last one.
+    /// Returns the index of the partition of a position. Positions outside belong to the first or
+    /// the last partition.
     pub fn place(&self, position: u64) -> usize {
         self.partitions.partition_point(|partition| partition.range.low <= position).saturating_sub(1)
     }
 }
 
-/// One step from one map to another.
+/// A step from one map to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Change {
-    /// The partition that has position `at` becomes two, of which the second begins there. Both
-    /// keep their owner.
+    /// Splits the partition of position `at` so that the second part begins there. Both parts keep
+    /// the owner.
     Split {
         /// The table.
         table: Table,
         /// The first position of the second part.
         at: u64,
     },
-    /// The partition that begins at `at` becomes one with the one before, which has the same owner.
+    /// Merges the partition that begins at `at` with the previous one, which has the same owner.
     Merge {
         /// The table.
         table: Table,
-        /// The first position of the second of them.
+        /// The first position of the second partition.
         at: u64,
     },
-    /// The partition that begins at `low` has another owner.
+    /// Gives the partition that begins at `low` another owner.
     Move {
         /// The table.
         table: Table,
         /// Its first position.
         low: u64,
-        /// Its owner from now on.
+        /// Its new owner.
         to: Core,
     },
 }
 
 impl Change {
-    /// The table that it changes.
+    /// Returns the changed table.
     pub fn table(&self) -> Table {
         match *self {
             Change::Split { table, .. } | Change::Merge { table, .. } | Change::Move { table, .. } => table,
@@ -121,64 +123,64 @@ impl Change {
     }
 }
 
-/// A fault of a map, or the reason why a change cannot be made.
+/// Fault of a map, or reason why a change cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MapError {
-    /// A table without a partition.
+    /// A table has no partitions.
     #[error("{0} has no partitions")]
     Empty(String),
-    /// A partition without a position.
+    /// A partition has no positions.
     #[error("a partition of {0} that begins at {1} is empty")]
     EmptyPartition(String, u64),
-    /// A key in two partitions, or in none.
+    /// A key is in two partitions, or in none.
     #[error("a partition of {table} ends at {end}, and the next one begins at {low}")]
     Gap {
         /// The table.
         table: String,
-        /// The first position behind one.
+        /// The first position behind a partition.
         end: u64,
-        /// The first position of the next.
+        /// The first position of the next partition.
         low: u64,
     },
-    /// A table that comes twice, or out of order.
+    /// A table occurs twice, or out of order.
     #[error("tables are not in ascending order at {0}")]
     Order(String),
-    /// An owner that does not exist.
+    /// An owner does not exist.
     #[error("a partition of {0} belongs to {1}, which is not there")]
     Owner(String, Core),
-    /// A change of a table that the map does not have.
+    /// A change names a table that the map does not have.
     #[error("there is no table {}", .0.0)]
     Unknown(Table),
-    /// A change that does not fit the partitions.
+    /// A change does not fit the partitions.
     #[error("{0:?} does not fit the partitions: {1}")]
     Misfit(Change, &'static str),
 }
 
-/// Which core owns which keys.
+/// The owner of each key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Written")]
+#[serde(try_from = "UncheckedMap")]
 pub struct PartitionMap {
     version: u64,
     tables: Vec<TablePartitions>,
 }
 
-/// A map as it was written: it may say anything.
+/// A deserialized map, not validated.
 #[derive(Deserialize)]
-struct Written {
+struct UncheckedMap {
     version: u64,
     tables: Vec<TablePartitions>,
 }
 
-impl TryFrom<Written> for PartitionMap {
+impl TryFrom<UncheckedMap> for PartitionMap {
     type Error = MapError;
 
-    fn try_from(written: Written) -> Result<Self, MapError> {
-        PartitionMap::new(written.version, written.tables)
+    fn try_from(unchecked: UncheckedMap) -> Result<Self, MapError> {
+        PartitionMap::new(unchecked.version, unchecked.tables)
     }
 }
 
 impl PartitionMap {
-    /// Tables in ascending order with their partitions, as version `version`.
+    /// Makes a map of tables in ascending order with their partitions.
     ///
     /// # Errors
     /// [`MapError`]: a key is in no partition or in two, or tables are out of order.
@@ -188,9 +190,9 @@ impl PartitionMap {
         Ok(map)
     }
 
-    /// One partition of each table a core, of equal size as far as that goes: how a run begins.
-    /// Tables with fewer positions than there are cores have as many partitions as positions, with
-    /// the cores that lie at the same shares of the list.
+    /// Returns the map with which a run begins: each table has a partition of nearly equal size for
+    /// each core. A table with fewer positions than cores has a partition for each position, owned
+    /// by cores at proportional places of the list.
     ///
     /// # Errors
     /// [`MapError`]: a table is empty, or tables are out of order, or there are no cores.
@@ -211,37 +213,37 @@ impl PartitionMap {
         PartitionMap::new(0, tables.iter().map(of_table).collect())
     }
 
-    /// Which map of a run it is: each repartitioning adds one.
+    /// Returns the version, which each repartitioning increases by one.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// The tables, ascending.
+    /// Returns the tables, ascending.
     pub fn tables(&self) -> &[TablePartitions] {
         &self.tables
     }
 
-    /// A table's partitions.
+    /// Returns a table's partitions.
     pub fn table(&self, table: Table) -> Option<&TablePartitions> {
         let place = self.tables.binary_search_by_key(&table, |one| one.table).ok()?;
         Some(&self.tables[place])
     }
 
-    /// The core that owns a position; `None` if the map does not have the table.
+    /// Returns the core that owns a position; `None` if the map does not have the table.
     pub fn owner(&self, table: Table, position: u64) -> Option<Core> {
         let partitions = self.table(table)?;
         Some(partitions.partitions[partitions.place(position)].owner)
     }
 
-    /// All partitions, table by table.
+    /// Returns all partitions, table by table.
     pub fn partitions(&self) -> impl Iterator<Item = (&TablePartitions, &Partition)> {
         self.tables.iter().flat_map(|table| table.partitions.iter().map(move |partition| (table, partition)))
     }
 
-    /// That each position of each table is in exactly one partition.
+    /// Checks that each position of each table is in exactly one partition.
     ///
     /// # Errors
-    /// [`MapError`] says what is wrong.
+    /// [`MapError`] describes the fault.
     pub fn check(&self) -> Result<(), MapError> {
         for (number, table) in self.tables.iter().enumerate() {
             if number > 0 && self.tables[number - 1].table >= table.table {
@@ -264,16 +266,16 @@ impl PartitionMap {
         Ok(())
     }
 
-    /// That all owners are cores for which `is_there` says so.
+    /// Checks that `is_there` returns true for all owners.
     ///
     /// # Errors
-    /// [`MapError::Owner`] names the first that is not.
+    /// [`MapError::Owner`] names the first other owner.
     pub fn check_owners(&self, is_there: impl Fn(Core) -> bool) -> Result<(), MapError> {
         let lost = self.partitions().find(|(_, partition)| !is_there(partition.owner));
         lost.map_or(Ok(()), |(table, partition)| Err(MapError::Owner(table.name.clone(), partition.owner)))
     }
 
-    /// The next version: this map after `changes`, in their order.
+    /// Returns the next version: this map after `changes`, in order.
     ///
     /// # Errors
     /// [`MapError`]: a change does not fit the map as those before have left it.
@@ -285,9 +287,9 @@ impl PartitionMap {
         Ok(next)
     }
 
-    /// So many rearrangements, one after the other, along all tables again and again: the owner of
-    /// a partition takes the first position of the next one, which is split off, moved and merged.
-    /// Fewer, if partitions that others own become too small.
+    /// Returns up to `count` rearrangements, which go along all tables repeatedly: the owner of a
+    /// partition takes the first position of the next partition by a split, a move and a merge.
+    /// There are fewer if partitions become too small.
     pub fn shifts(&self, count: usize) -> Vec<[Change; 3]> {
         let mut after = self.clone();
         let mut shifts = Vec::with_capacity(count);
@@ -308,7 +310,7 @@ impl PartitionMap {
         }
     }
 
-    /// All partitions, by place of their table and place in it.
+    /// Returns all partitions, as index of their table and index in it.
     fn places(&self) -> Vec<(usize, usize)> {
         let of_table = |(number, table): (usize, &TablePartitions)| {
             (0..table.partitions.len()).map(move |place| (number, place))
@@ -316,8 +318,8 @@ impl PartitionMap {
         self.tables.iter().enumerate().flat_map(of_table).collect()
     }
 
-    /// The changes that give the first position of a partition to the owner of the partition
-    /// before; `None` if it has no other, or the same owner.
+    /// Returns the changes that give the first position of a partition to the owner of the previous
+    /// one; `None` if the partition has no other position, or the same owner.
     fn shift(&self, table: usize, place: usize) -> Option<[Change; 3]> {
         let TablePartitions { table, partitions, .. } = &self.tables[table];
         let (one, next) = (partitions[place.checked_sub(1)?], partitions[place]);
@@ -371,8 +373,8 @@ impl PartitionMap {
     }
 }
 
-/// Where part `part` of `parts` equal parts of `whole` begins: position i of the whole is in part
-/// i * parts / whole.
+/// Returns the begin of part `part` of `parts` equal parts of `whole`: position i of the whole is
+/// in part i * parts / whole.
 pub(crate) fn share(whole: u64, part: u64, parts: u64) -> u64 {
     (u128::from(whole) * u128::from(part)).div_ceil(u128::from(parts.max(1))) as u64
 }
@@ -403,20 +405,20 @@ mod tests {
         assert_eq!(of(0), [(1, 4, 0), (4, 6, 1), (6, 9, 2), (9, 11, 3)]);
         assert_eq!(of(2), [(5, 6, 0), (6, 7, 2)]);
         assert_eq!(map.owner(Table(0), 5), Some(Core(1)));
-        // Outside of the table: the nearest partition.
+        // Positions outside of the table belong to the nearest partition.
         assert_eq!((map.owner(Table(0), 0), map.owner(Table(0), 99)), (Some(Core(0)), Some(Core(3))));
         assert_eq!(map.owner(Table(1), 5), None);
         assert!(PartitionMap::even(&[(T, "none", Range { low: 1, end: 1 })], &owners).is_err());
     }
 
     #[test]
-    fn borders_shift_until_nothing_is_left_to_give() {
+    fn boundaries_shift_until_partitions_are_small() {
         let before = map(&[(0, 10, 0), (10, 13, 1), (13, 15, 2), (15, 20, 2)]);
         let after = |count| before.changed(before.shifts(count).as_flattened()).expect("changes that fit");
         assert_eq!(after(0).tables(), before.tables());
         assert_eq!(after(1).tables(), map(&[(0, 11, 0), (11, 13, 1), (13, 15, 2), (15, 20, 2)]).tables());
         assert_eq!(after(3).tables(), map(&[(0, 12, 0), (12, 14, 1), (14, 15, 2), (15, 20, 2)]).tables());
-        // The second of two has one position more to give after each that it gets.
+        // The second partition has one more position to give after each that it gets.
         assert_eq!(before.shifts(9).len(), 4);
         assert_eq!(after(9).tables(), map(&[(0, 13, 0), (13, 14, 1), (14, 15, 2), (15, 20, 2)]).tables());
     }
@@ -470,9 +472,9 @@ mod tests {
         assert_eq!(broken(&[(0, 10), (10, 10)]), "a partition of t that begins at 10 is empty");
         assert_eq!(broken(&[]), "t has no partitions");
         let map = map(&[(0, 10, 0), (10, 20, 1)]);
-        let written = serde_json::to_string(&map).expect("a value");
-        assert_eq!(serde_json::from_str::<PartitionMap>(&written).expect("a map"), map);
-        let overlapping = written.replace("\"low\":10", "\"low\":9");
+        let unchecked = serde_json::to_string(&map).expect("a value");
+        assert_eq!(serde_json::from_str::<PartitionMap>(&unchecked).expect("a map"), map);
+        let overlapping = unchecked.replace("\"low\":10", "\"low\":9");
         let error = serde_json::from_str::<PartitionMap>(&overlapping).unwrap_err();
         assert!(error.to_string().contains("the next one begins at 9"), "{error}");
         let lost = map.check_owners(|core| core == Core(0)).unwrap_err();

@@ -1,4 +1,4 @@
-//! The cost model: what an assignment of sub-partitions to cores costs under a load.
+//! The cost model: the cost of an assignment of sub-partitions to cores under a load.
 //!
 //! Source: ATraPos, section V. With an assignment S, a load (trace) W and a core c:
 //!
@@ -9,22 +9,22 @@
 //!   bytes exchanged.
 //! - `TS(S, W) = sum over transactions, sum over their synchronization points s, of C(s)`.
 //!
-//! All are nanoseconds here: costs of actions are measured so, and a byte costs what
-//! [`Cores::distance`] says. So imbalance and synchronization can be added, which the paper leaves
-//! open: [`Figures::cost`] is what the searches make small.
+//! All figures are nanoseconds: the costs of actions are measured in time, and [`Cores::distance`]
+//! is the time for a byte. Imbalance and synchronization can therefore be added, which the paper
+//! leaves open: the searches minimize [`Figures::cost`].
 //!
-//! Beside the paper: what it costs that transactions are drawn by others than own what they act on
-//! ([`Draws`](crate::Draws)), [`Figures::asking`].
+//! Addition to the paper: [`Figures::asking`] is the cost of transactions whose core has to request
+//! actions from other owners ([`Draws`](crate::Draws)).
 //!
-//! `RU_avg` is over the cores that are present. What a core that is not present owns waits for an
-//! owner: it counts as imbalance.
+//! `RU_avg` is over the cores that are present. The load of a core that is not present counts as
+//! imbalance.
 
 use serde::{Deserialize, Serialize};
 
 use crate::cores::{Core, Cores};
-use crate::load::{Load, MEMBERS_MAX, Meeting};
+use crate::load::{Load, MEMBERS_MAX, SynchronizationPoint};
 
-/// The costs of an assignment.
+/// Costs of an assignment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     /// `RU(c)` by core, in nanoseconds.
@@ -35,27 +35,27 @@ pub struct Figures {
     pub imbalance: f64,
     /// `TS(S, W)`.
     pub synchronization: f64,
-    /// The time that workers wait for other owners.
+    /// Time that workers wait for actions requested from other owners.
     pub asking: f64,
-    /// The load of cores that are not present.
+    /// Load of cores that are not present.
     pub stranded: f64,
     /// Cores that are present.
     pub present: usize,
 }
 
 impl Figures {
-    /// The cost that searches minimise: `RU(S, W) + TS(S, W)` and the waiting for owners, without
-    /// the work itself, which no assignment changes.
+    /// Returns the objective of the searches: `RU(S, W) + TS(S, W)` and the waits for owners, plus
+    /// the work itself, which is the same for all assignments.
     pub fn cost(&self) -> f64 {
         self.mean * self.present as f64 + self.imbalance + self.synchronization + self.asking
     }
 
-    /// The load of the busiest core.
+    /// Returns the load of the busiest core.
     pub fn busiest(&self) -> f64 {
         self.loads.iter().copied().fold(0.0, f64::max)
     }
 
-    /// The core with the highest load, and the load as a multiple of the mean.
+    /// Returns the core with the highest load, and its load as a multiple of the mean.
     pub fn hottest(&self) -> (Core, f64) {
         let hottest = (0..self.loads.len())
             .max_by(|one, other| self.loads[*one].total_cmp(&self.loads[*other]).then(other.cmp(one)));
@@ -63,13 +63,13 @@ impl Figures {
         (core, if self.mean > 0.0 { self.busiest() / self.mean } else { 1.0 })
     }
 
-    /// How long the machine takes for the load: as long as its busiest core, and each core its part
-    /// of the synchronization.
+    /// Returns the time that the machine needs for the load: that of the busiest core, plus each
+    /// core's part of the synchronization.
     pub fn time(&self) -> f64 {
         self.busiest() + self.synchronization / self.present.max(1) as f64
     }
 
-    /// Each core's part of what is waited for owners.
+    /// Returns each core's part of the waits for owners.
     pub fn asking_each(&self) -> f64 {
         self.asking / self.present.max(1) as f64
     }
@@ -85,7 +85,7 @@ pub struct Model<'a> {
 }
 
 impl Model<'_> {
-    /// The costs if these cores own the sub-partitions, in their order.
+    /// Returns the costs of an assignment, given as the owner of each sub-partition.
     pub fn figures(&self, owners: &[Core]) -> Figures {
         let mut loads = vec![0.0; self.cores.count()];
         for (owner, cost) in owners.iter().zip(&self.load.costs) {
@@ -99,19 +99,20 @@ impl Model<'_> {
             .map(|core| loads[core])
             .sum();
         let imbalance = self.cores.present().map(off).sum::<f64>() + stranded;
-        let synchronization = self.load.meetings.iter().map(|met| self.meeting(met, owners)).sum();
+        let synchronization =
+            self.load.meetings.iter().map(|met| self.synchronization_cost(met, owners)).sum();
         let asking = owners.iter().enumerate().map(|(sub, owner)| self.load.draws.asking(sub, *owner)).sum();
         Figures { loads, mean, imbalance, synchronization, asking, stranded, present }
     }
 
-    /// The cost of these synchronization points: `C(s)` of each, added up.
-    pub fn meeting(&self, met: &Meeting, owners: &[Core]) -> f64 {
+    /// Returns the cost of the synchronization points of one set of members: the sum of `C(s)`.
+    pub fn synchronization_cost(&self, met: &SynchronizationPoint, owners: &[Core]) -> f64 {
         let sockets = met.members.iter().map(|sub| self.cores.socket(owners[sub.index()]));
         spread(self.cores, sockets) * met.bytes
     }
 
-    /// By socket and socket: the part of the synchronization between them. A synchronization point
-    /// over several sockets is divided evenly over their pairs.
+    /// Returns the synchronization between each two sockets. The cost of a synchronization point
+    /// over several sockets is divided evenly among their pairs.
     pub fn socket_pairs(&self, owners: &[Core]) -> Vec<Vec<f64>> {
         let count = self.cores.socket_count();
         let mut pairs = vec![vec![0.0; count]; count];
@@ -120,7 +121,8 @@ impl Model<'_> {
                 met.members.iter().map(|sub| self.cores.socket(owners[sub.index()])).collect();
             sockets.sort_unstable();
             sockets.dedup();
-            let each = self.meeting(met, owners) * 2.0 / (sockets.len() * (sockets.len() - 1)).max(1) as f64;
+            let each = self.synchronization_cost(met, owners) * 2.0
+                / (sockets.len() * (sockets.len() - 1)).max(1) as f64;
             for (number, one) in sockets.iter().enumerate() {
                 for other in &sockets[number + 1..] {
                     pairs[*one][*other] += each;
@@ -132,8 +134,8 @@ impl Model<'_> {
     }
 }
 
-/// `(n_sockets(s) - 1) * Distance(s)` for a synchronization point whose members are in these
-/// sockets: nanoseconds a byte.
+/// Returns `(n_sockets(s) - 1) * Distance(s)` for a synchronization point whose members are in
+/// these sockets, in nanoseconds for a byte.
 pub(crate) fn spread(cores: &Cores, of: impl IntoIterator<Item = usize>) -> f64 {
     let mut sockets = [0; MEMBERS_MAX];
     let mut count = 0;
@@ -163,7 +165,7 @@ mod tests {
     use crate::grid::SubPartition;
 
     fn load(costs: &[f64], meetings: &[(&[u32], f64)]) -> Load {
-        let meeting = |(members, bytes): &(&[u32], f64)| Meeting {
+        let meeting = |(members, bytes): &(&[u32], f64)| SynchronizationPoint {
             members: members.iter().copied().map(SubPartition).collect(),
             count: 1.0,
             bytes: *bytes,
@@ -174,7 +176,7 @@ mod tests {
 
     /// Two sockets of two cores: loads 30, 10, 0, 0; mean 10; imbalance 20 + 0 + 10 + 10.
     #[test]
-    fn imbalance_is_what_systems_md_says() {
+    fn imbalance_follows_the_definition() {
         let (cores, load) = (square(2, 2), load(&[10.0, 20.0, 10.0], &[]));
         let figures = Model { cores: &cores, load: &load }.figures(&[Core(0), Core(0), Core(1)]);
         assert_eq!(figures.loads, [30.0, 10.0, 0.0, 0.0]);
@@ -184,7 +186,7 @@ mod tests {
 
     /// Three sockets, distances 1 between 0 and 1, 2 between 0 and 2, 6 between 1 and 2.
     #[test]
-    fn synchronization_is_what_systems_md_says() {
+    fn synchronization_follows_the_definition() {
         let distances = vec![vec![0.0, 1.0, 2.0], vec![1.0, 0.0, 6.0], vec![2.0, 6.0, 0.0]];
         let cores = Cores::new(vec![0, 1, 2], distances).expect("a machine");
         let load = load(&[1.0; 3], &[(&[0, 1], 10.0), (&[0, 1, 2], 100.0)]);
@@ -201,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lost_cores_own_is_imbalance() {
+    fn load_of_lost_cores_is_imbalance() {
         let (cores, load) = (square(2, 2), load(&[10.0, 20.0, 10.0], &[]));
         let left = cores.with(|core| core != Core(0));
         let figures = Model { cores: &left, load: &load }.figures(&[Core(0), Core(0), Core(1)]);

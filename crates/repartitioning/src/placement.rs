@@ -1,34 +1,35 @@
-//! Which core has what is together: the second search of the paper, by synchronization alone.
+//! The second search of the paper: places sets of sub-partitions on cores by synchronization alone.
 //!
-//! Source: ATraPos, section V. It starts from each table spread over the sockets; then what cores
-//! have is swapped between sockets, so that costly synchronization points become local to one,
-//! while TS improves. A swap takes all that two cores have, so balance stays as it is.
+//! Source: ATraPos, section V. The search starts with each table spread over the sockets. Then it
+//! swaps the sets of cores in different sockets while TS improves, so that costly synchronization
+//! points become local to a socket. A swap exchanges everything that two cores own, so it does not
+//! change balance.
 
 use std::collections::BTreeMap;
 
 use crate::cores::Core;
-use crate::draft::{Draft, Ground};
+use crate::draft::{Draft, SearchContext};
 use crate::model::spread;
 
-/// The sub-partitions of the cores of a partitioning, in sets that move as a whole.
-struct Sets {
-    /// By set: the core that has it now.
+/// The sets of sub-partitions that cores own, each of which moves as a whole.
+struct CoreSets {
+    /// Current core of each set.
     core: Vec<Core>,
-    /// Sets that meet, and their bytes.
+    /// Sets that synchronize, and the bytes exchanged.
     meetings: Vec<(Vec<usize>, f64)>,
-    /// By set: its meetings.
+    /// The synchronization points of each set.
     of_set: Vec<Vec<usize>>,
 }
 
-/// Places what the cores of `draft` have, with at most so many steps more.
-pub(crate) fn by_synchronization(draft: &mut Draft<'_>, steps_max: u64) {
-    let ground = draft.ground;
-    let mut sets = Sets::of(draft);
+/// Places the sets of the cores of `draft`, with at most `steps_max` further steps.
+pub(crate) fn place_by_synchronization(draft: &mut Draft<'_>, steps_max: u64) {
+    let context = draft.context;
+    let mut sets = CoreSets::of(draft);
     let before = draft.owners.clone();
     spread_tables(draft, &mut sets);
     let end = draft.steps + steps_max;
-    while draft.steps < end && improve(ground, &mut sets, &mut draft.steps, end) {}
-    let place = |core: &Core| ground.present.binary_search(core).ok();
+    while draft.steps < end && improve(context, &mut sets, &mut draft.steps, end) {}
+    let place = |core: &Core| context.present.binary_search(core).ok();
     for (sub, owner) in before.iter().enumerate() {
         if let Some(set) = place(owner) {
             draft.set(sub, sets.core[set]);
@@ -36,13 +37,13 @@ pub(crate) fn by_synchronization(draft: &mut Draft<'_>, steps_max: u64) {
     }
 }
 
-impl Sets {
+impl CoreSets {
     fn of(draft: &Draft<'_>) -> Self {
-        let ground = draft.ground;
+        let context = draft.context;
         let mut meetings: BTreeMap<Vec<usize>, f64> = BTreeMap::new();
-        for met in &ground.model.load.meetings {
+        for met in &context.model.load.meetings {
             let set = |sub: &crate::grid::SubPartition| {
-                ground.present.binary_search(&draft.owners[sub.index()]).ok()
+                context.present.binary_search(&draft.owners[sub.index()]).ok()
             };
             let mut sets: Vec<usize> = met.members.iter().filter_map(set).collect();
             sets.sort_unstable();
@@ -51,33 +52,34 @@ impl Sets {
                 *meetings.entry(sets).or_default() += met.bytes;
             }
         }
-        let mut of_set = vec![Vec::new(); ground.present.len()];
+        let mut of_set = vec![Vec::new(); context.present.len()];
         for (number, sets) in meetings.keys().enumerate() {
             sets.iter().for_each(|set| of_set[*set].push(number));
         }
-        Sets { core: ground.present.clone(), meetings: meetings.into_iter().collect(), of_set }
+        CoreSets { core: context.present.clone(), meetings: meetings.into_iter().collect(), of_set }
     }
 
-    fn cost(&self, ground: &Ground<'_>, meeting: usize) -> f64 {
+    fn cost(&self, context: &SearchContext<'_>, meeting: usize) -> f64 {
         let (sets, bytes) = &self.meetings[meeting];
-        spread(ground.model.cores, sets.iter().map(|set| ground.socket(self.core[*set]))) * bytes
+        spread(context.model.cores, sets.iter().map(|set| context.socket(self.core[*set]))) * bytes
     }
 
-    /// The cost of the synchronization points of two sets, each counted once.
-    fn both(&self, ground: &Ground<'_>, (one, other): (usize, usize)) -> f64 {
+    /// Returns the cost of the synchronization points of two sets, counting each once.
+    fn pair_cost(&self, context: &SearchContext<'_>, one: usize, other: usize) -> f64 {
         let of_other = self.of_set[other].iter().filter(|number| !self.meetings[**number].0.contains(&one));
-        self.of_set[one].iter().chain(of_other).map(|number| self.cost(ground, *number)).sum()
+        self.of_set[one].iter().chain(of_other).map(|number| self.cost(context, *number)).sum()
     }
 }
 
-/// Gives the sets of each table, by what most of a set's load is of, to sockets in turns.
-fn spread_tables(draft: &Draft<'_>, sets: &mut Sets) {
-    let ground = draft.ground;
-    let mut of_table = vec![vec![0.0; ground.tables.len()]; sets.core.len()];
-    for (number, table) in ground.tables.iter().enumerate() {
+/// Assigns the sets of each table to sockets round-robin. A set belongs to the table with most of
+/// its load.
+fn spread_tables(draft: &Draft<'_>, sets: &mut CoreSets) {
+    let context = draft.context;
+    let mut of_table = vec![vec![0.0; context.tables.len()]; sets.core.len()];
+    for (number, table) in context.tables.iter().enumerate() {
         for sub in table.clone() {
-            if let Ok(set) = ground.present.binary_search(&draft.owners[sub]) {
-                of_table[set][number] += ground.cost(sub);
+            if let Ok(set) = context.present.binary_search(&draft.owners[sub]) {
+                of_table[set][number] += context.cost(sub);
             }
         }
     }
@@ -87,8 +89,8 @@ fn spread_tables(draft: &Draft<'_>, sets: &mut Sets) {
     };
     let mut order: Vec<usize> = (0..sets.core.len()).collect();
     order.sort_by_key(|set| (main(set), *set));
-    let mut free: Vec<Vec<Core>> = vec![Vec::new(); ground.model.cores.socket_count()];
-    ground.present.iter().rev().for_each(|core| free[ground.socket(*core)].push(*core));
+    let mut free: Vec<Vec<Core>> = vec![Vec::new(); context.model.cores.socket_count()];
+    context.present.iter().rev().for_each(|core| free[context.socket(*core)].push(*core));
     let sockets = free.len();
     let mut turn = 0;
     for set in order {
@@ -100,10 +102,11 @@ fn spread_tables(draft: &Draft<'_>, sets: &mut Sets) {
     }
 }
 
-/// One pass over the meetings, the costliest first; whether a swap has improved TS.
-fn improve(ground: &Ground<'_>, sets: &mut Sets, steps: &mut u64, end: u64) -> bool {
+/// Makes a pass over the synchronization points, the costliest first. Returns true if a swap
+/// improved TS.
+fn improve(context: &SearchContext<'_>, sets: &mut CoreSets, steps: &mut u64, end: u64) -> bool {
     let mut order: Vec<(f64, usize)> =
-        (0..sets.meetings.len()).map(|number| (sets.cost(ground, number), number)).collect();
+        (0..sets.meetings.len()).map(|number| (sets.cost(context, number), number)).collect();
     order.retain(|(cost, _)| *cost > 0.0);
     order.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
     let mut improved = false;
@@ -112,17 +115,17 @@ fn improve(ground: &Ground<'_>, sets: &mut Sets, steps: &mut u64, end: u64) -> b
         let members = sets.meetings[number].0.clone();
         for mover in &members {
             for other in 0..sets.core.len() {
-                let socket = ground.socket(sets.core[other]);
-                let is_there = |set: &usize| ground.socket(sets.core[*set]) == socket;
+                let socket = context.socket(sets.core[other]);
+                let is_there = |set: &usize| context.socket(sets.core[*set]) == socket;
                 if members.contains(&other) || is_there(mover) || !members.iter().any(is_there) {
                     continue;
                 }
-                let before = sets.both(ground, (*mover, other));
+                let before = sets.pair_cost(context, *mover, other);
                 sets.core.swap(*mover, other);
-                let delta = sets.both(ground, (*mover, other)) - before;
+                let delta = sets.pair_cost(context, *mover, other) - before;
                 sets.core.swap(*mover, other);
                 *steps += 1 + (sets.of_set[*mover].len() + sets.of_set[other].len()) as u64;
-                if delta < best.map_or(-ground.least, |(least, ..)| least) {
+                if delta < best.map_or(-context.least, |(least, ..)| least) {
                     best = Some((delta, *mover, other));
                 }
             }

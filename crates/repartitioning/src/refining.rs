@@ -1,27 +1,28 @@
-//! Making an assignment better step by step, by load and synchronization together.
+//! Local search: improves an assignment step by step, by load and synchronization together.
 //!
-//! Not of the paper, whose two searches look at one of them each: what balances load cuts through
-//! sub-partitions that meet, and swaps of whole cores cannot mend that. Sub-partitions go to where
-//! the cost falls most, one by one or with those that they meet, or change places; at the end, as
-//! long as there are steps left, some go anywhere, and the search begins again from there.
+//! This search is not in the paper, whose two searches consider load and synchronization
+//! separately: balancing the load separates sub-partitions that synchronize, and swaps of whole
+//! cores cannot repair that. A sub-partition moves to the core at which the cost falls most, alone
+//! or with the sub-partitions that it synchronizes with, or swaps its core with another one. At the
+//! end, while steps are left, some sub-partitions move to random cores, and the search begins again
+//! from there.
 
 use crate::cores::Core;
 use crate::draft::Draft;
 use terms::random::SplitMix;
 
-/// Sub-partitions of another core that one is tried to change places with: those whose costs are
-/// the nearest.
+/// Sub-partitions of another core that are tried for a swap: those with the most similar costs.
 const PARTNERS_MAX: usize = 12;
-/// Meetings of a sub-partition whose other members' cores are tried.
-const MEETINGS_MAX: usize = 6;
-/// Sub-partitions that meet and are tried to go together, at most.
+/// Synchronization points of a sub-partition whose members' cores are tried.
+const SYNCHRONIZATION_SETS_MAX: usize = 6;
+/// Most sub-partitions that are moved as a group.
 const GROUP_MAX: usize = 16;
-/// Sub-partitions that go anywhere at once.
+/// Sub-partitions that move to random cores at a restart.
 const KICKED: u64 = 3;
-/// Attempts to begin again that change nothing, after which the search ends.
+/// The search ends after this many restarts without an improvement.
 const FRUITLESS_MAX: u32 = 60;
 
-/// Numbers that look random, the same for the same seed.
+/// A seeded generator of random numbers.
 struct Numbers(SplitMix);
 
 impl Numbers {
@@ -30,7 +31,7 @@ impl Numbers {
     }
 }
 
-/// Improves `draft` until nothing more is found, or it has taken `steps_max` steps.
+/// Improves `draft` until no improvement is found, or after `steps_max` steps.
 pub(crate) fn refine(draft: &mut Draft<'_>, steps_max: u64) {
     loop {
         while draft.steps < steps_max && pass(draft, steps_max, false) {}
@@ -40,11 +41,11 @@ pub(crate) fn refine(draft: &mut Draft<'_>, steps_max: u64) {
     }
 }
 
-/// Begins again and again from places near `draft`, which becomes the best that was found, within
-/// `steps_max` steps.
+/// Restarts from assignments near `draft`, within `steps_max` steps. `draft` becomes the best
+/// assignment found.
 pub(crate) fn explore(draft: &mut Draft<'_>, seed: u64, steps_max: u64) {
     let mut numbers = Numbers(SplitMix::new(seed));
-    let (subs, cores) = (draft.owners.len(), draft.ground.present.len());
+    let (subs, cores) = (draft.owners.len(), draft.context.present.len());
     if subs == 0 || cores < 2 {
         return;
     }
@@ -54,12 +55,12 @@ pub(crate) fn explore(draft: &mut Draft<'_>, seed: u64, steps_max: u64) {
         let mut other = draft.clone();
         for _ in 0..KICKED {
             let sub = numbers.below(subs);
-            other.set(sub, draft.ground.present[numbers.below(cores)]);
+            other.set(sub, draft.context.present[numbers.below(cores)]);
         }
         refine(&mut other, steps_max);
         let cost = other.cost();
         draft.steps = other.steps;
-        match cost < best - draft.ground.least {
+        match cost < best - draft.context.least {
             true => {
                 (best, fruitless) = (cost, 0);
                 *draft = other;
@@ -69,14 +70,15 @@ pub(crate) fn explore(draft: &mut Draft<'_>, seed: u64, steps_max: u64) {
     }
 }
 
-/// Sends what belongs to cores that are not present to those that have least, the costliest first.
+/// Moves the sub-partitions of cores that are not present to the cores with the least load, the
+/// costliest first.
 pub(crate) fn rescue(draft: &mut Draft<'_>) {
-    let ground = draft.ground;
-    let is_lost = |core: Core| !ground.model.cores.is_present(core);
+    let context = draft.context;
+    let is_lost = |core: Core| !context.model.cores.is_present(core);
     let mut lost: Vec<usize> = (0..draft.owners.len()).filter(|sub| is_lost(draft.owners[*sub])).collect();
-    lost.sort_by(|one, other| ground.cost(*other).total_cmp(&ground.cost(*one)).then(one.cmp(other)));
+    lost.sort_by(|one, other| context.cost(*other).total_cmp(&context.cost(*one)).then(one.cmp(other)));
     for sub in lost {
-        let least = ground
+        let least = context
             .present
             .iter()
             .copied()
@@ -85,11 +87,11 @@ pub(crate) fn rescue(draft: &mut Draft<'_>) {
     }
 }
 
-/// Looks at each sub-partition once, the costliest first; whether something has improved.
+/// Tries to improve each sub-partition once, the costliest first. Returns true if one improved.
 fn pass(draft: &mut Draft<'_>, steps_max: u64, swaps: bool) -> bool {
-    let ground = draft.ground;
+    let context = draft.context;
     let mut order: Vec<usize> = (0..draft.owners.len()).collect();
-    order.sort_by(|one, other| ground.cost(*other).total_cmp(&ground.cost(*one)).then(one.cmp(other)));
+    order.sort_by(|one, other| context.cost(*other).total_cmp(&context.cost(*one)).then(one.cmp(other)));
     let mut of_core = vec![Vec::new(); draft.loads.len()];
     order.iter().for_each(|sub| of_core[draft.owners[*sub].index()].push(*sub));
     let mut improved = false;
@@ -99,7 +101,7 @@ fn pass(draft: &mut Draft<'_>, steps_max: u64, swaps: bool) -> bool {
             return improved;
         }
         find_targets(draft, sub, &mut targets);
-        let mut best = (-ground.least, None);
+        let mut best = (-context.least, None);
         let saved_max = if targets.is_empty() { 0.0 } else { draft.synchronization(sub) };
         for target in &targets {
             if draft.cheap_delta(sub, *target) - saved_max >= best.0 {
@@ -111,7 +113,7 @@ fn pass(draft: &mut Draft<'_>, steps_max: u64, swaps: bool) -> bool {
             }
         }
         let single = best.0;
-        if let Some((others, target)) = together(draft, sub, &targets, single) {
+        if let Some((others, target)) = find_group_move(draft, sub, &targets, single) {
             others.into_iter().for_each(|other| draft.set(other, target));
             improved = true;
         } else if let Some(target) = best.1 {
@@ -124,21 +126,26 @@ fn pass(draft: &mut Draft<'_>, steps_max: u64, swaps: bool) -> bool {
     improved
 }
 
-/// The sub-partition with all of its core that it meets, directly or through others, and the core
-/// with least load, there or in any socket, where all of them are better off than `single` says
-/// that it is alone. From a core with too much they go where one alone would leave the others
-/// behind.
-fn together(draft: &mut Draft<'_>, sub: usize, targets: &[Core], single: f64) -> Option<(Vec<usize>, Core)> {
-    let ground = draft.ground;
+/// Finds a group move: the sub-partition with all sub-partitions of its core that it synchronizes
+/// with, directly or indirectly, to the core with the least load in the same socket or in any
+/// socket. Returns the group and the core if that improves the cost by more than `single`, the best
+/// move of the sub-partition alone. Only overloaded cores give groups away.
+fn find_group_move(
+    draft: &mut Draft<'_>,
+    sub: usize,
+    targets: &[Core],
+    single: f64,
+) -> Option<(Vec<usize>, Core)> {
+    let context = draft.context;
     let owner = draft.owners[sub];
-    if draft.load(owner) <= ground.mean {
+    if draft.load(owner) <= context.mean {
         return None;
     }
     let mut group = vec![sub];
     let mut next = 0;
     while next < group.len() && group.len() <= GROUP_MAX {
-        for number in ground.meetings[group[next]].iter().take(MEETINGS_MAX) {
-            for other in &ground.model.load.meetings[*number as usize].members {
+        for number in context.meetings[group[next]].iter().take(SYNCHRONIZATION_SETS_MAX) {
+            for other in &context.model.load.meetings[*number as usize].members {
                 if draft.owners[other.index()] == owner && !group.contains(&other.index()) {
                     group.push(other.index());
                 }
@@ -150,11 +157,11 @@ fn together(draft: &mut Draft<'_>, sub: usize, targets: &[Core], single: f64) ->
         return None;
     }
     let least = |near: bool| {
-        let there = |core: &&Core| !near || ground.socket(**core) == ground.socket(owner);
-        let by_load = |one: &&Core, other: &&Core| draft.load(**one).total_cmp(&draft.load(**other));
-        targets.iter().filter(there).min_by(by_load).copied()
+        let there = |core: &&Core| !near || context.socket(**core) == context.socket(owner);
+        let assign_by_load = |one: &&Core, other: &&Core| draft.load(**one).total_cmp(&draft.load(**other));
+        targets.iter().filter(there).min_by(assign_by_load).copied()
     };
-    let mut best = (single.min(-ground.least), None);
+    let mut best = (single.min(-context.least), None);
     for target in [least(true), least(false)].into_iter().flatten() {
         let mut delta = 0.0;
         for other in &group {
@@ -169,27 +176,28 @@ fn together(draft: &mut Draft<'_>, sub: usize, targets: &[Core], single: f64) ->
     best.1.map(|target| (group, target))
 }
 
-/// The cores that a sub-partition may be better with: those with least load in each socket, of its
-/// neighbours, of those that it meets, and of those whose transactions act on it.
+/// Finds the cores that may be better owners of a sub-partition: the least loaded core of each
+/// socket, the owners of its neighbours and of the sub-partitions that it synchronizes with, and
+/// the cores whose transactions access it.
 fn find_targets(draft: &Draft<'_>, sub: usize, targets: &mut Vec<Core>) {
-    let ground = draft.ground;
+    let context = draft.context;
     targets.clear();
     let owner = draft.owners[sub];
-    let has_meetings = !ground.meetings[sub].is_empty();
-    let draws = &ground.model.load.draws;
+    let has_meetings = !context.meetings[sub].is_empty();
+    let draws = &context.model.load.draws;
     let is_elsewhere = draws.often(sub).next().is_some_and(|core| core != owner);
-    // With less than the mean, nobody to meet and nobody else who asks for it, nothing is gained
-    // elsewhere.
+    // If the owner has less than the mean load, and the sub-partition has no synchronization points
+    // and no requests from other cores, no other core is better.
     if !has_meetings
         && !is_elsewhere
-        && draft.load(owner) <= ground.mean
-        && ground.model.cores.is_present(owner)
+        && draft.load(owner) <= context.mean
+        && context.model.cores.is_present(owner)
     {
         return;
     }
-    let mut least: Vec<Option<Core>> = vec![None; ground.model.cores.socket_count()];
-    for core in &ground.present {
-        let of_socket = &mut least[ground.socket(*core)];
+    let mut least: Vec<Option<Core>> = vec![None; context.model.cores.socket_count()];
+    for core in &context.present {
+        let of_socket = &mut least[context.socket(*core)];
         if of_socket.is_none_or(|other| draft.load(*core) < draft.load(other)) {
             *of_socket = Some(*core);
         }
@@ -197,24 +205,25 @@ fn find_targets(draft: &Draft<'_>, sub: usize, targets: &mut Vec<Core>) {
     targets.extend(least.into_iter().flatten());
     let beside = [sub.checked_sub(1), (sub + 1 < draft.owners.len()).then_some(sub + 1)];
     targets.extend(beside.into_iter().flatten().map(|other| draft.owners[other]));
-    for number in ground.meetings[sub].iter().take(MEETINGS_MAX) {
-        let members = &ground.model.load.meetings[*number as usize].members;
+    for number in context.meetings[sub].iter().take(SYNCHRONIZATION_SETS_MAX) {
+        let members = &context.model.load.meetings[*number as usize].members;
         targets.extend(members.iter().map(|other| draft.owners[other.index()]));
     }
     targets.extend(draws.often(sub));
     targets.sort_unstable();
     targets.dedup();
-    targets.retain(|core| *core != owner && ground.model.cores.is_present(*core));
+    targets.retain(|core| *core != owner && context.model.cores.is_present(*core));
 }
 
-/// Lets a sub-partition change places with one of a core in `targets`, where that improves most;
-/// whether it did. `of_core` is what cores had when the pass began, the costliest first.
+/// Swaps a sub-partition with one of a core in `targets`, choosing the swap that improves most.
+/// Returns true if there was one. `of_core` has the sub-partitions of each core at the begin of the
+/// pass, the costliest first.
 fn swap(draft: &mut Draft<'_>, sub: usize, targets: &[Core], of_core: &[Vec<usize>]) -> bool {
-    let ground = draft.ground;
-    let mut best = (-ground.least, None);
+    let context = draft.context;
+    let mut best = (-context.least, None);
     for target in targets {
         let others = &of_core[target.index()];
-        let near = others.partition_point(|other| ground.cost(*other) > ground.cost(sub));
+        let near = others.partition_point(|other| context.cost(*other) > context.cost(sub));
         let first = near.saturating_sub(PARTNERS_MAX / 2);
         for other in others.iter().skip(first).take(PARTNERS_MAX) {
             if draft.owners[*other] != *target {

@@ -1,44 +1,44 @@
-//! A better map for a load: both searches of the paper, what improves on them, and the choice among
-//! what they find.
+//! Search for a better map for a load: both searches of the paper, the local search that improves
+//! their results, and the choice among them.
 //!
-//! Three assignments are tried and refined: that of the paper (by load, then by synchronization);
-//! one in which each core has the same part of all tables, which is better where tables meet in the
-//! same part; and the one that there is. The last one is kept if it comes near the best, because it
-//! takes the fewest changes.
+//! Three assignments are refined: that of the paper (by load, then by synchronization); one in
+//! which each core has the same part of all tables, which is better if tables synchronize in the
+//! same part; and the current one. The current one is preferred if it comes near the best, because
+//! it needs the fewest changes.
 
 use serde::{Deserialize, Serialize};
 
 use crate::cores::{Core, Cores};
 use crate::difference::difference;
-use crate::draft::{Draft, Ground};
+use crate::draft::{Draft, SearchContext};
 use crate::grid::Grid;
 use crate::load::{Load, LoadError};
 use crate::map::{Change, MapError, PartitionMap};
 use crate::model::{Figures, Model};
-use crate::partitioning::{Order, by_load};
-use crate::placement::by_synchronization;
+use crate::partitioning::{Order, assign_by_load};
+use crate::placement::place_by_synchronization;
 use crate::refining::{explore, refine, rescue};
 
-/// How far a search goes, and what it may do.
+/// Effort and method of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Search {
-    /// Differences of cost that it works out at most, for all that it tries.
+    /// Most cost differences that the search computes in total.
     pub steps_max: u64,
-    /// The seed of its random choices.
+    /// Seed of its random choices.
     pub seed: u64,
-    /// True if it does what the paper does and nothing else.
+    /// True if the search is limited to the method of the paper.
     pub plain: bool,
 }
 
 impl Search {
-    /// Nanoseconds that a step takes, roughly: 400,000 take 25 to 32 ms (docs/adaptation.md).
+    /// Approximate nanoseconds of a step: 400,000 steps take 25 to 32 ms (docs/adaptation.md).
     pub const STEP_NANOS: u64 = 75;
-    /// Steps of a search that may take as long as it likes.
+    /// Steps of a search without a time limit.
     pub const STEPS_MAX: u64 = 400_000;
-    /// Steps without which a search is none.
+    /// Fewest useful steps.
     const STEPS_MIN: u64 = 20_000;
 
-    /// A search that takes no longer than this, if so few steps are enough for one.
+    /// Returns a search that takes about this time, within the limits of steps.
     pub fn within(seconds: f64) -> Self {
         let steps = (seconds * 1e9) as u64 / Search::STEP_NANOS;
         Search { steps_max: steps.clamp(Search::STEPS_MIN, Search::STEPS_MAX), ..Search::default() }
@@ -51,58 +51,59 @@ impl Default for Search {
     }
 }
 
-/// The load that may be given up to keep the present map, as a share: each change of a map takes
-/// time, and pays the less the better the map is already.
+/// Cost that may be given up to keep the current assignment, as a share of the load: each change of
+/// a map takes time, and pays less if the map is already good.
 const NEAR: f64 = 0.02;
 
-/// Which of the assignments that were tried was the best.
+/// The assignment from which the best map came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Way {
-    /// The one that there was, improved.
+pub enum ProposalOrigin {
+    /// The current one, improved.
     Current,
-    /// Filled table by table, and placed by synchronization.
+    /// The one filled table by table and placed by synchronization.
     ByTable,
-    /// Each core has the same part of all tables.
+    /// The one in which each core has the same part of all tables.
     ByShare,
 }
 
-/// Why no map can be proposed.
+/// Error of a search.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SearchError {
-    /// No core is left.
+    /// No core is present.
     #[error("no core is present: partitions cannot belong to anybody")]
     NoCores,
-    /// The load is not of this map.
+    /// The load belongs to another map.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// The map is not of these cores, or a bug.
+    /// The map names other cores; anything else is a bug.
     #[error(transparent)]
     Map(#[from] MapError),
 }
 
-/// A map that a load would be better with.
+/// A better map for a load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Proposal {
     /// The map.
     pub map: PartitionMap,
     /// The changes that lead to it.
     pub changes: Vec<Change>,
-    /// The cost of the load with the present map.
+    /// Costs under the current map.
     pub before: Figures,
-    /// The cost of the load with the new map.
+    /// Costs under the proposed map.
     pub after: Figures,
-    /// Synchronization between sockets as it is, and as it would be ([`Model::socket_pairs`]).
+    /// Synchronization between sockets under the current and under the proposed map
+    /// ([`Model::socket_pairs`]).
     pub pairs: [Vec<Vec<f64>>; 2],
-    /// The share of the load that moves to another core.
+    /// Share of the load that moves to another core.
     pub moved: f64,
-    /// How it was found.
-    pub way: Way,
-    /// Differences that were worked out.
+    /// The assignment from which it came.
+    pub way: ProposalOrigin,
+    /// Cost differences computed.
     pub steps: u64,
 }
 
-/// Looks for the best map for `load` over the cores that are present. The load is of `map`.
+/// Searches for the best map for `load` over the cores that are present. The load belongs to `map`.
 ///
 /// # Errors
 /// [`SearchError`]: no core is present, or load, map and cores do not belong together.
@@ -119,9 +120,9 @@ pub fn search(map: &PartitionMap, cores: &Cores, load: &Load, how: Search) -> Re
         return Err(LoadError::Count { wanted: grid.count(), found: load.costs.len() }.into());
     }
     let model = Model { cores, load };
-    let ground = Ground::new(model, &grid);
-    let (best, way, steps) = best(&ground, &grid, how);
-    let owners = relabelled(&ground, best, grid.owners());
+    let context = SearchContext::new(model, &grid);
+    let (best, way, steps) = best(&context, &grid, how);
+    let owners = relabelled(&context, best, grid.owners());
     let next = grid.map(&owners)?;
     let moved = grid.owners().iter().zip(&owners).zip(&load.costs);
     let moved: f64 = moved.filter(|((before, after), _)| before != after).map(|(_, cost)| cost).sum();
@@ -137,23 +138,27 @@ pub fn search(map: &PartitionMap, cores: &Cores, load: &Load, how: Search) -> Re
     })
 }
 
-/// The best assignment, how it was found, and in how many steps.
-fn best(ground: &Ground<'_>, grid: &Grid, how: Search) -> (Vec<Core>, Way, u64) {
-    // A part of the steps for each of the three, and the last one for what is tried at the end.
+/// Returns the best assignment, its origin, and the number of steps.
+fn best(context: &SearchContext<'_>, grid: &Grid, how: Search) -> (Vec<Core>, ProposalOrigin, u64) {
+    // Each of the three gets a quarter of the steps, and the restarts get the last quarter.
     let part = how.steps_max / 4;
-    let mut plain = by_load(ground, Order::ByTable, part / 3);
-    by_synchronization(&mut plain, part / 3);
+    let mut plain = assign_by_load(context, Order::ByTable, part / 3);
+    place_by_synchronization(&mut plain, part / 3);
     if how.plain {
-        return (plain.owners, Way::ByTable, plain.steps);
+        return (plain.owners, ProposalOrigin::ByTable, plain.steps);
     }
-    let mut current = Draft::new(ground, grid.owners().to_vec());
+    let mut current = Draft::new(context, grid.owners().to_vec());
     rescue(&mut current);
-    let aligned = by_load(ground, Order::ByShare, part / 3);
-    let mut found = [(current, Way::Current), (plain, Way::ByTable), (aligned, Way::ByShare)];
+    let aligned = assign_by_load(context, Order::ByShare, part / 3);
+    let mut found = [
+        (current, ProposalOrigin::Current),
+        (plain, ProposalOrigin::ByTable),
+        (aligned, ProposalOrigin::ByShare),
+    ];
     found.iter_mut().for_each(|(draft, _)| refine(draft, part));
     let mut steps: u64 = found.iter().map(|(draft, _)| draft.steps).sum();
-    let near = NEAR * ground.model.load.total();
-    // The first of the three wins where they are alike: the one that there is.
+    let near = NEAR * context.model.load.total();
+    // The current assignment is preferred among equals.
     let costs = found.each_ref().map(|(draft, _)| draft.cost());
     let least = (1..costs.len()).fold(0, |least, one| {
         let given_up = if least == 0 { near } else { 0.0 };
@@ -166,27 +171,26 @@ fn best(ground: &Ground<'_>, grid: &Grid, how: Search) -> (Vec<Core>, Way, u64) 
     (draft.owners, way, steps)
 }
 
-/// The same assignment with the names of cores of a socket exchanged, so that as little as possible
-/// is waited for owners, and then as much load as possible stays where it is. Balance and
-/// synchronization are the same.
-fn relabelled(ground: &Ground<'_>, owners: Vec<Core>, before: &[Core]) -> Vec<Core> {
-    let count = ground.model.cores.count();
+/// Permutes the cores within each socket to minimize first the waits for owners, then the load that
+/// moves. Balance and synchronization do not change.
+fn relabelled(context: &SearchContext<'_>, owners: Vec<Core>, before: &[Core]) -> Vec<Core> {
+    let count = context.model.cores.count();
     let mut kept = vec![0.0; count * count];
-    // A sub-partition on which nothing was done counts a little.
-    let little = ground.mean * 1e-6 + f64::MIN_POSITIVE;
+    // A sub-partition without load has a small weight.
+    let little = context.mean * 1e-6 + f64::MIN_POSITIVE;
     for (sub, (owner, former)) in owners.iter().zip(before).enumerate() {
-        kept[owner.index() * count + former.index()] += NEAR * (ground.cost(sub) + little);
-        for (core, saved) in ground.model.load.draws.saved(sub) {
+        kept[owner.index() * count + former.index()] += NEAR * (context.cost(sub) + little);
+        for (core, saved) in context.model.load.draws.saved(sub) {
             kept[owner.index() * count + core.index()] += saved;
         }
     }
     let mut pairs: Vec<(Core, Core)> = Vec::new();
-    for one in &ground.present {
-        let same = ground.present.iter().filter(|other| ground.socket(**other) == ground.socket(*one));
+    for one in &context.present {
+        let same = context.present.iter().filter(|other| context.socket(**other) == context.socket(*one));
         pairs.extend(same.map(|other| (*one, *other)));
     }
     let kept = |(owner, former): &(Core, Core)| kept[owner.index() * count + former.index()];
-    // Where nothing is kept either way, a core keeps its name.
+    // Among equals, a core stays the same.
     let is_same = |(owner, former): &(Core, Core)| owner == former;
     pairs.sort_by(|one, other| {
         kept(other).total_cmp(&kept(one)).then(is_same(other).cmp(&is_same(one))).then(one.cmp(other))
@@ -207,18 +211,18 @@ mod tests {
     use super::*;
     use crate::cores::testing::square;
     use crate::grid::SubPartition;
-    use crate::load::Meeting;
+    use crate::load::SynchronizationPoint;
     use crate::map::{Range, Table};
 
-    /// Two tables with 40 positions each on two sockets of two cores; position i of one table meets
-    /// position i of the other.
+    /// Two tables with 40 positions each on two sockets of two cores; position i of one table
+    /// synchronizes with position i of the other.
     fn dependent() -> (PartitionMap, Cores, Load) {
         let cores = square(2, 2);
         let domain = Range { low: 0, end: 40 };
         let owners: Vec<Core> = cores.present().collect();
         let map = PartitionMap::even(&[(Table(0), "a", domain), (Table(1), "b", domain)], &owners);
         let map = map.expect("a map");
-        let meeting = |sub: u32| Meeting {
+        let meeting = |sub: u32| SynchronizationPoint {
             members: vec![SubPartition(sub), SubPartition(sub + 40)],
             count: 1.0,
             bytes: 10.0,
@@ -232,19 +236,20 @@ mod tests {
     fn nothing_changes_where_nothing_is_better() {
         let (map, cores, load) = dependent();
         let found = search(&map, &cores, &load, Search::default()).expect("a map");
-        assert_eq!((found.changes, found.way), (Vec::new(), Way::Current));
+        assert_eq!((found.changes, found.way), (Vec::new(), ProposalOrigin::Current));
         assert_eq!((found.before.imbalance, found.after.synchronization), (0.0, 0.0));
     }
 
     #[test]
-    fn what_meets_comes_together() {
+    fn synchronizing_sub_partitions_get_one_socket() {
         let (map, cores, load) = dependent();
-        // Each core has a quarter of one table: the two halves of the cores meet over sockets.
+        // Each core has a quarter of one table: the two halves of the cores synchronize across
+        // sockets.
         let apart: Vec<Core> = (0..80u16).map(|sub| Core(sub / 20)).collect();
         let apart = Grid::of(&map).map(&apart).expect("a map");
         let grid = Grid::of(&apart);
         assert_eq!(grid.count(), 40);
-        let meeting = |sub: u32| Meeting {
+        let meeting = |sub: u32| SynchronizationPoint {
             members: vec![SubPartition(sub), SubPartition(sub + 20)],
             count: 1.0,
             bytes: 20.0,
@@ -254,8 +259,8 @@ mod tests {
         for plain in [false, true] {
             let found = search(&apart, &cores, &load, Search { plain, ..Search::default() }).expect("a map");
             assert_eq!((found.before.imbalance, found.before.synchronization), (0.0, 400.0));
-            // Cores that are filled past the mean cut through what meets, and no gift and no swap
-            // of whole cores mends that.
+            // Filling cores past the mean separates sub-partitions that synchronize, and no move
+            // and no swap of whole cores repairs that.
             let left = if plain { (40.0, 60.0) } else { (0.0, 0.0) };
             assert_eq!((found.after.imbalance, found.after.synchronization), left);
             assert_eq!(apart.changed(&found.changes).expect("they fit").tables(), found.map.tables());

@@ -1,40 +1,39 @@
-//! Settings of a controller.
+//! Settings and rules of a controller.
 
 use serde::{Deserialize, Serialize};
 
 use crate::search::Search;
 
-/// Settings of a controller.
+/// Settings and rules of a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// The shortest interval between two measurements.
     pub interval_seconds: f64,
-    /// The longest one, in shortest ones. Source: ATraPos has 1 s and 8 s.
+    /// The longest interval, as a multiple of the shortest. Source: ATraPos has 1 s and 8 s.
     pub longest: f64,
-    /// A throughput that differs by no more than this share from the mean of the last ones is the
-    /// same. Source: ATraPos has 10 %.
+    /// The workload counts as unchanged while throughput differs by at most this share from the
+    /// mean of the last measurements. Source: ATraPos has 10 %.
     pub alike: f64,
-    /// So many last ones. Source: ATraPos has 5.
+    /// Number of these last measurements. Source: ATraPos has 5.
     pub remembered: usize,
-    /// A smaller share of the time is not worth a repartitioning.
+    /// Smallest gain, as a share of the time, for which the map is changed.
     pub gain_min: f64,
-    /// A repartitioning is made if it gains so many times what it costs before the workload is
-    /// likely to change again.
+    /// A repartitioning has to gain this multiple of its cost before the workload is expected to
+    /// change again.
     pub payback: f64,
-    /// The assumed cost of a split, a merge or a move, in seconds of the whole machine, until
-    /// changes were measured.
+    /// Initial estimate of the cost of a split, a merge or a move, in seconds of the whole machine.
     pub change_seconds: f64,
-    /// How long a workload is believed to stay as it is, until it has changed.
+    /// Initial estimate of the time between changes of the workload.
     pub stay_seconds: f64,
-    /// How far searches go.
+    /// Effort of searches.
     pub search: Search,
 }
 
 impl Settings {
-    /// With this shortest interval, and what the paper says; where it says nothing: a gain of 10 %
-    /// at least, paid back twice; 2 ms a change (the paper measures less than 200 ms for 80); a
-    /// workload that stays for 64 of the shortest intervals; a search that takes an interval at
-    /// most.
+    /// Returns settings with this shortest interval and the values of the paper. Values that the
+    /// paper does not give: a gain of at least 10 %, paid back twice; 2 ms for a change (the paper
+    /// measures less than 200 ms for 80 changes); a workload that stays for 64 of the shortest
+    /// intervals; a search of at most an interval.
     pub fn new(interval_seconds: f64) -> Self {
         Settings {
             interval_seconds,
@@ -50,21 +49,21 @@ impl Settings {
     }
 }
 
-/// The rules that a controller keeps, which tests break on purpose, to see that the checks notice.
+/// The rules of a controller. Tests disable them one by one, to prove that the checks detect it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
     /// A repartitioning is made only if it pays.
     pub weighs: bool,
-    /// Measurements from before a repartitioning are forgotten after it.
+    /// Measurements made before a repartitioning are discarded after it.
     pub forgets: bool,
     /// Intervals become longer while nothing changes.
     pub backs_off: bool,
-    /// A measurement taken while the workload changed is not weighed; the interval after it is. A
-    /// controller that does not wait makes an illegal transition.
+    /// A measurement made while the workload changed is not evaluated; the next one is. Without
+    /// this rule the controller makes an illegal transition.
     pub waits: bool,
-    /// Cores that are lost lose their partitions.
+    /// Lost cores lose their partitions.
     pub rescues: bool,
-    /// A repartitioning that did not bring what was expected makes the next one harder.
+    /// A repartitioning that gained less than expected raises the required gain of the next one.
     pub doubts: bool,
 }
 

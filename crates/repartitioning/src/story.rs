@@ -1,4 +1,4 @@
-//! The story of adaptation for a report: values, and the same as text.
+//! The record of adaptation for reports, as values and as text.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,36 +9,36 @@ use crate::balance::Balance;
 use crate::cores::{Core, Cores};
 use crate::map::{Change, Partition, PartitionMap};
 use crate::model::Figures;
-use crate::search::Way;
+use crate::search::ProposalOrigin;
 use crate::words::{counted, percent, seconds};
 
-/// Repartitionings that a story keeps: the first ones. Later ones are counted.
-const TOLD_MAX: usize = 64;
+/// Most repartitionings that a story keeps. Later ones are only counted.
+const KEPT_MAX: usize = 64;
 
-/// A partition as a story has it.
+/// A partition in a story.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Piece {
+pub struct StoryPartition {
     /// The table's name.
     pub table: String,
     /// The partition.
     pub partition: Partition,
 }
 
-/// The machine under a map.
+/// State of the machine under a map.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct View {
     /// All partitions, table by table, ascending.
-    pub partitions: Vec<Piece>,
-    /// Load by core, as a multiple of the mean of those that are present.
+    pub partitions: Vec<StoryPartition>,
+    /// Load of each core, as a multiple of the mean of the cores that are present.
     pub loads: Vec<f64>,
-    /// Synchronization by socket and socket, as a share of the work.
+    /// Synchronization between each two sockets, as a share of the work.
     pub pairs: Vec<Vec<f64>>,
 }
 
 impl View {
-    /// The owners of a map with these costs.
+    /// Makes the view of a map with these costs.
     pub fn of(map: &PartitionMap, figures: &Figures, pairs: &[Vec<f64>]) -> Self {
-        let piece = |(table, partition): (&crate::map::TablePartitions, &Partition)| Piece {
+        let piece = |(table, partition): (&crate::map::TablePartitions, &Partition)| StoryPartition {
             table: table.name.clone(),
             partition: *partition,
         };
@@ -49,7 +49,7 @@ impl View {
         }
     }
 
-    /// The core with the highest load, and its load.
+    /// Returns the core with the highest load, and its load.
     pub fn hottest(&self) -> (Core, f64) {
         let hottest = |best: (usize, f64), (core, load): (usize, &f64)| {
             if *load > best.1 { (core, *load) } else { best }
@@ -58,7 +58,7 @@ impl View {
         (Core(core as u16), load)
     }
 
-    /// All synchronization between sockets, as a share of the work.
+    /// Returns the synchronization between all sockets, as a share of the work.
     pub fn synchronization(&self) -> f64 {
         self.pairs.iter().flatten().sum::<f64>() / 2.0
     }
@@ -68,63 +68,63 @@ fn multiples(values: &[f64], unit: f64) -> Vec<f64> {
     values.iter().map(|value| if unit > 0.0 { value / unit } else { 0.0 }).collect()
 }
 
-/// One repartitioning.
+/// A repartitioning.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Repartitioning {
-    /// When it was decided, in seconds of the run.
+    /// Time of the decision, in seconds of the run.
     pub at_seconds: f64,
-    /// Why, in words.
+    /// The reason, as text.
     pub reason: String,
     /// The changes.
     pub changes: Vec<Change>,
-    /// Gain and cost.
+    /// Expected gain and cost.
     pub balance: Balance,
-    /// How the map was found.
-    pub way: Way,
-    /// As it was, measured.
+    /// Origin of the new map.
+    pub way: ProposalOrigin,
+    /// The measured state before.
     pub before: View,
-    /// As it should become.
+    /// The expected state after.
     pub after: View,
     /// Cores that were not present.
     pub absent: Vec<Core>,
-    /// How long the change took, once it is known.
+    /// Duration of the change, once it is known.
     pub took_seconds: Option<f64>,
-    /// Load by core in the first measurement after it, as a multiple of the mean.
+    /// Load of each core in the first measurement after it, as a multiple of the mean.
     pub seen: Option<Vec<f64>>,
 }
 
-/// Something that has happened to the cores.
+/// An event of the cores.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Note {
-    /// When, in seconds of the run.
+pub struct StoryNote {
+    /// Time in seconds of the run.
     pub at_seconds: f64,
-    /// What, in words.
+    /// The event, as text.
     pub words: String,
 }
 
-/// The story of adaptation in a run.
+/// The adaptation of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Story {
     /// The socket of each core.
     pub sockets: Vec<usize>,
-    /// Measurements.
+    /// Number of measurements.
     pub measurements: u64,
-    /// Searches for a better map.
+    /// Number of searches for a better map.
     pub searches: u64,
-    /// Steps of these searches, all together.
+    /// Steps of all searches.
     pub steps: u64,
-    /// The repartitionings, the first ones if there were many.
+    /// The first repartitionings.
     pub repartitionings: Vec<Repartitioning>,
-    /// Repartitionings that are not told.
+    /// Number of further repartitionings.
     pub untold: u64,
-    /// Cores that came and went, the first ones if there were many.
-    pub notes: Vec<Note>,
-    /// The last decision, in words.
+    /// The first events of the cores.
+    pub notes: Vec<StoryNote>,
+    /// The last decision, as text.
     pub last: String,
 }
 
 impl Story {
-    /// The story of a run on these cores that begins.
+    /// Begins the story of a run on these cores.
     pub fn new(cores: &Cores) -> Self {
         let sockets = (0..cores.count()).map(|core| cores.socket(Core(core as u16))).collect();
         let last = "nothing was measured".to_owned();
@@ -142,7 +142,7 @@ impl Story {
 
     /// Adds a repartitioning.
     pub(crate) fn add(&mut self, one: Repartitioning) {
-        if self.repartitionings.len() < TOLD_MAX {
+        if self.repartitionings.len() < KEPT_MAX {
             self.repartitionings.push(one);
         } else {
             self.untold += 1;
@@ -151,42 +151,42 @@ impl Story {
 
     /// Something has happened to the cores.
     pub(crate) fn note(&mut self, at_seconds: f64, words: String) {
-        if self.notes.len() < TOLD_MAX {
-            self.notes.push(Note { at_seconds, words });
+        if self.notes.len() < KEPT_MAX {
+            self.notes.push(StoryNote { at_seconds, words });
         }
     }
 
-    /// The latest repartitioning has not been made.
-    pub(crate) fn take_back(&mut self) {
+    /// Removes the latest repartitioning, which was refused.
+    pub(crate) fn remove_latest(&mut self) {
         if self.untold == 0 {
             self.repartitionings.pop();
         }
         self.untold = self.untold.saturating_sub(1);
     }
 
-    /// The latest repartitioning, if it is told.
+    /// Returns the latest repartitioning, if it was kept.
     pub(crate) fn latest(&mut self) -> Option<&mut Repartitioning> {
         if self.untold == 0 { self.repartitionings.last_mut() } else { None }
     }
 
-    /// How often the map was changed.
+    /// Returns the number of repartitionings.
     pub fn count(&self) -> u64 {
         self.repartitionings.len() as u64 + self.untold
     }
 
-    /// The number of each kind of change, in words.
+    /// Formats the numbers of measurements, searches and repartitionings.
     pub fn counts(&self) -> String {
         let (measurements, searches) =
             (counted(self.measurements, "measurement"), counted(self.searches, "search"));
         format!("{measurements}, {searches}, {}", counted(self.count(), "repartitioning"))
     }
 
-    /// All of it as text: a paragraph for each repartitioning, with what each core has before and
-    /// after.
+    /// Formats the story: a paragraph for each repartitioning, with the partitions of each core
+    /// before and after.
     pub fn text(&self) -> String {
         let mut text = String::new();
         line(&mut text, format_args!("{}; last: {}", self.counts(), self.last));
-        for Note { at_seconds, words } in &self.notes {
+        for StoryNote { at_seconds, words } in &self.notes {
             line(&mut text, format_args!("at {}: {words}", seconds(*at_seconds)));
         }
         for (number, one) in self.repartitionings.iter().enumerate() {
@@ -199,7 +199,7 @@ impl Story {
                 line(&mut text, format_args!("it took {}", seconds(took)));
             }
             for (name, view) in [("before", &one.before), ("after", &one.after)] {
-                self.tell(&mut text, name, view, &one.absent);
+                self.write_view(&mut text, name, view, &one.absent);
             }
             if let Some(seen) = &one.seen {
                 let busiest = seen.iter().copied().fold(0.0, f64::max);
@@ -215,7 +215,7 @@ impl Story {
         text
     }
 
-    fn tell(&self, text: &mut String, name: &str, view: &View, absent: &[Core]) {
+    fn write_view(&self, text: &mut String, name: &str, view: &View, absent: &[Core]) {
         let (core, load) = view.hottest();
         line(
             text,
@@ -224,7 +224,7 @@ impl Story {
                 percent(view.synchronization())
             ),
         );
-        let mut of_core: BTreeMap<Core, Vec<&Piece>> = BTreeMap::new();
+        let mut of_core: BTreeMap<Core, Vec<&StoryPartition>> = BTreeMap::new();
         for piece in &view.partitions {
             of_core.entry(piece.partition.owner).or_default().push(piece);
         }
@@ -255,7 +255,7 @@ mod tests {
     use crate::cores::testing::square;
 
     #[test]
-    fn one_is_not_many() {
+    fn counts_have_plurals() {
         let story = Story { measurements: 5, searches: 1, ..Story::new(&square(1, 2)) };
         assert_eq!(story.counts(), "5 measurements, 1 search, 0 repartitionings");
         let story = Story { measurements: 1, searches: 2, untold: 1, ..story };

@@ -1,4 +1,4 @@
-//! Decisions in words.
+//! Texts of decisions.
 
 use std::collections::BTreeSet;
 
@@ -7,15 +7,15 @@ use crate::cores::{Core, Cores};
 use crate::map::{Change, PartitionMap};
 use crate::search::Proposal;
 
-/// A core with less than this multiple of the mean load is not worth a word.
-const HOT: f64 = 1.05;
-/// Synchronization below this share of the work is not worth a word.
-const TALKATIVE: f64 = 0.01;
+/// Smallest load, as a multiple of the mean, that a text mentions.
+const HOT_CORE_MIN: f64 = 1.05;
+/// Smallest share of synchronization in the work that a text mentions.
+const SYNCHRONIZATION_SHARE_MIN: f64 = 0.01;
 
-/// Least share of the work from which the waiting for owners is reported.
-const WAITING: f64 = 0.05;
+/// Smallest saved share of waits for owners in the work that a text mentions.
+const REQUEST_SHARE_SAVED_MIN: f64 = 0.05;
 
-/// Why a map is changed to another: what is wrong, what is done, what is expected.
+/// Explains a repartitioning: the problem, the changes, the expectation.
 pub(crate) fn reason(
     map: &PartitionMap,
     cores: &Cores,
@@ -28,7 +28,7 @@ pub(crate) fn reason(
         parts.push(lost(map, cores));
     }
     let (core, times) = proposal.before.hottest();
-    if times >= HOT {
+    if times >= HOT_CORE_MIN {
         let socket = cores.socket(core);
         parts.push(format!("{core} (socket {socket}) has {} the mean load", multiple(times)));
     }
@@ -41,10 +41,10 @@ pub(crate) fn reason(
     parts.join("; ")
 }
 
-/// Why a better map is left alone.
+/// Explains why the map is not changed.
 pub(crate) fn why_not(proposal: &Proposal, balance: &Balance) -> String {
     let (core, times) = proposal.before.hottest();
-    // One that would save nothing has something else for it: less imbalance, which holds nobody up.
+    // A proposal without savings may still reduce imbalance that delays no core.
     let best = match proposal.changes.is_empty() || balance.gain < 0.0 {
         true => "no better map was found".to_owned(),
         false => format!("the best map that was found would save {} of the time", percent(balance.gain)),
@@ -63,7 +63,7 @@ fn lost(map: &PartitionMap, cores: &Cores) -> String {
     format!("{are} gone and owned {}", counted(owners.len() as u64, "partition"))
 }
 
-/// These cores by their names, if they follow each other.
+/// Names the cores if they are consecutive, else counts them.
 fn these_are(cores: &BTreeSet<Core>) -> String {
     match (cores.first(), cores.last()) {
         (Some(first), Some(last)) if first == last => format!("{first} is"),
@@ -74,7 +74,7 @@ fn these_are(cores: &BTreeSet<Core>) -> String {
     }
 }
 
-/// Which cores have come and gone, and how many are there.
+/// Describes the cores that were lost and that came back, and the number of present cores.
 pub(crate) fn come_and_gone(before: &Cores, now: &Cores) -> String {
     let gone: BTreeSet<Core> = before.present().filter(|core| !now.is_present(*core)).collect();
     let come: BTreeSet<Core> = now.present().filter(|core| !before.is_present(*core)).collect();
@@ -84,11 +84,11 @@ pub(crate) fn come_and_gone(before: &Cores, now: &Cores) -> String {
     parts.join("; ")
 }
 
-/// The cost of synchronization, and the sockets between which most of it occurs, if it matters.
+/// Describes the synchronization between sockets, if it is large enough.
 fn talk(proposal: &Proposal) -> Option<String> {
     let work = proposal.before.mean * proposal.before.present as f64;
     let synchronization = proposal.before.synchronization;
-    if synchronization <= TALKATIVE * work {
+    if synchronization <= SYNCHRONIZATION_SHARE_MIN * work {
         return None;
     }
     let pairs = &proposal.pairs[0];
@@ -101,7 +101,7 @@ fn talk(proposal: &Proposal) -> Option<String> {
     ))
 }
 
-/// The cost of waiting for owners, if another map saves an amount that matters.
+/// Describes the waits for owners, if the proposal saves enough of them.
 fn asking(proposal: &Proposal) -> Option<String> {
     let work = (proposal.before.mean * proposal.before.present as f64).max(f64::MIN_POSITIVE);
     let (before, after) = (proposal.before.asking / work, proposal.after.asking / work);
@@ -111,10 +111,10 @@ fn asking(proposal: &Proposal) -> Option<String> {
             "waiting for the owners of what cores draw takes {before} of the work, and would take {after}"
         )
     };
-    (before - after > WAITING).then(text)
+    (before - after > REQUEST_SHARE_SAVED_MIN).then(text)
 }
 
-/// The changes, with the tables whose partitions are split.
+/// Describes the changes, with the tables whose partitions are split.
 fn changes(map: &PartitionMap, changes: &[Change]) -> String {
     let count = |is: fn(&Change) -> bool| changes.iter().filter(|change| is(change)).count() as u64;
     let counts = [
@@ -145,7 +145,7 @@ fn expected(proposal: &Proposal, balance: &Balance) -> String {
     let mut text = format!("expected: the busiest core at {} the mean", multiple(times));
     let work = proposal.after.mean * proposal.after.present as f64;
     let either = proposal.before.synchronization.max(proposal.after.synchronization);
-    if either > TALKATIVE * work {
+    if either > SYNCHRONIZATION_SHARE_MIN * work {
         let share = percent(proposal.after.synchronization / work.max(f64::MIN_POSITIVE));
         text = format!("{text}, synchronization at {share} of the work");
     }
@@ -168,7 +168,7 @@ fn price(balance: &Balance, must: bool) -> String {
     }
 }
 
-/// So many of them.
+/// Formats a count with its noun.
 pub fn counted(count: u64, what: &str) -> String {
     let plural = if what.ends_with("ch") { "es" } else { "s" };
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}{plural}") }

@@ -1,27 +1,28 @@
-//! When to measure, when to look for a better map, and when to change to it.
+//! The controller: decides when to measure, when to search for a better map, and when to change to
+//! it.
 //!
-//! Source: ATraPos, section V: an interval, doubled up to eight times while throughput stays within
-//! 10 % of the mean of the last five measurements; on a larger change the model is evaluated; after
-//! a repartitioning the shortest interval again, and nothing is remembered. Deviations, with their
-//! reasons in docs/adaptation.md:
-//! - What was measured while the workload changed is not weighed: it is of two workloads. The next
-//!   interval is.
-//! - The first interval is weighed, and so is each after a repartitioning, until a search finds
-//!   nothing that pays: a run may begin with skew, and finer sub-partitions show more.
+//! Source: ATraPos, section V. The interval between measurements is doubled, up to eight times the
+//! shortest one, while throughput stays within 10 % of the mean of the last five measurements. On a
+//! larger change the model is evaluated. After a repartitioning the interval is the shortest again,
+//! and earlier measurements are discarded. Deviations, with their reasons in docs/adaptation.md:
+//! - A measurement made while the workload changed is not evaluated, because it mixes two
+//!   workloads. The next one is.
+//! - The first interval is evaluated, and so is each interval after a repartitioning until a search
+//!   finds no map that pays: a run may begin with skew, and finer sub-partitions reveal more.
 //! - A repartitioning must pay ([`Balance`]).
-//! - Skew that does not change throughput is noticed too: by what the map could gain at most.
+//! - Skew that does not change throughput is also detected, by an upper bound of the gain.
 //! - Cores that are lost lose their partitions at once.
 //!
-//! Events go in, actions come out. The executor clears its arrays with each measurement that it
-//! hands over.
+//! The controller is a pure state machine: it receives events and returns actions. The executor
+//! clears its arrays with each measurement that it passes.
 
 mod legal;
 
-use crate::balance::{Balance, Decision, Each, Spent, gain};
-use crate::carry::{carried, evenly};
+use crate::balance::{Balance, CoreCosts, Decision, Spent, WorkloadHistory, gain};
 use crate::cores::{Core, Cores};
 use crate::grid::Grid;
 use crate::load::Load;
+use crate::load_conversion::{convert_load, even_load};
 use crate::map::{Change, PartitionMap};
 use crate::model::{Figures, Model};
 use crate::search::{Proposal, SearchError, search};
@@ -29,80 +30,79 @@ use crate::settings::{Rules, Settings};
 use crate::story::{Repartitioning, Story, View};
 use crate::words::{come_and_gone, reason, seconds, why_not};
 
-use legal::{Kind, check, check_event};
+use legal::{EventKind, check, check_event};
 
-pub use legal::{Illegal, State};
+pub use legal::{ControllerState, Illegal};
 
-/// A throughput that is not the expected one by this share of the expected gain is a
-/// disappointment.
+/// A repartitioning counts as a disappointment if it gains less than this share of the expected
+/// gain.
 const DISAPPOINTING: f64 = 0.5;
-/// A search follows if the largest possible gain has grown by this much since the last search.
+/// A search begins if the upper bound of the gain has grown by this much since the last search.
 const GROWN: f64 = 0.1;
 
-/// An event of a controller.
+/// Event of a controller.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// The interval is over.
     Measured {
         /// Transactions a second.
         throughput: f64,
-        /// The counts of the workers, whose arrays are empty now.
+        /// Counts of the workers, whose arrays are now empty.
         load: Load,
-        /// The time in which they did.
+        /// The time in which they were counted.
         spent: Spent,
     },
-    /// These cores are present now. There are as many as ever, present or not.
+    /// The presence of cores has changed. The number of cores is the same as before.
     Cores(Cores),
-    /// The map has been changed, in so many seconds.
+    /// The map has been changed.
     Changed {
-        /// From the first worker that stopped to the last one that went on.
+        /// Seconds from the first worker that stopped to the last one that resumed.
         seconds: f64,
     },
-    /// The map is as it was.
+    /// The map was not changed.
     Refused {
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
-/// An action of a controller; actions are performed in their order.
+/// Action requested by a controller. Actions are executed in order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// The map is changed: [`Event::Changed`] or [`Event::Refused`] says how that ended. Nothing is
-    /// measured until then.
+    /// Change the map. [`Event::Changed`] or [`Event::Refused`] reports the result. There are no
+    /// measurements until then.
     Repartition {
         /// The changes, in their order.
         changes: Vec<Change>,
-        /// What comes of them.
+        /// The resulting map.
         map: PartitionMap,
     },
-    /// Arrays are for the sub-partitions of this map from now on, and empty.
+    /// Clear the arrays, and use the sub-partitions of this map from now on.
     Clear(PartitionMap),
-    /// An interval begins now; when it is over, [`Event::Measured`] says what was in it. An
-    /// interval under way ends here.
+    /// Begin an interval, whose end [`Event::Measured`] reports. A current interval is abandoned.
     Measure {
         /// Its length.
         seconds: f64,
     },
-    /// Something for the log.
-    Say(String),
+    /// Write a text to the log.
+    Log(String),
 }
 
-/// What was expected of the latest repartitioning.
+/// Expected gain of the latest repartitioning.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Expected {
-    /// Throughput before it, if it was known.
+struct ExpectedGain {
+    /// Throughput before it, if known.
     before: Option<f64>,
-    /// Throughput as a multiple of that.
+    /// Expected multiple of this throughput.
     times: f64,
 }
 
-/// What is changed to.
+/// The change that the executor is making.
 #[derive(Clone, Debug, PartialEq)]
-struct Pending {
+struct PendingChange {
     map: PartitionMap,
     changes: usize,
-    expected: Expected,
+    expected: ExpectedGain,
 }
 
 /// The controller of one database.
@@ -110,22 +110,21 @@ struct Pending {
 pub struct Controller {
     settings: Settings,
     rules: Rules,
-    state: State,
+    state: ControllerState,
     cores: Cores,
     map: PartitionMap,
-    /// What the map was measured with last, or what was measured before, by the map's
-    /// sub-partitions.
+    /// The last measured load, by the sub-partitions of the current map.
     load: Load,
-    /// The time in which that was counted.
+    /// The time in which it was counted.
     spent: Spent,
-    pending: Option<Pending>,
-    expected: Option<Expected>,
+    pending: Option<PendingChange>,
+    expected: Option<ExpectedGain>,
     interval_seconds: f64,
-    /// The last throughputs of the workload as it is now under the map as it is now.
+    /// The last throughputs of the current workload under the current map.
     remembered: Vec<f64>,
-    /// What the map could gain at most, when it was looked at last.
+    /// Upper bound of the gain at the last search.
     open_gain: f64,
-    /// When the workload became what it is.
+    /// Time of the last change of the workload.
     since_seconds: f64,
     stay_seconds: f64,
     change_seconds: f64,
@@ -134,8 +133,8 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// For a database with this map on these cores, which begins to run at `at_seconds`. `act` is
-    /// what to do first.
+    /// Returns the controller of a database with this map on these cores, which begins to run at
+    /// `at_seconds`. The first actions are added to `act`.
     pub fn new(
         settings: Settings,
         cores: Cores,
@@ -143,11 +142,11 @@ impl Controller {
         at_seconds: f64,
         act: &mut Vec<Action>,
     ) -> Self {
-        let load = evenly(&Grid::of(&map));
+        let load = even_load(&Grid::of(&map));
         let controller = Controller {
             settings,
             rules: Rules::SOUND,
-            state: State::Looking,
+            state: ControllerState::Looking,
             load,
             spent: Spent::default(),
             pending: None,
@@ -168,61 +167,61 @@ impl Controller {
         controller
     }
 
-    /// The same with other rules.
+    /// Sets other rules.
     #[must_use]
     pub fn with_rules(self, rules: Rules) -> Self {
         Controller { rules, ..self }
     }
 
-    /// Something has happened that is no event for it, and belongs to what it tells.
+    /// Adds a note to the story, for an occurrence that is no event.
     pub fn note(&mut self, at_seconds: f64, words: String) {
         self.story.note(at_seconds, words);
     }
 
-    /// What it is doing.
-    pub fn state(&self) -> State {
+    /// Returns the state.
+    pub fn state(&self) -> ControllerState {
         self.state
     }
 
-    /// The map as it is; while it is changed, as it was.
+    /// Returns the current map; during a change, the old one.
     pub fn map(&self) -> &PartitionMap {
         &self.map
     }
 
-    /// The length of the interval under way, or of the last one.
+    /// Returns the length of the current or last interval.
     pub fn interval_seconds(&self) -> f64 {
         self.interval_seconds
     }
 
-    /// What has happened so far.
+    /// Returns the story so far.
     pub fn story(&self) -> &Story {
         &self.story
     }
 
-    /// Adds what is to be done after `event`, at `at_seconds` of the run.
+    /// Handles an event at `at_seconds` of the run, and adds the resulting actions to `act`.
     ///
     /// # Errors
     /// [`Illegal`]: the event does not fit the state; nothing has changed.
     pub fn step(&mut self, at_seconds: f64, event: Event, act: &mut Vec<Action>) -> Result<(), Illegal> {
         let before = self.state;
         let kind = match event {
-            Event::Measured { .. } => Kind::Measured,
-            Event::Cores(_) => Kind::Cores,
-            Event::Changed { .. } => Kind::Changed,
-            Event::Refused { .. } => Kind::Refused,
+            Event::Measured { .. } => EventKind::Measured,
+            Event::Cores(_) => EventKind::Cores,
+            Event::Changed { .. } => EventKind::Changed,
+            Event::Refused { .. } => EventKind::Refused,
         };
         check_event(before, kind)?;
         match event {
             Event::Measured { throughput, load, spent } => {
-                self.measured(at_seconds, (throughput, spent), load, act);
+                self.measured(at_seconds, throughput, spent, load, act);
             }
             Event::Cores(cores) => self.cores_changed(at_seconds, cores, act),
             Event::Changed { seconds } => self.changed(at_seconds, seconds, act),
             Event::Refused { why } => {
                 self.pending = None;
-                self.story.take_back();
-                self.say(format!("the map stays as it is: {why}"), act);
-                self.state = State::Looking;
+                self.story.remove_latest();
+                self.log(format!("the map stays as it is: {why}"), act);
+                self.state = ControllerState::Looking;
                 self.lengthen();
                 self.measure(act);
             }
@@ -233,14 +232,15 @@ impl Controller {
     fn measured(
         &mut self,
         at_seconds: f64,
-        (throughput, spent): (f64, Spent),
+        throughput: f64,
+        spent: Spent,
         load: Load,
         act: &mut Vec<Action>,
     ) {
         self.story.measurements += 1;
         let grid = Grid::of(&self.map);
         if (load.version, load.costs.len()) != (grid.version(), grid.count()) {
-            self.say("what was measured is of another map, and is not looked at".to_owned(), act);
+            self.log("what was measured is of another map, and is not looked at".to_owned(), act);
             self.measure(act);
             return;
         }
@@ -256,12 +256,14 @@ impl Controller {
         }
         let grown = self.gain_at_most(&figures) > self.open_gain + GROWN;
         match self.state {
-            // What two workloads were measured together says nothing of the new one.
-            _ if differs && self.rules.waits => self.state = State::Looking,
+            // A measurement that mixes two workloads describes neither.
+            _ if differs && self.rules.waits => self.state = ControllerState::Looking,
             _ if is_empty => self.lengthen(),
-            state if state == State::Looking || differs => self.look(at_seconds, Some(throughput), act),
-            State::Resting if grown => {
-                self.state = State::Looking;
+            state if state == ControllerState::Looking || differs => {
+                self.search_map(at_seconds, Some(throughput), act)
+            }
+            ControllerState::Resting if grown => {
+                self.state = ControllerState::Looking;
                 self.interval_seconds = self.settings.interval_seconds;
             }
             _ => self.lengthen(),
@@ -269,7 +271,7 @@ impl Controller {
         if !(differs && self.rules.waits) {
             self.remember(throughput);
         }
-        if self.state != State::Changing {
+        if self.state != ControllerState::Changing {
             self.measure(act);
         }
     }
@@ -293,7 +295,7 @@ impl Controller {
         self.doubts = 0;
         self.remembered.clear();
         self.interval_seconds = self.settings.interval_seconds;
-        self.say(
+        self.log(
             format!("throughput is {throughput:.0}/s where {mean:.0}/s was the mean: the workload changed"),
             act,
         );
@@ -312,40 +314,46 @@ impl Controller {
         }
     }
 
-    /// Looks for a better map, and changes to it if that pays.
-    fn look(&mut self, at_seconds: f64, throughput: Option<f64>, act: &mut Vec<Action>) {
+    /// Searches for a better map, and changes to it if that pays.
+    fn search_map(&mut self, at_seconds: f64, throughput: Option<f64>, act: &mut Vec<Action>) {
         self.story.searches += 1;
         let how = self.settings.search;
         let proposal = match search(&self.map, &self.cores, &self.load, how) {
             Ok(proposal) => proposal,
-            Err(why) => return self.no_map(&why, act),
+            Err(why) => return self.log_failed_search(&why, act),
         };
         self.story.steps += proposal.steps;
         let must = self.rules.rescues && self.map.check_owners(|core| self.cores.is_present(core)).is_err();
-        // A workload stays as long again as it has stayed already, or as long as those before.
+        // Estimate: the workload stays as long again as it has stayed already, or as long as
+        // earlier ones.
         let stayed = at_seconds - self.since_seconds;
         let stays = (self.stay_seconds - stayed).max(stayed);
-        let cost = (self.change_seconds, self.spent);
-        let balance = Balance::of(&proposal, &self.settings, cost, (stays, self.doubts));
+        let history = WorkloadHistory {
+            spent: self.spent,
+            change_seconds: self.change_seconds,
+            stay_seconds: stays,
+            doubts: self.doubts,
+        };
+        let balance = Balance::of(&proposal, &self.settings, history);
         self.open_gain = self.gain_at_most(&proposal.before);
         match balance.decide(&proposal, must, self.rules) {
-            Decision::Change => self.repartition(at_seconds, throughput, (proposal, balance, must), act),
+            Decision::Change => self.repartition(at_seconds, throughput, proposal, balance, must, act),
             Decision::Later => {
-                self.say(why_not(&proposal, &balance), act);
-                self.state = State::Looking;
+                self.log(why_not(&proposal, &balance), act);
+                self.state = ControllerState::Looking;
                 self.lengthen();
             }
             Decision::Stay => {
-                self.say(why_not(&proposal, &balance), act);
-                self.state = State::Resting;
+                self.log(why_not(&proposal, &balance), act);
+                self.state = ControllerState::Resting;
                 self.lengthen();
             }
         }
     }
 
-    fn no_map(&mut self, why: &SearchError, act: &mut Vec<Action>) {
-        self.say(format!("no map is proposed: {why}"), act);
-        self.state = State::Looking;
+    fn log_failed_search(&mut self, why: &SearchError, act: &mut Vec<Action>) {
+        self.log(format!("no map is proposed: {why}"), act);
+        self.state = ControllerState::Looking;
         self.lengthen();
     }
 
@@ -353,7 +361,9 @@ impl Controller {
         &mut self,
         at_seconds: f64,
         throughput: Option<f64>,
-        (proposal, balance, must): (Proposal, Balance, bool),
+        proposal: Proposal,
+        balance: Balance,
+        must: bool,
         act: &mut Vec<Action>,
     ) {
         let why = reason(&self.map, &self.cores, &proposal, &balance, must);
@@ -370,14 +380,14 @@ impl Controller {
             took_seconds: None,
             seen: None,
         });
-        self.say(format!("repartitioning: {why}"), act);
+        self.log(format!("repartitioning: {why}"), act);
         let times = 1.0 / (1.0 - balance.gain).max(1e-300);
-        // What lost cores did not do says nothing of what balance brings.
-        let expected = Expected { before: throughput.filter(|_| !must), times };
+        // After a loss of cores, throughput does not measure the gain of balance.
+        let expected = ExpectedGain { before: throughput.filter(|_| !must), times };
         let changes = proposal.changes.len();
         act.push(Action::Repartition { changes: proposal.changes, map: proposal.map.clone() });
-        self.pending = Some(Pending { map: proposal.map, changes, expected });
-        self.state = State::Changing;
+        self.pending = Some(PendingChange { map: proposal.map, changes, expected });
+        self.state = ControllerState::Changing;
     }
 
     fn changed(&mut self, at_seconds: f64, took_seconds: f64, act: &mut Vec<Action>) {
@@ -386,18 +396,18 @@ impl Controller {
             latest.took_seconds = Some(took_seconds);
         }
         self.change_seconds = (self.change_seconds + took_seconds / pending.changes.max(1) as f64) / 2.0;
-        self.load = carried(&self.load, &Grid::of(&self.map), &Grid::of(&pending.map));
+        self.load = convert_load(&self.load, &Grid::of(&self.map), &Grid::of(&pending.map));
         self.map = pending.map;
         self.expected = Some(pending.expected);
         if self.rules.forgets {
             self.remembered.clear();
         }
         self.interval_seconds = self.settings.interval_seconds;
-        self.state = State::Looking;
-        self.say(format!("the map was changed in {}", seconds(took_seconds)), act);
+        self.state = ControllerState::Looking;
+        self.log(format!("the map was changed in {}", seconds(took_seconds)), act);
         act.push(Action::Clear(self.map.clone()));
         self.rescue(at_seconds, act);
-        if self.state != State::Changing {
+        if self.state != ControllerState::Changing {
             self.measure(act);
         }
     }
@@ -405,34 +415,34 @@ impl Controller {
     fn cores_changed(&mut self, at_seconds: f64, cores: Cores, act: &mut Vec<Action>) {
         let words = come_and_gone(&self.cores, &cores);
         self.story.note(at_seconds, words.clone());
-        self.say(words, act);
+        self.log(words, act);
         self.cores = cores;
-        if self.state == State::Changing {
+        if self.state == ControllerState::Changing {
             return;
         }
-        // Throughput will be another one without any change of the workload.
+        // Throughput will change without a change of the workload.
         self.remembered.clear();
         self.expected = None;
         self.interval_seconds = self.settings.interval_seconds;
-        self.state = State::Looking;
+        self.state = ControllerState::Looking;
         self.rescue(at_seconds, act);
-        if self.state != State::Changing {
+        if self.state != ControllerState::Changing {
             self.measure(act);
         }
     }
 
-    /// Takes their partitions from cores that are not present.
+    /// Reassigns the partitions of cores that are not present.
     fn rescue(&mut self, at_seconds: f64, act: &mut Vec<Action>) {
         if self.rules.rescues && self.map.check_owners(|core| self.cores.is_present(core)).is_err() {
-            self.look(at_seconds, None, act);
+            self.search_map(at_seconds, None, act);
         }
     }
 
-    /// The share of the time that would be saved at most, by perfect balance without
-    /// synchronization, and by owners who are never asked by those that could own the same keys.
+    /// Returns an upper bound of the saved share of the time: perfect balance without
+    /// synchronization, and the best owner of each sub-partition.
     fn gain_at_most(&self, figures: &Figures) -> f64 {
         let asking = self.load.draws.asking_least() / figures.present.max(1) as f64;
-        gain(Each::of(figures), Each { time: figures.mean, asking }, self.spent)
+        gain(CoreCosts::of(figures), CoreCosts { time: figures.mean, asking }, self.spent)
     }
 
     fn lengthen(&mut self) {
@@ -446,8 +456,8 @@ impl Controller {
         act.push(Action::Measure { seconds: self.interval_seconds });
     }
 
-    fn say(&mut self, words: String, act: &mut Vec<Action>) {
+    fn log(&mut self, words: String, act: &mut Vec<Action>) {
         self.story.last.clone_from(&words);
-        act.push(Action::Say(words));
+        act.push(Action::Log(words));
     }
 }

@@ -1,8 +1,8 @@
 //! The controller, event by event.
 
 use repartitioning::{
-    Action, Controller, Core, Cores, Drawn, Draws, Event, Grid, Load, PartitionMap, Range, Rules, Settings,
-    Spent, State, Table,
+    Action, Controller, ControllerState, Core, Cores, Drawn, Draws, Event, Grid, Load, PartitionMap, Range,
+    Rules, Settings, Spent, Table,
 };
 
 use crate::support::{all, machine};
@@ -26,15 +26,15 @@ impl Played {
         Played { controller: controller.with_rules(rules), act, at_seconds: 0.0 }
     }
 
-    /// A measurement in which each sub-partition of the first quarter of them has `times` the load
-    /// of each other.
+    /// Passes a measurement in which each sub-partition of the first quarter has `times` the load
+    /// of each other one.
     fn measure(&mut self, throughput: f64, times: f64) {
         let load = self.load(times, |sub, count, _| sub < count / 4);
         self.step(Event::Measured { throughput, load, spent: Spent::default() });
     }
 
-    /// A load in which the sub-partitions are hot of which `is_hot` says so: by number, how many
-    /// there are, and the owner.
+    /// Returns a load with hot sub-partitions. `is_hot` receives the number, the count and the
+    /// owner.
     fn load(&self, times: f64, is_hot: impl Fn(usize, usize, u16) -> bool) -> Load {
         let grid = Grid::of(self.controller.map());
         let hot = |sub: usize| is_hot(sub, grid.count(), grid.owners()[sub].0);
@@ -48,7 +48,7 @@ impl Played {
         self.controller.step(self.at_seconds, event, &mut self.act).expect("a legal event");
     }
 
-    /// The interval that was asked for.
+    /// Returns the requested interval.
     fn interval(&self) -> Option<f64> {
         self.act.iter().find_map(|action| match action {
             Action::Measure { seconds } => Some(*seconds),
@@ -56,9 +56,9 @@ impl Played {
         })
     }
 
-    fn said(&self) -> String {
+    fn last_log(&self) -> String {
         let words = self.act.iter().filter_map(|action| match action {
-            Action::Say(words) => Some(words.as_str()),
+            Action::Log(words) => Some(words.as_str()),
             _ => None,
         });
         words.collect::<Vec<_>>().join("\n")
@@ -75,26 +75,30 @@ fn intervals_become_longer_while_nothing_changes() {
         intervals.push(played.interval().expect("an interval"));
     }
     assert_eq!(intervals, [2.0, 4.0, 8.0, 8.0, 8.0]);
-    assert_eq!(played.controller.state(), State::Resting);
-    // 9 % more is the same; 12 % more is another workload, and the next interval is the shortest
-    // again.
+    assert_eq!(played.controller.state(), ControllerState::Resting);
+    // 9 % more counts as unchanged; 12 % more is another workload, and the next interval is the
+    // shortest again.
     played.measure(1090.0, 1.0);
-    assert_eq!((played.controller.state(), played.interval()), (State::Resting, Some(8.0)));
+    assert_eq!((played.controller.state(), played.interval()), (ControllerState::Resting, Some(8.0)));
     played.measure(1150.0, 1.0);
-    assert_eq!((played.controller.state(), played.interval()), (State::Looking, Some(1.0)));
-    assert!(played.said().contains("throughput is 1150/s where 1018/s was the mean"), "{}", played.said());
+    assert_eq!((played.controller.state(), played.interval()), (ControllerState::Looking, Some(1.0)));
+    assert!(
+        played.last_log().contains("throughput is 1150/s where 1018/s was the mean"),
+        "{}",
+        played.last_log()
+    );
 }
 
 #[test]
-fn a_change_is_looked_at_and_made() {
+fn a_change_of_the_workload_leads_to_a_repartitioning() {
     let mut played = Played::new(Rules::SOUND);
     (0..3).for_each(|_| played.measure(1000.0, 1.0));
     played.measure(500.0, 5.0);
-    // What was measured while it changed is not weighed.
-    assert_eq!((played.controller.state(), played.interval()), (State::Looking, Some(1.0)));
+    // The measurement during the change is not evaluated.
+    assert_eq!((played.controller.state(), played.interval()), (ControllerState::Looking, Some(1.0)));
     played.measure(500.0, 5.0);
-    assert_eq!((played.controller.state(), played.interval()), (State::Changing, None));
-    let said = played.said();
+    assert_eq!((played.controller.state(), played.interval()), (ControllerState::Changing, None));
+    let said = played.last_log();
     for part in [
         "repartitioning: core 0 (socket 0) has 2.50 times the mean load",
         "of t is split",
@@ -107,28 +111,28 @@ fn a_change_is_looked_at_and_made() {
     }
     let version = played.controller.map().version();
     played.step(Event::Changed { seconds: 0.05 });
-    assert_eq!((played.controller.state(), played.interval()), (State::Looking, Some(1.0)));
+    assert_eq!((played.controller.state(), played.interval()), (ControllerState::Looking, Some(1.0)));
     assert!(
-        matches!(&played.act[..], [Action::Say(_), Action::Clear(map), ..] if map.version() == version + 1)
+        matches!(&played.act[..], [Action::Log(_), Action::Clear(map), ..] if map.version() == version + 1)
     );
     let story = played.controller.story();
     assert_eq!((story.count(), story.repartitionings[0].took_seconds), (1, Some(0.05)));
-    // Arrays of the former map say nothing.
+    // Arrays of the former map are ignored.
     let cores = machine(2, 2);
     let old = Load::new(version, vec![1.0; Grid::of(&map(&cores)).count()], Vec::new());
     played.step(Event::Measured { throughput: 1.0, load: old, spent: Spent::default() });
-    assert!(played.said().contains("another map"), "{}", played.said());
+    assert!(played.last_log().contains("another map"), "{}", played.last_log());
 }
 
-/// A repartitioning that brings nothing makes the next one harder: there is no end to it otherwise
-/// if after each another core is hot.
+/// A repartitioning without gain raises the threshold of the next one. Otherwise repartitioning
+/// would not end if another core were hot after each.
 #[test]
-fn disappointments_end_it() {
+fn disappointments_end_repartitioning() {
     let repartitionings = |rules| {
         let mut played = Played::new(rules);
         for _ in 0..30 {
             match played.controller.state() {
-                State::Changing => played.step(Event::Changed { seconds: 0.001 }),
+                ControllerState::Changing => played.step(Event::Changed { seconds: 0.001 }),
                 _ => {
                     let hot = (played.controller.map().version() % 4) as u16;
                     let load = played.load(5.0, |_, _, owner| owner == hot);
@@ -143,21 +147,21 @@ fn disappointments_end_it() {
     assert!(sound <= 4 && credulous > 8, "{sound} and {credulous}");
 }
 
-/// Skew that costs no throughput, because the machine is not busy, is noticed too.
+/// Skew that costs no throughput, because the machine is not busy, is detected too.
 #[test]
-fn skew_without_a_loss_is_noticed() {
+fn skew_without_a_loss_is_detected() {
     let mut played = Played::new(Rules::SOUND);
     (0..4).for_each(|_| played.measure(1000.0, 1.0));
     played.measure(1000.0, 4.0);
-    assert_eq!((played.controller.state(), played.interval()), (State::Looking, Some(1.0)));
+    assert_eq!((played.controller.state(), played.interval()), (ControllerState::Looking, Some(1.0)));
     played.measure(1000.0, 4.0);
-    assert_eq!(played.controller.state(), State::Changing);
+    assert_eq!(played.controller.state(), ControllerState::Changing);
 }
 
-/// What was measured while the workload changed is of two workloads: whoever weighs it makes a
-/// transition that there is not.
+/// A measurement made while the workload changed mixes two workloads: a controller that evaluates
+/// it makes an illegal transition.
 #[test]
-fn who_does_not_wait_makes_an_illegal_transition() {
+fn a_controller_without_waiting_makes_an_illegal_transition() {
     let step = |rules| {
         let mut played = Played::new(rules);
         (0..3).for_each(|_| played.measure(1000.0, 1.0));
@@ -170,17 +174,17 @@ fn who_does_not_wait_makes_an_illegal_transition() {
     assert_eq!(error, "a controller that is Resting cannot go to Changing by Measured");
 }
 
-/// A throughput from before a repartitioning is no measure for one after it.
+/// A throughput from before a repartitioning cannot be compared with one after it.
 #[test]
-fn who_does_not_forget_sees_a_change_where_there_is_none() {
+fn a_controller_without_forgetting_detects_a_false_change() {
     let said = |rules| {
         let mut played = Played::new(rules);
         (0..2).for_each(|_| played.measure(1000.0, 1.0));
         (0..2).for_each(|_| played.measure(500.0, 5.0));
-        assert_eq!(played.controller.state(), State::Changing);
+        assert_eq!(played.controller.state(), ControllerState::Changing);
         played.step(Event::Changed { seconds: 0.001 });
         played.measure(1000.0, 1.0);
-        played.said()
+        played.last_log()
     };
     assert!(!said(Rules::SOUND).contains("the workload changed"));
     let forgetful = said(Rules { forgets: false, ..Rules::SOUND });
@@ -188,55 +192,55 @@ fn who_does_not_forget_sees_a_change_where_there_is_none() {
 }
 
 #[test]
-fn what_does_not_fit_is_illegal() {
+fn unexpected_events_are_illegal() {
     let mut played = Played::new(Rules::SOUND);
     let mut act = Vec::new();
     let error = played.controller.step(1.0, Event::Changed { seconds: 1.0 }, &mut act).unwrap_err();
     assert_eq!(error.to_string(), "a controller that is Looking cannot go to Looking by Changed");
     assert!(act.is_empty());
     played.measure(1000.0, 5.0);
-    assert_eq!(played.controller.state(), State::Changing);
+    assert_eq!(played.controller.state(), ControllerState::Changing);
     let load = Load::new(0, vec![1.0; 40], Vec::new());
     let measured = Event::Measured { throughput: 1.0, load, spent: Spent::default() };
     assert!(played.controller.step(2.0, measured, &mut act).is_err());
 }
 
 #[test]
-fn a_refusal_leaves_the_map() {
+fn a_refused_change_keeps_the_map() {
     let mut played = Played::new(Rules::SOUND);
     played.measure(1000.0, 5.0);
     let before = played.controller.map().clone();
     played.step(Event::Refused { why: "a transaction does not end".to_owned() });
     assert_eq!(played.controller.map(), &before);
-    assert_eq!((played.controller.state(), played.interval()), (State::Looking, Some(2.0)));
-    assert!(played.said().contains("a transaction does not end"));
-    // It is tried again.
+    assert_eq!((played.controller.state(), played.interval()), (ControllerState::Looking, Some(2.0)));
+    assert!(played.last_log().contains("a transaction does not end"));
+    // The controller tries again.
     played.measure(1000.0, 5.0);
-    assert_eq!(played.controller.state(), State::Changing);
+    assert_eq!(played.controller.state(), ControllerState::Changing);
 }
 
 #[test]
-fn cores_that_go_while_the_map_changes_are_seen_to_afterwards() {
+fn cores_lost_during_a_change_are_handled_afterwards() {
     let mut played = Played::new(Rules::SOUND);
     played.measure(1000.0, 5.0);
-    assert_eq!(played.controller.state(), State::Changing);
+    assert_eq!(played.controller.state(), ControllerState::Changing);
     let cores = machine(2, 2);
     let left = cores.with(|core| cores.socket(core) == 1);
     played.step(Event::Cores(left.clone()));
-    assert_eq!(played.controller.state(), State::Changing);
+    assert_eq!(played.controller.state(), ControllerState::Changing);
     played.step(Event::Changed { seconds: 0.01 });
-    // The new map has owners that are gone: another change follows at once.
-    assert_eq!(played.controller.state(), State::Changing);
-    assert!(played.said().contains("cores 0 to 1 are gone and owned"), "{}", played.said());
+    // The new map names lost owners: another change follows at once.
+    assert_eq!(played.controller.state(), ControllerState::Changing);
+    assert!(played.last_log().contains("cores 0 to 1 are gone and owned"), "{}", played.last_log());
     played.step(Event::Changed { seconds: 0.01 });
     played.controller.map().check_owners(|core| left.is_present(core)).expect("owners that are there");
-    // None is left at all: nobody can own anything, and that is said.
+    // No core is left, which the log reports.
     played.step(Event::Cores(cores.with(|_| false)));
-    assert!(played.said().contains("no core is present"), "{}", played.said());
-    assert_eq!(played.controller.state(), State::Looking);
+    assert!(played.last_log().contains("no core is present"), "{}", played.last_log());
+    assert_eq!(played.controller.state(), ControllerState::Looking);
 }
 
-/// Skew is worth what it costs the busiest core, of all that the core does.
+/// The gain of removing skew is the delay of the busiest core, relative to all its work.
 #[test]
 fn cores_that_do_little_have_little_to_gain() {
     let cases =
@@ -247,24 +251,23 @@ fn cores_that_do_little_have_little_to_gain() {
         let spent = Spent { nanos: seconds * 1e9, busy_nanos: busy_seconds * 1e9 };
         played.step(Event::Measured { throughput: 1000.0, load, spent });
         assert_eq!(
-            played.controller.state() == State::Changing,
+            played.controller.state() == ControllerState::Changing,
             changes,
             "{seconds}, {busy_seconds}: {}",
-            played.said()
+            played.last_log()
         );
     }
 }
 
-/// All that one core owns is drawn by the four, each its quarter, and the others wait for it. None
-/// of them is too busy with its actions: by balance nothing is to be gained, and all the same each
-/// gets what it draws.
+/// One core owns keys that four cores draw, each a quarter, and the others wait for it. No core is
+/// too busy with actions, so balance gains nothing; still each core gets the keys that it draws.
 #[test]
-fn who_draws_gets_what_it_draws() {
+fn cores_get_the_keys_that_they_draw() {
     let owners_after = |knows_draws: bool| {
         let mut played = Played::new(Rules::SOUND);
         let cores = machine(2, 2);
         played.step(Event::Cores(cores.with(|core| core == Core(1))));
-        assert_eq!(played.controller.state(), State::Changing);
+        assert_eq!(played.controller.state(), ControllerState::Changing);
         played.step(Event::Changed { seconds: 0.01 });
         played.step(Event::Cores(cores));
         for _ in 0..2 {
@@ -276,7 +279,7 @@ fn who_draws_gets_what_it_draws() {
                 load.draws = Draws { ask_nanos: 1000.0, by_sub };
             }
             let spent = Spent { nanos: 1e9, busy_nanos: 0.5e9 };
-            if played.controller.state() != State::Changing {
+            if played.controller.state() != ControllerState::Changing {
                 played.step(Event::Measured { throughput: 1000.0, load, spent });
             }
         }
@@ -284,7 +287,7 @@ fn who_draws_gets_what_it_draws() {
             Action::Repartition { map, .. } => Some(map.clone()),
             _ => None,
         });
-        (map.map(|map| map.partitions().map(|(_, one)| one.owner.0).collect::<Vec<u16>>()), played.said())
+        (map.map(|map| map.partitions().map(|(_, one)| one.owner.0).collect::<Vec<u16>>()), played.last_log())
     };
     let (owners, said) = owners_after(true);
     assert_eq!(owners, Some(vec![0, 1, 2, 3]), "{said}");

@@ -1,16 +1,18 @@
 //! Searches on a large machine: 80 cores and nine tables, which the example `searches` times.
 
-use repartitioning::{Grid, Load, Meeting, PartitionMap, Range, Search, SubPartition, Table, search};
+use repartitioning::{
+    Grid, Load, PartitionMap, Range, Search, SubPartition, SynchronizationPoint, Table, search,
+};
 
 use crate::support::{all, machine};
 
-/// Tables follow each other: each sub-partition meets that of the next table with the same
-/// positions. Half of the work is on a fifth of each.
+/// Each sub-partition synchronizes with the sub-partition of the next table that has the same
+/// positions. Half of the work is on a fifth of each table.
 fn load(grid: &Grid) -> Load {
     let hot = |sub: usize| grid.place(SubPartition(sub as u32)).1.low < 160_000;
     let costs: Vec<f64> = (0..grid.count()).map(|sub| if hot(sub) { 4e6 } else { 1e6 }).collect();
     let each = grid.count() / 9;
-    let meeting = |sub: usize| Meeting {
+    let meeting = |sub: usize| SynchronizationPoint {
         members: [sub, sub + each].map(|sub| SubPartition(sub as u32)).to_vec(),
         count: 1000.0,
         bytes: costs[sub] / 10.0,
@@ -19,10 +21,10 @@ fn load(grid: &Grid) -> Load {
     Load::new(grid.version(), costs, meetings)
 }
 
-/// However large the machine, a search ends after so many steps, of which the example says how long
-/// they take; what it has by then is good.
+/// On a large machine, a search ends after its limit of steps (the example measures their time),
+/// with a good result.
 #[test]
-fn searches_end_in_time_with_something_good() {
+fn searches_end_in_time_with_a_good_map() {
     let cores = machine(8, 10);
     let names: Vec<String> = (0..9).map(|table| format!("t{table}")).collect();
     let domain = Range { low: 0, end: 800_000 };
@@ -42,7 +44,7 @@ fn searches_end_in_time_with_something_good() {
             found.after.hottest()
         );
         assert!(found.after.synchronization < 0.02 * work, "{}", found.after.synchronization / work);
-        // With a tenth of the steps the end comes in a tenth of the time.
+        // A tenth of the steps takes a tenth of the time.
         let quick = Search { steps_max: how.steps_max / 10, ..how };
         let quick = search(&map, cores, &load, quick).expect("a map");
         assert!(quick.steps <= how.steps_max / 9, "{}", quick.steps);

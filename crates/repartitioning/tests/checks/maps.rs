@@ -22,7 +22,7 @@ fn map(version: u64, tables: Vec<Vec<(u64, u64, u16)>>) -> PartitionMap {
     PartitionMap::new(version, tables.into_iter().enumerate().map(of_table).collect()).expect("a map")
 }
 
-/// A table with positions 0 to 40, cut at some of them, with owners.
+/// Generates a table with positions 0 to 40, boundaries and owners.
 fn table() -> impl Strategy<Value = Vec<(u64, u64, u16)>> {
     prop::collection::btree_map(1u64..40, 0u16..4, 0..12).prop_flat_map(|cuts| {
         (0u16..4).prop_map(move |first| {
@@ -43,8 +43,7 @@ fn change() -> impl Strategy<Value = Change> {
 }
 
 proptest! {
-    /// Whatever is changed in whatever order: each position has one owner, and only a move changes
-    /// it.
+    /// After any changes in any order, each position has one owner, and only a move changes it.
     #[test]
     fn each_key_has_one_owner(pieces in table(), changes in prop::collection::vec(change(), 1..30)) {
         let mut map = map(0, vec![pieces]);
@@ -76,9 +75,10 @@ proptest! {
         }
     }
 
-    /// The difference leads from one map to the other, cuts nothing twice and moves no key twice.
+    /// The difference leads from one map to the other, splits no boundary twice and moves no key
+    /// twice.
     #[test]
-    fn differences_lead_there(old in prop::collection::vec(table(), 2), new in prop::collection::vec(table(), 2)) {
+    fn differences_lead_to_the_new_map(old in prop::collection::vec(table(), 2), new in prop::collection::vec(table(), 2)) {
         let (old, new) = (map(3, old), map(9, new));
         let changes = difference(&old, &new).expect("the same tables");
         let there = old.changed(&changes).expect("they fit");
@@ -111,7 +111,7 @@ fn maps_of_other_tables_have_no_difference() {
     }
 }
 
-/// A table of four positions: where it is cut, and who owns each position.
+/// A table of four positions: its boundaries, and the owner of each position.
 type Small = ([bool; 3], [u16; 4]);
 
 fn small_maps() -> Vec<Small> {
@@ -165,7 +165,7 @@ fn differences_are_the_smallest() {
     assert!(all.len() > 150, "{}", all.len());
     let mut compared = 0;
     for new in &all {
-        // By map: those from which one change leads to it.
+        // For each map, the maps from which one change leads to it.
         let mut before: BTreeMap<Small, Vec<Small>> = BTreeMap::new();
         for old in &all {
             steps(*old, *new).into_iter().for_each(|next| before.entry(next).or_default().push(*old));

@@ -1,12 +1,12 @@
-//! What the searches find, beside the optimum.
+//! Compares the results of the searches with the optimum.
 //!
 //! The optimum comes from an integer program over all assignments of sub-partitions to cores,
-//! contiguous or not, and, where there are few of those, from trying all of them: so the program is
-//! checked too.
+//! contiguous or not. For small instances it also comes from enumeration, which checks the program.
 
 use good_lp::{Expression, ProblemVariables, Solution, SolverModel, Variable, constraint, microlp, variable};
 use repartitioning::{
-    Core, Cores, Drawn, Draws, Load, Meeting, Model, PartitionMap, Range, Search, SubPartition, Table, search,
+    Core, Cores, Drawn, Draws, Load, Model, PartitionMap, Range, Search, SubPartition, SynchronizationPoint,
+    Table, search,
 };
 
 use terms::random::SplitMix;
@@ -19,9 +19,10 @@ struct Instance {
     load: Load,
 }
 
-/// Two tables with `positions` positions each on `sockets` sockets of `each` cores, with random
-/// costs and meetings; in half of them each sub-partition is drawn mostly by one core.
-fn instance(seed: u64, (sockets, each): (u16, u16), positions: u64, meetings: usize) -> Instance {
+/// Generates two tables with `positions` positions each on `sockets` sockets of `each` cores, with
+/// random costs and synchronization points; in half of the instances each sub-partition is drawn
+/// mostly by one core.
+fn instance(seed: u64, sockets: u16, each: u16, positions: u64, meetings: usize) -> Instance {
     let mut numbers = Numbers(SplitMix::new(seed));
     let cores = machine(sockets, each);
     let domain = Range { low: 0, end: positions };
@@ -39,9 +40,9 @@ fn instance(seed: u64, (sockets, each): (u16, u16), positions: u64, meetings: us
             (0..2 + numbers.below(2)).map(|_| SubPartition(numbers.below(subs) as u32)).collect();
         members.sort_unstable();
         members.dedup();
-        Meeting { members, count: 1.0, bytes: (1.0 + 9.0 * numbers.share()).round() }
+        SynchronizationPoint { members, count: 1.0, bytes: (1.0 + 9.0 * numbers.share()).round() }
     };
-    let mut met: Vec<Meeting> = (0..meetings).map(|_| meeting(&mut numbers)).collect();
+    let mut met: Vec<SynchronizationPoint> = (0..meetings).map(|_| meeting(&mut numbers)).collect();
     met.retain(|met| met.members.len() > 1);
     let mut load = Load::new(0, costs, met);
     if numbers.below(2) == 0 {
@@ -59,7 +60,7 @@ impl Instance {
         Model { cores: &self.cores, load: &self.load }
     }
 
-    /// The least cost of all assignments, one after the other.
+    /// Returns the least cost, by enumeration of all assignments.
     fn by_trying(&self) -> f64 {
         let (subs, cores) = (self.load.costs.len() as u32, self.cores.count());
         let assignment = |number: usize| -> Vec<Core> {
@@ -69,8 +70,8 @@ impl Instance {
         costs.fold(f64::INFINITY, f64::min)
     }
 
-    /// The same by an integer program. Of a meeting, one set of sockets is chosen, which has those
-    /// of all its members.
+    /// Returns the least cost, by an integer program. For each synchronization point the program
+    /// chooses one set of sockets, which contains those of all members.
     fn by_program(&self) -> f64 {
         let mut variables = ProblemVariables::new();
         let (subs, cores) = (self.load.costs.len(), self.cores.count());
@@ -142,12 +143,12 @@ fn spread(cores: &Cores, sockets: &[usize]) -> f64 {
     sum * 2.0 / sockets.len() as f64
 }
 
-/// Instances that are small enough to try everything.
+/// Instances small enough for enumeration.
 fn tiny() -> impl Iterator<Item = (u64, Instance)> {
     (0..60).map(|seed| {
-        let shape = [(2, 1), (2, 2), (3, 1)][seed as usize % 3];
-        let positions = if shape == (2, 2) { 3 + seed % 2 } else { 3 + seed % 3 };
-        (seed, instance(seed, shape, positions, 4 + seed as usize % 8))
+        let (sockets, each) = [(2, 1), (2, 2), (3, 1)][seed as usize % 3];
+        let positions = if each == 2 { 3 + seed % 2 } else { 3 + seed % 3 };
+        (seed, instance(seed, sockets, each, positions, 4 + seed as usize % 8))
     })
 }
 
@@ -175,12 +176,12 @@ fn the_program_finds_the_optimum() {
     }
 }
 
-/// Instances that are too large to try everything.
+/// Instances too large for enumeration.
 #[test]
 fn searches_come_within_5_percent_of_the_program() {
     let mut worst: f64 = 1.0;
     for seed in 100..110 {
-        let instance = instance(seed, (3, 1), 6, 6);
+        let instance = instance(seed, 3, 1, 6, 6);
         let (optimum, found) = (instance.by_program(), instance.found(Search::default()));
         assert!(found <= 1.05 * optimum, "{seed}: {found} beside {optimum}");
         worst = worst.max(found / optimum);

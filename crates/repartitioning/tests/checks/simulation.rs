@@ -1,12 +1,11 @@
 //! A toy executor under a controller: arithmetic, no threads, no clock.
 //!
-//! Each core does so many seconds of work a second. Requests come as fast as the busiest core can
-//! take them, so throughput is what the busiest core allows. What they cost is spread over the
-//! positions of tables by a workload; what is measured is noisy.
+//! The busiest core limits throughput. A workload spreads the cost of requests over the positions
+//! of tables, and measurements are noisy.
 
 use repartitioning::{
-    Action, Controller, Core, Cores, Event, Grid, Load, Meeting, Model, PartitionMap, Range, Rules, Settings,
-    Spent, State, SubPartition, Table,
+    Action, Controller, ControllerState, Core, Cores, Event, Grid, Load, Model, PartitionMap, Range, Rules,
+    Settings, Spent, SubPartition, SynchronizationPoint, Table,
 };
 
 use terms::random::SplitMix;
@@ -18,14 +17,14 @@ const POSITIONS: u64 = 800;
 /// Nanoseconds of work of a request.
 const REQUEST_NS: f64 = 1000.0;
 
-/// Where requests go.
+/// Distribution of requests.
 #[derive(Clone, Copy)]
 enum Workload {
-    /// Everywhere.
+    /// Uniform.
     Uniform,
-    /// This share of the requests to this share of the data, from this position on.
+    /// A share of the requests accesses a share of the data, from a position on.
     Hot { requests: f64, data: f64, from: u64 },
-    /// By the power law with this exponent, the first position the most.
+    /// A power law with this exponent; the first position gets the most requests.
     Zipf(f64),
     /// Only to the tables with even numbers, and they cost three times as much.
     Half,
@@ -57,15 +56,15 @@ struct Toy {
     workload: Workload,
     /// Seconds of a split, a merge or a move.
     change_seconds: f64,
-    /// Deviation of what is measured.
+    /// Standard deviation of measurements.
     noise: f64,
     at_seconds: f64,
     interval_seconds: f64,
     map: PartitionMap,
-    /// Requests done.
+    /// Number of completed requests.
     done: f64,
     log: Vec<String>,
-    /// True if each map is checked to have cores that are there.
+    /// True if the owners of each map are checked to be present.
     strict: bool,
 }
 
@@ -110,22 +109,22 @@ impl Toy {
                     let seconds = self.change_seconds * changes.len() as f64;
                     self.at_seconds += seconds;
                     self.map = map;
-                    self.tell(Event::Changed { seconds });
+                    self.step(Event::Changed { seconds });
                 }
                 Action::Clear(map) => assert_eq!(map, self.map),
                 Action::Measure { seconds } => self.interval_seconds = seconds,
-                Action::Say(words) => self.log.push(words),
+                Action::Log(words) => self.log.push(words),
             }
         }
     }
 
-    fn tell(&mut self, event: Event) {
+    fn step(&mut self, event: Event) {
         let mut act = Vec::new();
         self.controller.step(self.at_seconds, event, &mut act).expect("a legal event");
         self.act(act);
     }
 
-    /// The share of the work of each sub-partition of the map, and which meet.
+    /// Returns the load of `requests` requests, by the sub-partitions of the map.
     fn load(&self, requests: f64) -> Load {
         let grid = Grid::of(&self.map);
         let mut costs = vec![0.0; grid.count()];
@@ -137,28 +136,29 @@ impl Toy {
         }
         let total: f64 = costs.iter().sum();
         costs.iter_mut().for_each(|cost| *cost *= requests * REQUEST_NS / total);
-        // A request to the first table asks the second one for the same position.
+        // A request to the first table also accesses the same position of the second one.
         let first = grid.tables().next().expect("a table");
         let meeting = |sub: usize| {
             let (_, range) = grid.place(SubPartition(sub as u32));
             let other = grid.at(Table(1), range.low + range.len() / 2).expect("the second table");
             let count = costs[sub] / REQUEST_NS;
-            Meeting { members: vec![SubPartition(sub as u32), other], count, bytes: 8.0 * count }
+            SynchronizationPoint { members: vec![SubPartition(sub as u32), other], count, bytes: 8.0 * count }
         };
         let meetings = first.map(meeting).filter(|met| met.count > 0.0).collect();
         Load::new(self.map.version(), costs, meetings)
     }
 
-    /// Load of the busiest core as a multiple of the mean, and requests a second.
+    /// Returns the load of the busiest core as a multiple of the mean, and the requests in a
+    /// second.
     fn now(&self) -> (f64, f64) {
         let load = self.load(1.0);
         let figures = Model { cores: &self.cores, load: &load }.figures(Grid::of(&self.map).owners());
-        // What nobody runs, nobody gets an answer to.
+        // Requests to lost cores are never completed.
         let running = 1.0 - figures.stranded / load.total();
         (figures.hottest().1, running * 1e9 / figures.time())
     }
 
-    /// One interval.
+    /// Simulates one interval.
     fn interval(&mut self) {
         let (_, throughput) = self.now();
         let seconds = self.interval_seconds;
@@ -168,7 +168,7 @@ impl Toy {
         let noise = self.noise;
         load.costs.iter_mut().for_each(|cost| *cost *= (1.0 + self.numbers.noise(noise)).max(0.0));
         let throughput = throughput * (1.0 + self.numbers.noise(noise));
-        self.tell(Event::Measured { throughput, load, spent: Spent::default() });
+        self.step(Event::Measured { throughput, load, spent: Spent::default() });
         if self.strict {
             self.map.check_owners(|core| self.cores.is_present(core)).expect("owners that are there");
         }
@@ -180,7 +180,7 @@ impl Toy {
 
     fn lose(&mut self, lost: impl Fn(Core) -> bool) {
         self.cores = self.cores.with(|core| !lost(core));
-        self.tell(Event::Cores(self.cores.clone()));
+        self.step(Event::Cores(self.cores.clone()));
     }
 
     fn repartitionings(&self) -> u64 {
@@ -188,10 +188,10 @@ impl Toy {
     }
 }
 
-const HOT: Workload = Workload::Hot { requests: 0.5, data: 0.2, from: 0 };
+const HOT_CORE_MIN: Workload = Workload::Hot { requests: 0.5, data: 0.2, from: 0 };
 
-/// Repartitionings in 60 intervals of a workload that does not change, measured with noise of 5 %,
-/// and how many intervals were as long as they may be.
+/// Returns the repartitionings in 60 intervals of a constant workload, measured with 5 % noise, and
+/// the number of intervals of maximum length.
 fn stable(seed: u64, rules: Rules) -> (u64, usize) {
     let mut toy = Toy::new(seed, rules, Settings::new(1.0));
     toy.noise = 0.05;
@@ -204,13 +204,13 @@ fn stable(seed: u64, rules: Rules) -> (u64, usize) {
 }
 
 #[test]
-fn nothing_happens_under_a_stable_workload() {
+fn a_stable_workload_causes_no_repartitioning() {
     for seed in 0..20 {
         let (repartitionings, longest) = stable(seed, Rules::SOUND);
         assert_eq!(repartitionings, 0, "{seed}");
         assert!(longest >= 20, "{seed}: {longest}");
     }
-    // Whoever does not weigh changes all the time; whoever does not back off measures all the time.
+    // Without weighing the map changes all the time; without backing off the intervals stay short.
     assert!(stable(0, Rules { weighs: false, ..Rules::SOUND }).0 > 5);
     assert_eq!(stable(0, Rules { backs_off: false, ..Rules::SOUND }).1, 0);
 }
@@ -223,7 +223,7 @@ fn skew_is_spread_within_five_intervals() {
         toy.intervals(10);
         assert_eq!(toy.repartitionings(), 0);
         let before = toy.now();
-        toy.workload = HOT;
+        toy.workload = HOT_CORE_MIN;
         let skewed = toy.now();
         assert!(skewed.0 > 2.0 && skewed.1 < 0.5 * before.1, "{skewed:?}");
         toy.intervals(5);
@@ -231,7 +231,7 @@ fn skew_is_spread_within_five_intervals() {
         assert!(times < 1.2, "{seed}: {times}, {:#?}", toy.log);
         assert!(throughput > 0.9 * before.1, "{seed}: {throughput} beside {}", before.1);
         let done = toy.repartitionings();
-        // And that is that.
+        // No further repartitioning follows.
         toy.intervals(60);
         assert_eq!(toy.repartitionings(), done, "{seed}: {:#?}", toy.log);
         let story = toy.controller.story();
@@ -247,8 +247,8 @@ fn skew_is_spread_within_five_intervals() {
 
 #[test]
 fn power_laws_are_spread() {
-    // With an exponent of 1, the first position of each table alone has 1.1 times what a core
-    // should have.
+    // With an exponent of 1, the first position of each table alone has 1.1 times the mean load of
+    // a core.
     for (exponent, most) in [(0.5, 1.2), (0.8, 1.2), (1.0, 1.3)] {
         let mut toy = Toy::sound(7);
         toy.noise = 0.01;
@@ -261,7 +261,7 @@ fn power_laws_are_spread() {
     }
 }
 
-/// Four of the sixteen cores fail, in an interval.
+/// Simulates the failure of four of sixteen cores.
 fn failed(rules: Rules) -> Toy {
     let mut toy = Toy::new(3, rules, Settings::new(1.0));
     toy.strict = rules.rescues;
@@ -281,18 +281,18 @@ fn a_failed_socket_loses_its_partitions_at_once() {
     assert!(times < 1.2, "{times}");
     let reason = &toy.controller.story().repartitionings[0].reason;
     assert!(reason.starts_with("cores 8 to 11 are gone and owned 8 partitions"), "{reason}");
-    // It comes back: its cores are used again.
+    // The socket comes back, and its cores are used again.
     toy.lose(|_| false);
     toy.intervals(5);
     let (times, _) = toy.now();
     assert!(times < 1.2, "{times}");
-    // Whoever does not rescue leaves keys that nobody serves.
+    // Without rescuing, keys remain without an owner.
     let lost = failed(Rules { rescues: false, ..Rules::SOUND });
     assert!(lost.map.check_owners(|core| lost.cores.is_present(core)).is_err());
 }
 
-/// Two workloads in turns, each for so many seconds, for 200 of them: repartitionings and requests
-/// done.
+/// Alternates two workloads for 200 seconds. Returns the repartitionings and the completed
+/// requests.
 fn alternating(seconds: f64, rules: Rules, adaptive: bool) -> (u64, f64) {
     let mut settings = Settings::new(1.0);
     if !adaptive {
@@ -303,7 +303,8 @@ fn alternating(seconds: f64, rules: Rules, adaptive: bool) -> (u64, f64) {
     toy.change_seconds = 0.04;
     while toy.at_seconds < 200.0 {
         let turn = (toy.at_seconds / seconds) as u64 % 2;
-        toy.workload = if turn == 0 { HOT } else { Workload::Hot { requests: 0.5, data: 0.2, from: 600 } };
+        toy.workload =
+            if turn == 0 { HOT_CORE_MIN } else { Workload::Hot { requests: 0.5, data: 0.2, from: 600 } };
         toy.interval();
     }
     (toy.repartitionings(), toy.done / toy.at_seconds)
@@ -315,13 +316,13 @@ fn alternation_does_not_thrash() {
     let (_, fixed_done) = alternating(2.0, Rules::SOUND, false);
     assert!(quick <= 8, "{quick}");
     assert!(quick_done > 0.95 * fixed_done, "{quick_done} beside {fixed_done}");
-    // Where each stays for long enough, every turn is followed.
+    // If each workload stays long enough, the map follows every change.
     let (slow, slow_done) = alternating(40.0, Rules::SOUND, true);
     assert!(slow >= 4, "{slow}");
     let (none, fixed_done) = alternating(40.0, Rules::SOUND, false);
     assert_eq!(none, 0);
     assert!(slow_done > 1.3 * fixed_done, "{slow_done} beside {fixed_done}");
-    // Whoever does not weigh follows every turn, however short.
+    // Without weighing the map follows every change, even a short one.
     let (hasty, hasty_done) = alternating(2.0, Rules { weighs: false, ..Rules::SOUND }, true);
     assert!(hasty > 3 * quick && hasty_done < quick_done, "{hasty}, {quick}, {hasty_done}, {quick_done}");
 }
@@ -333,7 +334,7 @@ fn tables_that_are_not_used_do_not_matter() {
     toy.intervals(6);
     let (times, _) = toy.now();
     assert!(times < 1.2, "{times}");
-    assert_eq!(toy.controller.state(), State::Resting);
+    assert_eq!(toy.controller.state(), ControllerState::Resting);
 }
 
 #[test]
@@ -342,7 +343,7 @@ fn the_same_seed_gives_the_same_story() {
         let mut toy = Toy::sound(seed);
         toy.noise = 0.03;
         toy.intervals(3);
-        toy.workload = HOT;
+        toy.workload = HOT_CORE_MIN;
         toy.intervals(8);
         toy.controller.story().clone()
     };

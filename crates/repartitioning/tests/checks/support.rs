@@ -1,9 +1,9 @@
-//! What several tests need: numbers that look random, and machines.
+//! Helpers of several tests: random numbers, and machines.
 
 use repartitioning::{Core, Cores};
 use terms::random::SplitMix;
 
-/// Numbers that look random, the same for the same seed.
+/// A seeded generator of random numbers.
 pub struct Numbers(pub SplitMix);
 
 impl Numbers {
@@ -28,8 +28,8 @@ impl Numbers {
     }
 }
 
-/// `sockets` sockets of `each` cores; sockets that differ in one bit of their numbers are one step
-/// apart, others two.
+/// Describes `sockets` sockets of `each` cores. Sockets whose numbers differ in one bit are one
+/// step apart, others two.
 pub fn machine(sockets: u16, each: u16) -> Cores {
     let steps = |one: u16, other: u16| f64::from((one ^ other).count_ones().min(2)) + 0.5;
     let row =
@@ -38,7 +38,7 @@ pub fn machine(sockets: u16, each: u16) -> Cores {
         .expect("a machine")
 }
 
-/// All cores.
+/// Returns all cores.
 pub fn all(cores: &Cores) -> Vec<Core> {
     cores.present().collect()
 }

@@ -559,7 +559,7 @@ impl<'a, P: Platform> Monitor<'a, P> {
                 }
                 // Workers begin anew with each map that they see, and with each answer.
                 Action::Clear(_) => {}
-                Action::Say(words) => say(&words),
+                Action::Log(words) => say(&words),
             }
         }
     }

@@ -73,10 +73,10 @@ fn drawings(story: &Story, one: &Repartitioning) -> String {
 /// A strip for each table of a view.
 fn rows(when: &str, view: &View, story: &Story) -> Vec<Strip> {
     let tables = view.partitions.chunk_by(|one, other| one.table == other.table);
-    let strip = |pieces: &[repartitioning::Piece]| {
+    let strip = |pieces: &[repartitioning::StoryPartition]| {
         let (low, end) = (pieces[0].partition.range.low, pieces[pieces.len() - 1].partition.range.end);
         let place = |position: u64| (position - low) as f64 / (end - low).max(1) as f64;
-        let segment = |piece: &repartitioning::Piece| {
+        let segment = |piece: &repartitioning::StoryPartition| {
             let (range, owner) = (piece.partition.range, piece.partition.owner);
             let socket = story.sockets.get(owner.index()).copied().unwrap_or(0);
             Segment {

@@ -163,7 +163,7 @@ fn an_empty_run_has_a_page_too() {
 /// Two sockets of two cores, of which one is hot, and then one has failed.
 fn adapted() -> repartitioning::Story {
     use repartitioning::{
-        Action, Controller, Cores, Event, Grid, Load, Meeting, PartitionMap, Range, Settings,
+        Action, Controller, Cores, Event, Grid, Load, PartitionMap, Range, Settings, SynchronizationPoint,
     };
     let cores = Cores::new(vec![0, 0, 1, 1], vec![vec![0.0, 2.0], vec![2.0, 0.0]]).expect("a machine");
     let owners: Vec<repartitioning::Core> = cores.present().collect();
@@ -179,7 +179,7 @@ fn adapted() -> repartitioning::Story {
         let change = act.drain(..).any(|action| matches!(action, Action::Repartition { .. }));
         let grid = Grid::of(controller.map());
         let (half, last) = (grid.count() / 2, grid.count() as u32 - 1);
-        let meeting = |sub: u32| Meeting {
+        let meeting = |sub: u32| SynchronizationPoint {
             members: [sub, last - sub].map(repartitioning::SubPartition).to_vec(),
             count: 1.0,
             bytes: 2e4,
