@@ -1,7 +1,6 @@
 //! Attempts of transactions as objects.
 
-use terms::Abort;
-use terms::Epoch;
+use terms::{Abort, Epoch};
 
 use crate::any_verbs::AnyVerbs;
 use crate::ending::Commit;

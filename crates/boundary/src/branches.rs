@@ -12,8 +12,7 @@
 
 use concurrency::Meter;
 use platform::Nanos;
-use terms::Abort;
-use terms::Epoch;
+use terms::{Abort, Epoch};
 
 use crate::any_verbs::Body;
 use crate::ending::{Commit, Stats};

@@ -166,7 +166,7 @@ impl<P: Platform> Elder<P> {
         P::load(c, self.word(), Ordering::Relaxed) != 0
     }
 
-    /// Waits until there is no elder, but no longer than [`ELDER_NANOS_MAX`]. The caller is in no
+    /// Waits until there is no elder, but no longer than a millisecond. The caller is in no
     /// transaction.
     pub fn wait(&self, c: P::Core) {
         let deadline = P::now(c).plus(ELDER_NANOS_MAX);

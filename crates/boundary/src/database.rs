@@ -40,7 +40,7 @@ impl Traits {
     }
 }
 
-/// A database, whatever its scheme: see [`Database`] for what the methods do.
+/// A database of any scheme.
 pub trait AnyDatabase<P: Platform>: Send + Sync {
     /// Properties of the scheme.
     fn traits(&self) -> Traits;
@@ -90,14 +90,14 @@ pub trait AnyDatabase<P: Platform>: Send + Sync {
         None
     }
 
-    /// True if an outcome survives whatever happens: see [`crate::Session::is_durable`]. A database
+    /// True if an outcome survives whatever happens ([`crate::Upkeep::is_durable`]). A database
     /// that does not know without a session asks one; if it has none left, it says no.
     fn is_durable(&self, c: P::Core, outcome: Epoch) -> bool {
         self.session(c, None, false).is_ok_and(|session| session.is_durable(outcome))
     }
 
     /// Waits until an outcome is durable, or until the deadline, if there is one; tells whether it
-    /// is. No session of the caller is inside an epoch: see [`crate::Session::wait_durable_until`].
+    /// is ([`crate::Upkeep::wait_durable_until`]). No session of the caller is inside an epoch.
     ///
     /// # Errors
     /// The log has stopped: the outcome is not to be acknowledged. A database that waits in a
@@ -108,21 +108,23 @@ pub trait AnyDatabase<P: Platform>: Send + Sync {
         session.map_err(no_session)?.wait_durable_until(outcome, deadline)
     }
 
-    /// See [`Database::whole_groups`]. A database without such groups has none.
+    /// The number of the last whole group of the log that was begun, for [`Self::is_written`]; 0
+    /// without such groups.
     fn whole_groups(&self, _c: P::Core) -> u64 {
         0
     }
 
-    /// See [`Database::is_written`].
+    /// True if an outcome survives whatever happens, about which [`Self::whole_groups`] was asked
+    /// when the outcome was there: groups are durable before their epochs are.
     fn is_written(&self, c: P::Core, outcome: Epoch, _begun: u64) -> bool {
         self.is_durable(c, outcome)
     }
 
-    /// As [`Self::wait_durable_until`], for a caller that does not ask again: see
-    /// [`crate::Session::wait_written_until`].
+    /// As [`Self::wait_durable_until`], for a caller that does not ask again:
+    /// [`crate::Upkeep::wait_written_until`].
     ///
     /// # Errors
-    /// As that.
+    /// As [`Self::wait_durable_until`].
     fn wait_written_until(&self, c: P::Core, outcome: Epoch, deadline: Option<Nanos>) -> Result<bool, Abort> {
         self.wait_durable_until(c, outcome, deadline)
     }

@@ -1,8 +1,7 @@
 //! How transactions end: the bounds that end them, their outcomes, and the counts of both.
 
 use platform::Nanos;
-use terms::Epoch;
-use terms::Stamp;
+use terms::{Epoch, Stamp};
 
 /// Bounds after which a transaction gives up.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,27 +1,25 @@
-//! Databases and sessions with the methods of their static namesakes, on top of the objects.
+//! Owners of the objects: databases and sessions with typed transactions.
 
 use concurrency::{Content, TooManySessions};
 use platform::{Address, Nanos, Node, OutOfMemory, Platform};
 use redo_log::{LogError, LogUse};
+use schema::TableDescription;
 use storage::MemoryUse;
-use terms::Epoch;
-use terms::{Abort, Mode};
+use terms::{Abort, Epoch, Mode};
 
-use crate::database::Occupant;
-use crate::database::{AnyDatabase, Traits};
+use crate::database::{AnyDatabase, Occupant, Traits};
 use crate::ending::{Bounds, Commit, Ending, Stats};
 use crate::participants::{Decision, GlobalId, Outcome, PartOf, Vote};
 use crate::session::{AnyPrepared, AnySession};
 use crate::transaction::Transaction;
-use schema::TableDescription;
 
-/// A [`crate::Database`] under a scheme that is known at run time.
+/// Owner of an [`AnyDatabase`], whose sessions run typed transactions.
 pub struct Database<P: Platform> {
     inner: Box<dyn AnyDatabase<P>>,
 }
 
 impl<P: Platform> Database<P> {
-    /// A database that the engine has not made.
+    /// The owner of this object.
     pub fn of(inner: Box<dyn AnyDatabase<P>>) -> Self {
         Database { inner }
     }
@@ -46,7 +44,7 @@ impl<P: Platform> Database<P> {
         self.inner.tables()
     }
 
-    /// See [`crate::Database::session`].
+    /// See [`AnyDatabase::session`].
     ///
     /// # Errors
     /// There are as many sessions as the database was made for.
@@ -59,7 +57,7 @@ impl<P: Platform> Database<P> {
         Ok(Session::new(self.inner.session(c, node, measure)?))
     }
 
-    /// See [`crate::Database::loaded`].
+    /// See [`AnyDatabase::loaded`].
     ///
     /// # Errors
     /// There is no memory for the copies of read-only tables.
@@ -72,12 +70,12 @@ impl<P: Platform> Database<P> {
         self.inner.settle(c);
     }
 
-    /// See [`crate::Database::memory_bytes`].
+    /// See [`AnyDatabase::memory_bytes`].
     pub fn memory_bytes(&self, c: P::Core) -> u64 {
         self.inner.memory_bytes(c)
     }
 
-    /// See [`crate::Database::memory_use`].
+    /// See [`AnyDatabase::memory_use`].
     pub fn memory_use(&self, c: P::Core) -> MemoryUse {
         self.inner.memory_use(c)
     }
@@ -88,27 +86,27 @@ impl<P: Platform> Database<P> {
         self.inner.content(c)
     }
 
-    /// See [`crate::Database::log_used`].
+    /// See [`AnyDatabase::log_used`].
     pub fn log_used(&self, c: P::Core) -> Option<LogUse> {
         self.inner.log_used(c)
     }
 
-    /// See [`crate::Database::occupants`].
+    /// See [`AnyDatabase::occupants`].
     pub fn occupants(&self, c: P::Core, lines: &[Address]) -> Vec<Option<Occupant>> {
         self.inner.occupants(c, lines)
     }
 
-    /// See [`crate::Database::in_doubt`].
+    /// See [`AnyDatabase::in_doubt`].
     pub fn in_doubt(&self, c: P::Core) -> Vec<(PartOf, AnyPrepared<'_>)> {
         self.inner.in_doubt(c)
     }
 
-    /// See [`crate::Database::decisions`].
+    /// See [`AnyDatabase::decisions`].
     pub fn decisions(&self, c: P::Core) -> Vec<Decision> {
         self.inner.decisions(c)
     }
 
-    /// See [`crate::Database::close`].
+    /// See [`AnyDatabase::close`].
     ///
     /// # Errors
     /// The log has stopped: what is durable is what was acknowledged.
@@ -117,7 +115,7 @@ impl<P: Platform> Database<P> {
     }
 }
 
-/// A [`crate::Session`] of a database whose platform and scheme are known at run time.
+/// Owner of an [`AnySession`], which runs typed transactions.
 pub struct Session<'d> {
     inner: Box<dyn AnySession<'d> + 'd>,
 }
@@ -145,7 +143,7 @@ impl<'d> Session<'d> {
         self.transact_as(Mode::Single, bounds, body)
     }
 
-    /// Runs a transaction that only reads: see [`crate::Session::snapshot`].
+    /// Runs a transaction that only reads: see [`Mode::Snapshot`].
     ///
     /// # Errors
     /// See [`Abort`].
@@ -175,7 +173,7 @@ impl<'d> Session<'d> {
         }
     }
 
-    /// Prepares a part of a transaction over several databases: see [`crate::Session::prepare`].
+    /// Prepares a part of a transaction over several databases: see [`AnySession::prepare`].
     ///
     /// # Errors
     /// See [`Abort`].
@@ -194,7 +192,7 @@ impl<'d> Session<'d> {
     }
 
     /// As [`Self::prepare`], but in a durable database the part survives crashes: see
-    /// [`crate::Session::prepare_as`].
+    /// [`AnySession::prepare_as`].
     ///
     /// # Errors
     /// See [`Abort`].
@@ -213,7 +211,7 @@ impl<'d> Session<'d> {
         Ok((value.expect("a part is prepared after its body"), prepared, vote))
     }
 
-    /// Finishes a prepared part: see [`crate::Session::finish_as`].
+    /// Finishes a prepared part: see [`AnySession::finish_as`].
     ///
     /// # Panics
     /// If the part was prepared in another database.
@@ -221,17 +219,17 @@ impl<'d> Session<'d> {
         self.inner.finish_as(prepared, outcome)
     }
 
-    /// Decides that a transaction commits: see [`crate::Session::decide`].
+    /// Decides that a transaction commits: see [`AnySession::decide`].
     pub fn decide(&mut self, global: GlobalId, participants: &[u16]) -> Epoch {
         self.inner.decide(global, participants)
     }
 
-    /// Forgets a decision to commit: see [`crate::Session::forget`].
+    /// Forgets a decision to commit: see [`AnySession::forget`].
     pub fn forget(&mut self, global: GlobalId) -> bool {
         self.inner.forget(global)
     }
 
-    /// Commits or rolls back a prepared part: see [`crate::Session::finish`].
+    /// Commits or rolls back a prepared part: see [`AnySession::finish`].
     ///
     /// # Panics
     /// If the part was prepared in another database.
@@ -252,7 +250,7 @@ impl<'d> Session<'d> {
         self.inner.wait_durable_until(outcome.into(), None).map(drop)
     }
 
-    /// See [`crate::Session::wait_written_until`].
+    /// See [`crate::Upkeep::wait_written_until`].
     ///
     /// # Errors
     /// As there.
@@ -260,7 +258,7 @@ impl<'d> Session<'d> {
         self.inner.wait_written_until(outcome.into(), None).map(drop)
     }
 
-    /// See [`crate::Session::tend`].
+    /// See [`crate::Upkeep::tend`].
     pub fn tend(&mut self, now: Nanos) {
         self.inner.tend(now);
     }
@@ -280,7 +278,7 @@ impl<'d> Session<'d> {
         self.inner.stats()
     }
 
-    /// Makes a checkpoint: see [`crate::Session::checkpoint`].
+    /// Makes a checkpoint: see [`AnySession::checkpoint`].
     ///
     /// # Errors
     /// The log has stopped, or the files refuse.

@@ -10,7 +10,7 @@ use crate::verbs::Verbs;
 use schema::{Loader, Row, Table};
 
 /// Rows that a loader inserts between two reports.
-pub const ROWS_PER_REPORT: u64 = 1024;
+const ROWS_PER_REPORT: u64 = 1024;
 
 /// Inserts rows, one transaction each: loading runs in parallel, and a conflict costs one row.
 pub struct RowLoader<'s, 'd> {
@@ -21,7 +21,7 @@ pub struct RowLoader<'s, 'd> {
 }
 
 impl<'s, 'd> RowLoader<'s, 'd> {
-    /// A loader through this session; `progress` is called after every [`ROWS_PER_REPORT`] rows.
+    /// A loader through this session; `progress` is called after every 1024 rows.
     pub fn new(session: &'s mut dyn AnySession<'d>, progress: &'s mut dyn FnMut(u64)) -> Self {
         RowLoader { session, rows: 0, progress }
     }

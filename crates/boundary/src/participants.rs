@@ -56,9 +56,9 @@ pub enum Outcome<'o> {
     Commit,
     /// The part is rolled back.
     Abort,
-    /// The part commits, and its commit is the decision that the transaction commits. Until that is
-    /// [forgotten] (crate::Session::forget), [`crate::Database::decisions`] has it, also after a
-    /// crash.
+    /// The part commits, and its commit is the decision that the transaction commits. Until the
+    /// decision is [forgotten](crate::AnySession::forget), [`crate::AnyDatabase::decisions`] has
+    /// it, also after a crash.
     Decide {
         /// The transaction.
         global: GlobalId,

@@ -2,7 +2,7 @@
 //!
 //! A procedure declares its flow, so that the same program can run inline in one transaction, be
 //! routed to the owners of partitions, or be spread over instances. A *phase* is a set of
-//! *actions*, and each action names the rows that it works on ([`crate::routes`]). The actions of
+//! *actions*, and each action names the rows that it works on ([`schema::routes`]). The actions of
 //! one phase do not depend on each other, and may run in any order, anywhere. The next phase is
 //! planned from their outputs.
 

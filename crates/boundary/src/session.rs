@@ -50,15 +50,19 @@ pub trait Upkeep {
     fn is_durable(&self, outcome: Epoch) -> bool;
 
     /// Waits until an outcome is durable, no longer than until the deadline, if there is one; tells
-    /// whether the outcome is durable.
+    /// whether the outcome is durable. If not, nothing is known yet: a commit has happened, and
+    /// other transactions may see it, but a crash may lose it.
     ///
     /// # Errors
     /// The log has stopped: the commit is not to be acknowledged.
     fn wait_durable_until(&mut self, outcome: Epoch, deadline: Option<Nanos>) -> Result<bool, Abort>;
-    /// As that, for a caller that does not ask again: see [`crate::Session::wait_written_until`].
+
+    /// As [`Self::wait_durable_until`], for a caller that does not ask again: the outcome is on
+    /// disk when this is true, and [`Self::is_durable`] may be true only later. Sessions that all
+    /// wait like this draw no epochs.
     ///
     /// # Errors
-    /// As that.
+    /// As [`Self::wait_durable_until`].
     fn wait_written_until(&mut self, outcome: Epoch, deadline: Option<Nanos>) -> Result<bool, Abort> {
         self.wait_durable_until(outcome, deadline)
     }
@@ -122,7 +126,7 @@ pub trait Upkeep {
     fn measure(&mut self, what: Option<Category>);
 }
 
-/// A session, whatever its platform and scheme: see [`Session`] for what the methods do.
+/// A session of any platform and scheme: the way of one worker into a database.
 pub trait AnySession<'d>: Upkeep {
     /// Runs a transaction until it commits, rolls back, or fails for good. [`Mode::Participant`] is
     /// for [`Self::prepare`].
@@ -143,11 +147,14 @@ pub trait AnySession<'d>: Upkeep {
         false
     }
 
-    /// All transactions that are known come one nearer, and another one is known: see
-    /// [`Session::look_ahead`].
+    /// All announced transactions come one nearer, and another one is announced: the one that the
+    /// session will run as number [`concurrency::LOOK_AHEAD`] from here (number 1 is the next). The
+    /// caller calls this between transactions, and either before each transaction or never. The
+    /// session is inside an epoch afterwards: a caller that waits before it runs a transaction
+    /// calls [`Upkeep::idle`] first.
     fn step_ahead(&mut self);
 
-    /// The transaction that is known last will use this key of an index (table and index by
+    /// The transaction that was announced last will use this key of an index (table and index by
     /// number). Nothing happens if there is no such index, or if its keys have another length.
     fn add_ahead(&mut self, place: (usize, usize), key: &[u64], what: Use);
 
@@ -197,34 +204,46 @@ pub trait AnySession<'d>: Upkeep {
     /// The log has stopped, or the files refuse.
     fn checkpoint(&mut self) -> Result<bool, LogError>;
 
-    /// Makes the one table that the schema declares: see [`Session::create_table`].
+    /// Makes the one table that the schema declares; its number. Transactions of all sessions that
+    /// begin when this has returned can use it. The session is in no transaction.
     ///
     /// # Errors
-    /// [`ChangeError`].
+    /// [`ChangeError`]; nothing has changed, but if the log has stopped an empty table may be found
+    /// at the next opening.
     fn create_table(&mut self, schema: SchemaBuilder) -> Result<usize, ChangeError> {
         let _ = schema;
         Err(ChangeError::Unsupported)
     }
 
-    /// Drops a table: see [`Session::drop_table`].
+    /// Drops a table: when this returns, that is durable, and the name is free. The caller lets no
+    /// transaction use the table that begins later. Those that have begun may read it; if they have
+    /// changed it, their commits are refused in a durable database. The session is in no
+    /// transaction.
     ///
     /// # Errors
-    /// [`ChangeError`].
+    /// [`ChangeError`]; the table is as before, but for commits that were refused meanwhile. If the
+    /// log has stopped the table may be gone at the next opening.
     fn drop_table(&mut self, table: usize) -> Result<(), ChangeError> {
         let _ = table;
         Err(ChangeError::Unsupported)
     }
 
-    /// Gives rows of a table another form: see [`Session::change_table`].
+    /// Gives the rows of a table another form, or the table other indexes, while sessions use it
+    /// through objects; the number of the table as it is from then on. Until then transactions use
+    /// the number that the table had. Transactions that make two rows with one key in an index that
+    /// is to be unique fail as if it were there. The session is in no transaction, and no caller
+    /// uses the table through compiled verbs.
     ///
     /// # Errors
-    /// [`ChangeError`].
+    /// [`ChangeError`]; the table is as it was. If the log has stopped it may be found in the other
+    /// form at the next opening.
     fn change_table(&mut self, table: usize, change: TableChange<'_>) -> Result<usize, ChangeError> {
         let _ = (table, change);
         Err(ChangeError::Unsupported)
     }
 
-    /// Lets some rows of dropped tables go: see [`Session::sweep`].
+    /// Lets some rows of dropped tables go, if no transaction can use them any more. The session is
+    /// in no transaction.
     fn sweep(&mut self) -> Swept {
         Swept::All
     }

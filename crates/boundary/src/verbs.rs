@@ -208,7 +208,7 @@ pub trait Verbs {
     /// Declares computation, which takes time in the virtual machine.
     fn work(&mut self, work: Work, units: u32);
 
-    /// The same transaction without types, if it is an object ([`crate::dynamic`]).
+    /// The same transaction without types, if it is an object ([`crate::Transaction`]).
     fn untyped(&mut self) -> Option<&mut (dyn AnyVerbs + '_)> {
         None
     }

@@ -38,6 +38,7 @@ use std::sync::atomic::Ordering;
 
 use platform::{OutOfMemory, Platform, SharedWord, Work};
 use storage::RecordHeader;
+use terms::{Abort, Category, Conflict, Mode};
 
 use crate::access::{Accesses, COPIED};
 use crate::optimistic::{
@@ -48,9 +49,6 @@ use crate::rules::{Rule, Rules, Sound};
 use crate::scheme::RowNumber;
 use crate::timestamps::{Timestamp, TimestampSource, TimestampWorker, Timestamps};
 use crate::ways::{CommitLocks, RowLock};
-use terms::Category;
-use terms::Mode;
-use terms::{Abort, Conflict};
 
 /// The scheme.
 pub type Occ<R = Sound> = Optimistic<OccMethod<R>>;

@@ -5,11 +5,10 @@ use std::ops::ControlFlow;
 use platform::{LINE_BYTES, Platform};
 use storage::index::{Partition, Visit};
 use storage::tree::Direction;
+use terms::{Abort, Category};
 
 use crate::access::{prefetch_ahead, prefetches};
 use crate::scheme::{Holder, Parts};
-use terms::Abort;
-use terms::Category;
 
 /// Visits the entries of one partition within a range: calls `leaf` with each group of them, and
 /// what the group was read from, until `leaf` returns false or fails. True if it never did.

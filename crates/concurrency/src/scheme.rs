@@ -19,7 +19,7 @@ use storage::hash::Approach;
 use storage::tree::{Direction, Lookup};
 use storage::{Index, Local, RecordHeader, Table};
 use terms::rows::partition_column;
-use terms::{Mode, Stamp};
+use terms::{Abort, Category, Mode, Stamp};
 
 use crate::lookups::{Ahead, Keys, look_up};
 use crate::meter::Meter;
@@ -27,8 +27,6 @@ use crate::new_rows::NewRows;
 use crate::options::InstanceOptions;
 use crate::redo::{Before, RedoSink};
 use crate::row_words::RowWords;
-use terms::Abort;
-use terms::Category;
 
 /// The state of a worker, which every verb uses.
 pub struct WorkerState<P: Platform, S: Parts<P>> {

@@ -23,6 +23,7 @@
 use std::marker::PhantomData;
 
 use platform::{OutOfMemory, Platform};
+use terms::{Conflict, Mode};
 
 use crate::optimistic::{
     Method, MethodContext, Optimistic, OptimisticState, Version, lock_at_once, lock_in_order, unchanged,
@@ -31,8 +32,6 @@ use crate::optimistic::{
 use crate::rules::{Rules, Sound};
 use crate::timestamps::TimestampSource;
 use crate::ways::CommitLocks;
-use terms::Conflict;
-use terms::Mode;
 
 /// The scheme.
 pub type Silo<R = Sound> = Optimistic<SiloMethod<R>>;

@@ -1,8 +1,7 @@
 //! A member's own transactions over several instances: it begins them, receives votes, runs its own
 //! part, and ends them.
 
-use boundary::AnySession;
-use boundary::{Bounds, Outcome, Plan, Procedure};
+use boundary::{AnySession, Bounds, Outcome, Plan, Procedure};
 use platform::Intent;
 use platform::link::Links;
 use terms::Abort;

@@ -10,12 +10,10 @@
 
 use std::collections::BTreeSet;
 
-use boundary::{AnyPrepared, Database};
-use boundary::{Decision, GlobalId, Outcome, PartOf};
+use boundary::{AnyPrepared, Database, Decision, GlobalId, Outcome, PartOf};
 use platform::Platform;
 use serde::{Deserialize, Serialize};
-use terms::Abort;
-use terms::Epoch;
+use terms::{Abort, Epoch};
 
 use crate::protocol::Rules;
 

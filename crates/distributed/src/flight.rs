@@ -1,12 +1,10 @@
 //! Transactions under way: a transaction over several instances that its coordinator has begun and
 //! not finished, and a part that was prepared for another worker.
 
-use boundary::{AnyPrepared, AnySession, AnyVerbs, Transaction};
-use boundary::{Bounds, Commit, Plan, Procedure, Verbs};
+use boundary::{AnyPrepared, AnySession, AnyVerbs, Bounds, Commit, Plan, Procedure, Transaction, Verbs};
 use platform::{Nanos, Work};
 use schema::Routes;
-use terms::Abort;
-use terms::Epoch;
+use terms::{Abort, Epoch};
 
 use crate::map::{Map, WorkerName};
 use crate::messages::{GlobalId, Refusal, Unsaid};

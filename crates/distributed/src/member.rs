@@ -9,13 +9,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use boundary::AnySession;
-use boundary::{Plan, Procedure};
+use boundary::{AnySession, Plan, Procedure};
 use platform::link::{Bell, Links, ReceiveError, Receiver, Watch};
 use platform::{Nanos, Work};
 use schema::Routes;
-use terms::Epoch;
-use terms::{Abort, Category};
+use terms::{Abort, Category, Epoch};
 
 use crate::echoes::Echoes;
 use crate::flight::{Flight, OwnTurn, PreparedPart, WaitingRequest};

@@ -14,8 +14,7 @@
 //! needs later instances alone, and no circle closes. Partitions that several workers of an
 //! instance lock are in no such order: so waits have an end.
 
-use boundary::AnySession;
-use boundary::Procedure;
+use boundary::{AnySession, Procedure};
 use platform::link::Links;
 
 use crate::flight::WaitingRequest;

@@ -21,8 +21,7 @@
 //! gone, and have aborted what they had not decided. Instances that are down at that moment have
 //! lost what they had not decided, and are not waited for: each comes back by itself.
 
-use boundary::{AnyPrepared, AnySession, Database};
-use boundary::{Bounds, Decision, PartOf, Procedure};
+use boundary::{AnyPrepared, AnySession, Bounds, Database, Decision, PartOf, Procedure};
 use platform::Platform;
 use platform::link::{Limits, Links};
 use terms::Epoch;

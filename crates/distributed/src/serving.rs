@@ -1,10 +1,8 @@
 //! A member's parts of other members' transactions.
 
-use boundary::{AnyPrepared, AnySession, AnyVerbs, Transaction};
-use boundary::{Bounds, PartOf, Procedure};
+use boundary::{AnyPrepared, AnySession, AnyVerbs, Bounds, PartOf, Procedure, Transaction};
 use platform::link::Links;
-use terms::Abort;
-use terms::Epoch;
+use terms::{Abort, Epoch};
 
 use crate::flight::{PreparedPart, enlist, execute};
 use crate::member::{DurabilityWaiter, Member, ProcedureMessage};

@@ -1,7 +1,6 @@
 //! A member's waits for durability, and its answers about transactions that have ended.
 
-use boundary::AnySession;
-use boundary::Procedure;
+use boundary::{AnySession, Procedure};
 use platform::Nanos;
 use platform::link::Links;
 

@@ -6,8 +6,7 @@
 //! come until they have run; it runs them in a branch of the session, through the engine's dynamic
 //! boundary or compiled with the engine ([`Acting`]).
 
-use boundary::{AnyVerbs, Branches, Transaction};
-use boundary::{Plan, Procedure, Verbs};
+use boundary::{AnyVerbs, Branches, Plan, Procedure, Transaction, Verbs};
 use platform::Nanos;
 use schema::Routes;
 use serde::Serialize;

@@ -9,12 +9,10 @@
 
 use std::sync::Arc;
 
-use boundary::BranchName;
-use boundary::{Bounds, Commit, Ending};
+use boundary::{Bounds, BranchName, Commit, Ending};
 use platform::{Nanos, OutOfMemory, Platform};
 use schema::{Route, Routes};
-use terms::Epoch;
-use terms::{Abort, Category};
+use terms::{Abort, Category, Epoch};
 
 use crate::central::Seat;
 use crate::counting::Counting;

@@ -7,8 +7,7 @@
 
 use std::path::Path;
 
-use boundary::Database;
-use boundary::{DurableOptions, OpenError, Progress, Recovered, SchemaBuilder};
+use boundary::{Database, DurableOptions, OpenError, Progress, Recovered, SchemaBuilder};
 use concurrency::{InstanceOptions, SchemeName};
 use engine::durable::content::{self, Checked, ContentError};
 use engine::instances;

@@ -1,13 +1,14 @@
 //! A database of one instance: tables are made from a schema, loaded, and worked on through
 //! sessions. Durable databases are opened and closed in `recovery/opening.rs`.
 
+use boundary::{Decision, Elder, PartOf, SchemaBuilder};
 use concurrency::{Instance, InstanceOptions, RowCopies, Scheme, TableShape, TooManySessions};
 use platform::{Nanos, Node, OutOfMemory, Platform};
 use redo_log::{LogError, LogUse, Target};
-use storage::{MemoryUse, Optimisation};
-use storage::{index::Shape, last_complete};
-use terms::Abort;
-use terms::Epoch;
+use schema::TableDescription;
+use storage::index::Shape;
+use storage::{MemoryUse, Optimisation, last_complete};
+use terms::{Abort, Epoch};
 
 use crate::durable::{Durable, RedoWriter, not_durable};
 use crate::participants::parts::{KeptPart, Prepared};
@@ -16,10 +17,6 @@ use crate::session::MemorySession;
 use crate::tables::table_list::TableList;
 use crate::transaction::Scratch;
 use crate::transaction::columns::Columns;
-use boundary::Elder;
-use boundary::SchemaBuilder;
-use boundary::{Decision, PartOf};
-use schema::TableDescription;
 
 /// Between two looks at a commit of another worker that is waited for.
 const COMMIT_PAUSE_NANOS: u64 = 1_000;
@@ -73,14 +70,14 @@ impl<P: Platform, S: Scheme<P>> MemoryDatabase<P, S> {
         checkpoints.map_or((0, Ok(())), |checkpoints| (checkpoints.ended(c), checkpoints.last(c)))
     }
 
-    /// True if an outcome survives whatever happens: see [`Session::is_durable`].
+    /// True if an outcome survives whatever happens: see [`MemorySession::is_durable`].
     pub fn is_durable(&self, c: P::Core, outcome: Epoch) -> bool {
         self.durable.as_ref().is_none_or(|durable| durable.journal.durable(c) >= outcome.0)
     }
 
     /// Waits until an outcome is durable, no longer than until the deadline, if there is one; tells
     /// whether it is. No session of the caller is inside an epoch: see
-    /// [`Session::wait_durable_until`].
+    /// [`MemorySession::wait_durable_until`].
     ///
     /// # Errors
     /// The log has stopped: the outcome is not to be acknowledged.
@@ -107,7 +104,7 @@ impl<P: Platform, S: Scheme<P>> MemoryDatabase<P, S> {
     }
 
     /// As [`Self::wait_durable_until`], for a caller that does not ask again: see
-    /// [`Session::wait_written_until`].
+    /// [`MemorySession::wait_written_until`].
     ///
     /// # Errors
     /// As [`Self::wait_durable_until`].
@@ -196,7 +193,7 @@ impl<P: Platform, S: Scheme<P>> MemoryDatabase<P, S> {
 
     /// The parts of transactions over several databases that were prepared before the database was
     /// opened, durably, and not finished. Their rows are theirs until some session
-    /// [finishes](Session::finish_as) them. Each is given once.
+    /// [finishes](MemorySession::finish_as) them. Each is given once.
     pub fn in_doubt(&self, c: P::Core) -> Vec<(PartOf, Prepared<'_, P, S>)> {
         let found = self.undecided.as_ref().map_or(Vec::new(), |undecided| undecided.take_in_doubt(c));
         let prepared = |number| Prepared::of(KeptPart::Inside(number), &self.instance);

@@ -61,7 +61,7 @@ pub fn open_under<P: Files, S: Scheme<P>>(
     Ok((Database::of(Box::new(opened)), recovered))
 }
 
-/// Makes the declared tables under this scheme: see [`crate::Database::create`].
+/// Makes the declared tables under this scheme: see [`crate::MemoryDatabase::create`].
 ///
 /// # Errors
 /// There is not enough memory.
@@ -94,7 +94,7 @@ impl<P: Platform, const ALL: bool> SchemeVisitor<P> for Creation<'_, P, ALL> {
     }
 }
 
-/// Opens a durable database under this scheme: see [`crate::Database::open_with_progress`].
+/// Opens a durable database under this scheme: see [`crate::MemoryDatabase::open_with_progress`].
 ///
 /// # Errors
 /// [`OpenError`]; the directory is left as it was.

@@ -15,8 +15,7 @@
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 
-use boundary::Direction;
-use boundary::{Bounds, Ending, SchemaBuilder, Verbs};
+use boundary::{Bounds, Direction, Ending, SchemaBuilder, Verbs};
 use isles::{Database, Row};
 use platform::{Hardware, Intent, Platform};
 use schema::{Schema, TableOptions};

@@ -1,8 +1,7 @@
 //! Verbs over rows without a Rust type, for tools and for programs that find out about tables at
 //! run time.
 
-use boundary::Direction;
-use boundary::Span;
+use boundary::{Direction, Span};
 use platform::Intent;
 use schema::{Datum, RowBytes, RowId, TableDescription, key_words};
 

@@ -6,11 +6,9 @@
 //! in cache, ten reads in each transaction). In return the engine is compiled once for each scheme
 //! in another crate, and not in every program for each row type.
 
-use boundary::{AnySession, Body};
-use boundary::{Bounds, Ending};
+use boundary::{AnySession, Body, Bounds, Ending};
 use platform::{Hardware, Nanos, Platform};
-use terms::Epoch;
-use terms::{Abort, Mode};
+use terms::{Abort, Epoch, Mode};
 
 use crate::options::{CancelToken, Durability, is_cancelled};
 use crate::shared::DatabaseShared;

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use boundary::{AnyAttempt, RoamingSession};
 use platform::{Hardware, Nanos, Platform};
 use schema::Row;
-use terms::Abort;
-use terms::Epoch;
+use terms::{Abort, Epoch};
 
 use crate::attempt::{Failure, Transaction, TransactionState};
 use crate::durable_wait::{self, WaitOptions};

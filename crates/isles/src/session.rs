@@ -13,12 +13,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use boundary::RoamingSession;
-use boundary::{Bounds, Stats};
+use boundary::{Bounds, RoamingSession, Stats};
 use platform::{Hardware, Nanos, Platform};
 use self_cell::self_cell;
-use terms::Epoch;
-use terms::Mode;
+use terms::{Epoch, Mode};
 
 use crate::attempt::{Transaction, TransactionState};
 use crate::attempts::{AttemptContext, Ended, try_attempts};

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use platform::{Hardware, Platform};
-use terms::Abort;
-use terms::Epoch;
+use terms::{Abort, Epoch};
 
 use crate::durable_wait::{self, WaitOptions, nanos};
 use crate::error::{Error, Result};

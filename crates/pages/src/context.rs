@@ -5,8 +5,7 @@ use concurrency::{Meter, WAIT_NANOS_MAX_PARTICIPANT};
 use platform::files::Files;
 use platform::{Nanos, Work};
 use schema::RowId;
-use terms::Epoch;
-use terms::{Abort, Category, Conflict, Stamp};
+use terms::{Abort, Category, Conflict, Epoch, Stamp};
 
 use crate::error::PagedError;
 use crate::key::KeyWords;

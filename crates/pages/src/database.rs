@@ -3,8 +3,7 @@
 use std::any::Any;
 use std::collections::BTreeSet;
 
-use boundary::{AnyDatabase, AnyPrepared, AnySession, RoamingSession, Traits};
-use boundary::{Decision, Occupant, PartOf};
+use boundary::{AnyDatabase, AnyPrepared, AnySession, Decision, Occupant, PartOf, RoamingSession, Traits};
 use concurrency::{Content, TooManySessions};
 use platform::files::Files;
 use platform::{Address, Nanos, Node, OutOfMemory};
@@ -12,8 +11,7 @@ use redo_log::{LogError, LogUse};
 use schema::TableDescription;
 use storage::MemoryUse;
 use storage::tree::Direction;
-use terms::Abort;
-use terms::Epoch;
+use terms::{Abort, Epoch};
 
 use crate::error::PagedError;
 use crate::inspection::{TableTrees, check_trees};

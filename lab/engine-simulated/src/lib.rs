@@ -5,8 +5,7 @@
 
 #![forbid(unsafe_code)]
 
-use boundary::Database;
-use boundary::{DurableOptions, OpenError, Progress, Recovered, SchemaBuilder};
+use boundary::{Database, DurableOptions, OpenError, Progress, Recovered, SchemaBuilder};
 use concurrency::{InstanceOptions, SchemeName};
 use engine::instances;
 use pages::{PagedDatabase, PagedError, PagedOptions};

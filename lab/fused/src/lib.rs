@@ -7,11 +7,10 @@
 
 #![forbid(unsafe_code)]
 
-use boundary::{AnySession, Branches, Database};
-use boundary::{Bounds, Ending, Procedure};
+use boundary::{AnySession, Bounds, Branches, Database, Ending, Procedure};
 use concurrency::{Branching, Scheme, SchemeName, SchemeVisitor, TooManySessions};
 use dora::{Acting, Done, Meant, execute_meant};
-use engine::MemorySession as Session;
+use engine::MemorySession;
 use platform::{Hardware, Nanos, Node, Platform};
 use terms::Abort;
 use workloads::micro::MicroTransaction;
@@ -32,7 +31,7 @@ pub struct Place<'d> {
 
 /// A session that runs procedures of one type inline.
 pub trait Inline<'d, Q: Procedure> {
-    /// See [`Session::run`].
+    /// See [`MemorySession::run`].
     ///
     /// # Errors
     /// See [`Abort`].
@@ -44,14 +43,14 @@ pub trait Inline<'d, Q: Procedure> {
         bounds: &Bounds,
     ) -> Result<Ending<()>, Abort>;
 
-    /// See [`Session::look_ahead`].
+    /// See [`MemorySession::look_ahead`].
     fn look_ahead(&mut self, tables: &Q::Tables, procedure: Option<&Q>);
 
     /// The session as an object.
     fn object(&mut self) -> &mut (dyn AnySession<'d> + 'd);
 }
 
-impl<'d, S: Scheme<Hardware>, Q: Procedure> Inline<'d, Q> for Session<'d, Hardware, S> {
+impl<'d, S: Scheme<Hardware>, Q: Procedure> Inline<'d, Q> for MemorySession<'d, Hardware, S> {
     fn run(
         &mut self,
         tables: &Q::Tables,
@@ -59,11 +58,11 @@ impl<'d, S: Scheme<Hardware>, Q: Procedure> Inline<'d, Q> for Session<'d, Hardwa
         actions: &mut Vec<Q::Action>,
         bounds: &Bounds,
     ) -> Result<Ending<()>, Abort> {
-        Session::run(self, tables, procedure, actions, bounds)
+        MemorySession::run(self, tables, procedure, actions, bounds)
     }
 
     fn look_ahead(&mut self, tables: &Q::Tables, procedure: Option<&Q>) {
-        Session::look_ahead(self, tables, procedure);
+        MemorySession::look_ahead(self, tables, procedure);
     }
 
     fn object(&mut self) -> &mut (dyn AnySession<'d> + 'd) {
@@ -78,7 +77,7 @@ pub trait Owning<'d, Q: Procedure>: Acting<Q> {
 }
 
 /// A session under the scheme that has branches.
-struct Together<'d>(Session<'d, Hardware, Branching>);
+struct Together<'d>(MemorySession<'d, Hardware, Branching>);
 
 impl<Q: Procedure> Acting<Q> for Together<'_> {
     fn branches(&mut self) -> &mut dyn Branches {

@@ -3,8 +3,7 @@
 
 use std::path::Path;
 
-use boundary::Database;
-use boundary::{Occupant, Progress, Recovered, SchemaBuilder};
+use boundary::{Database, Occupant, Progress, Recovered, SchemaBuilder};
 use engine::instances::{Create, Open};
 use fused::Compiled;
 use pages::{PagedError, PagedOptions};

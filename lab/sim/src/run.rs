@@ -20,8 +20,8 @@ const HOT_LINES: usize = 32;
 
 impl VirtualMachine {
     /// Builds the machine and runs `main` on it, as a supervisor: its events cost no time, and it
-    /// starts workers with [`Platform::parallel`]. All of it happens on the calling host thread;
-    /// several machines may run on several threads.
+    /// starts workers with [`platform::Platform::parallel`]. All of it happens on the calling host
+    /// thread; several machines may run on several threads.
     ///
     /// The result is `Send`, so that it cannot hold a handle of a core.
     ///

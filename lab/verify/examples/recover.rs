@@ -11,8 +11,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use boundary::Database;
-use boundary::{Bounds, DurableOptions, Progress, Recovered, RowLoader, SchemaBuilder};
+use boundary::{Bounds, Database, DurableOptions, Progress, Recovered, RowLoader, SchemaBuilder};
 use concurrency::{InstanceOptions, SchemeName};
 use harness::Host;
 use platform::{Hardware, Place, Platform};

@@ -5,8 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use boundary::{AnyPrepared, Database, Session, Transaction};
-use boundary::{Bounds, Direction, SchemaBuilder, Verbs};
+use boundary::{AnyPrepared, Bounds, Database, Direction, SchemaBuilder, Session, Transaction, Verbs};
 use concurrency::InstanceOptions;
 use platform::{Intent, Place, Platform};
 use schema::{HashPlan, IndexKind, Inspector, Partitioning, Row, Schema, Table, TableOptions};

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use boundary::{Database, Traits};
-use boundary::{DurableOptions, OpenError, Recovered, SchemaBuilder};
+use boundary::{Database, DurableOptions, OpenError, Recovered, SchemaBuilder, Traits};
 use concurrency::mutants::{Broken, Rule};
 use concurrency::{InstanceOptions, Scheme, SchemeName, Ways};
 use distributed::Rules;

@@ -29,13 +29,12 @@ use platform::{Address, Intent, Platform, Work};
 use storage::index::Witnesses;
 use storage::record::tail;
 use storage::{Loan, Local, Optimisation, RecordHeader, RecordRef, Table};
+use terms::{Abort, Category};
 
 use crate::meter::Meter;
 use crate::writes::{Chain, WriteBuffer};
 use free::{FreeRow, FreeRows};
 use places::Places;
-use terms::Abort;
-use terms::Category;
 use unnamed::UnnamedRows;
 use whole::WholeRows;
 

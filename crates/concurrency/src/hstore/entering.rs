@@ -2,14 +2,12 @@
 
 use platform::Platform;
 use storage::Table;
+use terms::{Abort, Category, Conflict, Mode};
 
 use super::sites::Site;
 use super::state::{Cx, HstoreState};
 use crate::options::WAIT_NANOS_MAX_PARTICIPANT;
 use crate::rules::Rules;
-use terms::Category;
-use terms::Mode;
-use terms::{Abort, Conflict};
 
 const BUSY: Abort = Abort::Conflict(Conflict::Locked);
 

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use platform::Platform;
 use storage::index::Witnesses;
-use terms::Epoch;
+use terms::{Abort, Epoch, Mode, Stamp};
 
 use super::row::{FoundRow, Row};
 use super::scratch::Scratch;
@@ -14,8 +14,6 @@ use crate::access::{DELETED_BEFORE, NO_SUCH_ROW, READ_ONLY, ROWS_MAX};
 use crate::rules::Sound;
 use crate::scheme::{Context, RowNumber};
 use crate::writes::{exchange, place};
-use terms::Abort;
-use terms::{Mode, Stamp};
 
 /// The scheme.
 pub struct Hstore<R = Sound>(PhantomData<R>);

@@ -1,6 +1,7 @@
 //! Taking locks.
 
 use platform::Platform;
+use terms::{Abort, Category, Conflict};
 
 use super::latched;
 use super::parts::TwoPhase;
@@ -10,8 +11,6 @@ use crate::access::{HELD, INSERTED};
 use crate::lock_word::{LockState, LockWord, Want};
 use crate::rules::Rules;
 use crate::scheme::{Context, RowNumber};
-use terms::Category;
-use terms::{Abort, Conflict};
 
 /// Takes a lock, or acts as the policy says; `conflict` is the reason if the transaction conflicts
 /// on if it fails.

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 
 use platform::{Intent, LINE_BYTES, OutOfMemory, Platform};
 use storage::tree::Lookup;
+use terms::{Abort, Category, Conflict};
 
 use super::gap_set::name_of;
 use super::manager::{Answer, Asker, GRANTED, Kind, LockEntry, RowManager, new_node};
@@ -18,8 +19,6 @@ use crate::access::HELD;
 use crate::lock_word::{LockWord, Want};
 use crate::rules::Rules;
 use crate::scheme::Context;
-use terms::Category;
-use terms::{Abort, Conflict};
 
 type Cx<'w, 'i, P, Q, R> = Context<'w, 'i, P, TwoPhase<Q, R>>;
 

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use platform::{Intent, Platform, Work};
+use terms::{Abort, Category, Conflict};
 
 use super::acquire::{acquire, copy_row, release_shared, upgrade};
 use super::gap_set::name_of;
@@ -14,8 +15,6 @@ use crate::access::{Access, DELETED, DELETED_BEFORE, HELD};
 use crate::lock_word::Want;
 use crate::rules::{Rule, Rules};
 use crate::scheme::{Context, RowNumber};
-use terms::Category;
-use terms::{Abort, Conflict};
 
 /// Locks the row that an index names for `intent`, with the gap below the row if `gap`, and adds
 /// the row to the transaction's rows; its number. `None`: the transaction has deleted the row.

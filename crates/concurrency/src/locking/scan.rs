@@ -11,6 +11,7 @@ use std::ops::ControlFlow;
 use platform::{Intent, LINE_BYTES, Platform};
 use storage::index::{Mark, Partition};
 use storage::tree::Direction;
+use terms::{Abort, Category, Conflict};
 
 use super::gaps::{lock_gap, lock_gap_above};
 use super::parts::TwoPhase;
@@ -20,8 +21,6 @@ use super::state::LockingState;
 use crate::access::{prefetch_ahead, prefetches};
 use crate::rules::{Rule, Rules};
 use crate::scheme::{Holder, RowNumber};
-use terms::Category;
-use terms::{Abort, Conflict};
 
 /// The order and range of a scan.
 pub(super) struct ScanOrder<'k> {

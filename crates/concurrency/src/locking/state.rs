@@ -3,12 +3,11 @@
 use platform::{Platform, SharedWord};
 use storage::index::Mark;
 use storage::{RecordHeader, RecordRef};
+use terms::{Abort, Conflict, Mode};
 
 use super::gap_set::{Gaps, name_of};
 use crate::access::{Accesses, HELD, INSERTED};
 use crate::lock_word::LockWord;
-use terms::Mode;
-use terms::{Abort, Conflict};
 
 /// The row is held exclusively (`HELD` without it: shared).
 pub(super) const EXCLUSIVE: u8 = 128;

@@ -4,6 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use platform::{Platform, Work};
+use terms::{Category, Conflict, Stamp};
 
 use super::header::{ABSENT, FLAGS, LOCKED, UNSEEN, VersionHeader};
 use super::keeping::remove_marks;
@@ -13,9 +14,6 @@ use crate::access::{Access, Accesses, DELETED, HELD, INSERTED, UnnamedRow, WRITT
 use crate::options::Lockers;
 use crate::rules::{Rule, Rules};
 use crate::ways::CommitLocks;
-use terms::Category;
-use terms::Conflict;
-use terms::Stamp;
 
 /// Returns true if a commit locks a row with these flags: one that it writes, or has read, if `all`
 /// are.

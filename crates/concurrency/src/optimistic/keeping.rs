@@ -3,14 +3,13 @@
 use std::sync::atomic::Ordering;
 
 use platform::Platform;
+use terms::{Category, Conflict};
 
 use super::header::{ABSENT, LOCKED, UNSEEN, VersionHeader};
 use super::method::{Method, MethodContext, OptimisticState};
 use super::reading::wait_unlocked;
 use crate::access::{HELD, INSERTED, MARKED, WRITTEN};
 use crate::rules::{Rule, Rules};
-use terms::Category;
-use terms::Conflict;
 
 /// Gives up if a row that the transaction has locked to write was read by a participant that has
 /// not ended.

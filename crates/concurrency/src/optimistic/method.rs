@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use platform::{OutOfMemory, Platform};
 use storage::RecordRef;
 use storage::index::Partition;
-use terms::Epoch;
+use terms::{Abort, Conflict, Epoch, Mode, Stamp};
 
 use super::absences::{Absences, raise};
 use super::header::{ABSENT, FLAGS, VersionHeader};
@@ -19,8 +19,6 @@ use crate::rules::Rules;
 use crate::scheme::{Context, RowNumber};
 use crate::timestamps::TimestampSource;
 use crate::ways::Ways;
-use terms::{Abort, Conflict};
-use terms::{Mode, Stamp};
 
 /// The scheme that a method makes.
 pub struct Optimistic<M>(PhantomData<M>);

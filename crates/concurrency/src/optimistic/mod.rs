@@ -35,14 +35,7 @@ use platform::{Intent, OutOfMemory, Platform, Work};
 use storage::record::tail;
 use storage::tree::{Direction, Lookup};
 use storage::{Index, Optimisation, Table};
-
-use absences::Absences;
-use ending::{depends_on, recycle, undo};
-use found::{Portions, add_named_row, read_named_row, read_named_rows, scan_leaves};
-use keeping::{heed_marks, mark_rows_read, remove_marks};
-use linking::{link, link_run};
-use marks::ReadMarks;
-use method::{OptimisticWorker, Running, Validated};
+use terms::{Abort, Category, Conflict, Mode, Stamp};
 
 use crate::access::{
     Access, Accesses, DELETED, DELETED_BEFORE, INSERTED, NO_SUCH_ROW, WHOLE, WRITTEN, all_linked, check_keys,
@@ -56,9 +49,13 @@ use crate::rules::{Rule, Rules};
 use crate::scan::walk_rows;
 use crate::scheme::{Accessing, Context, Ending, Filling, Holder, Parts, Redo, RowNumber, Scheme};
 use crate::ways::RowCopies;
-use terms::Category;
-use terms::{Abort, Conflict};
-use terms::{Mode, Stamp};
+use absences::Absences;
+use ending::{depends_on, recycle, undo};
+use found::{Portions, add_named_row, read_named_row, read_named_rows, scan_leaves};
+use keeping::{heed_marks, mark_rows_read, remove_marks};
+use linking::{link, link_run};
+use marks::ReadMarks;
+use method::{OptimisticWorker, Running, Validated};
 
 pub(crate) use ending::{PAUSES_NANOS, lock_at_once, lock_in_order, restore, unchanged, validate_versions};
 pub(crate) use header::{ABSENT, FLAGS, LOCKED, UNSEEN};

@@ -9,10 +9,9 @@
 //! then take it for a new version, and abort if they need to know that it is the old one. An `rts`
 //! in another epoch than `wts` always does that, once a row and epoch.
 
-use terms::{Epoch, STAMP_NUMBER_BITS};
+use terms::{Epoch, STAMP_NUMBER_BITS, Stamp};
 
 use crate::optimistic::{FLAGS, LOCKED};
-use terms::Stamp;
 
 /// Bits of a number within an epoch.
 const NUMBER_BITS: u32 = 10;

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use platform::{Platform, Work};
+use terms::{Category, Conflict};
 
 use super::shared::TicTocMethod;
 use super::times::{epoch_of, first_of, rts, same_version, word_until, wts};
@@ -12,8 +13,6 @@ use crate::optimistic::{
 };
 use crate::rules::{Rule, Rules};
 use crate::ways::CommitLocks;
-use terms::Category;
-use terms::Conflict;
 
 /// Attempts to lock all rows, and the pause between two.
 const LOCK_ATTEMPTS: usize = 4;

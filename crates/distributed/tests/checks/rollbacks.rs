@@ -4,9 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use boundary as dynamic;
-use boundary::run_as;
-use boundary::{Bounds, DurableOptions, Ending, Plan, Procedure, SchemaBuilder, Verbs};
+use boundary::{Bounds, DurableOptions, Ending, Plan, Procedure, SchemaBuilder, Verbs, run_as};
 use concurrency::{InstanceOptions, SchemeName};
 use distributed::{Done, End, Map, Member, Rules, Setting, WorkerName};
 use platform::link::Mechanism;
@@ -14,11 +12,10 @@ use platform::{Intent, Nanos, Place, Platform};
 use redo_log::LogOptions;
 use schema::{Partitioning, Routes, Row, Schema, Table, TableOptions};
 use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
-use terms::Epoch;
-use terms::{Abort, Category};
+use terms::{Abort, Category, Epoch};
 
 type P = VirtualMachine;
-type Database = dynamic::Database<P>;
+type Database = boundary::Database<P>;
 
 /// How long a member waits until it looks again.
 const LOOK_NANOS: u64 = 5_000;
@@ -126,7 +123,7 @@ fn roll_back<'d>(
     c: VirtualCore,
     values: Table<Value>,
     member: &mut Member<'d, P, Work, ()>,
-    session: &mut dynamic::Session<'d>,
+    session: &mut boundary::Session<'d>,
     read_only: bool,
 ) -> Told {
     let written = run_as(

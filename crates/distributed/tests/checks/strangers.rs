@@ -1,6 +1,5 @@
 //! A worker that speaks for a transaction that it does not coordinate is not obeyed.
 
-use boundary as dynamic;
 use boundary::{Bounds, Ending, Plan, Procedure, SchemaBuilder, Verbs};
 use concurrency::{InstanceOptions, SchemeName};
 use distributed::mesh::Seat;
@@ -95,7 +94,7 @@ fn hears(
         schema.keep_partitions(|part| part == 1);
         let options =
             InstanceOptions { sessions_max: 2, memory_bytes_max: 64 << 20, ..InstanceOptions::default() };
-        let database: dynamic::Database<P> =
+        let database: boundary::Database<P> =
             engine_simulated::create(SchemeName::Silo, c, &options, schema, &|_| None).expect("a database");
         let mut session = database.session(c, None, false).expect("a session");
         let filled = session.transact(&Bounds::default(), |t| t.insert(values, &Value { part: 1, value: 5 }));
@@ -119,7 +118,7 @@ fn hears(
         fn turn<'d>(
             c: VirtualCore,
             member: &mut Member<'d, P, Write, ()>,
-            session: &mut dynamic::Session<'d>,
+            session: &mut boundary::Session<'d>,
         ) -> Result<bool, MemberError> {
             let mut turned = Ok(false);
             for _ in 0..3 {

@@ -1,13 +1,14 @@
 //! The changes of rows as bytes, written and read with the types of the rows. The encoding is
 //! described in [`super::layout`].
 
-use super::global::Item;
-use super::layout::{ChangedBytes, DELETE, INSERT, Layout, UPDATE, UntypedChange, read_head};
 use boundary::directory::description::DirectoryTable;
 use boundary::directory::wire::{Bytes, NUMBER_BYTES, ONE_BYTE, Unreadable};
 use boundary::{Declared, RowKeys};
 use schema::table_limits::INDEXES_MAX;
 use schema::{KeyBuffer, RowError, TableDescription, key_words};
+
+use super::global::Item;
+use super::layout::{ChangedBytes, DELETE, INSERT, Layout, UPDATE, UntypedChange, read_head};
 
 /// Bytes of changes after which a transaction's changes continue in another record.
 const RECORD_BYTES: usize = 64 << 10;

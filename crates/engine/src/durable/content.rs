@@ -1,10 +1,10 @@
 //! Checks of the rows in a directory, as far as they are possible without the row types.
 //!
 //! Log and checkpoint are repeated in ordinary sorted lists, by nothing but the
-//! [description](super::description) of the tables, so that the check shares little with the
-//! recovery that it judges. Every change must be readable. A row that is inserted must not be
-//! there, and a row that is changed or deleted must be there. No two rows that are there in the end
-//! may have the same key in a unique index, since indexes are made of rows.
+//! [description](boundary::directory::description) of the tables, so that the check shares little
+//! with the recovery that it judges. Every change must be readable. A row that is inserted must not
+//! be there, and a row that is changed or deleted must be there. No two rows that are there in the
+//! end may have the same key in a unique index, since indexes are made of rows.
 //!
 //! A checkpoint has each row as the row was at some moment between two of its changes: after all
 //! changes of epochs up to the checkpoint's epoch, and before all changes of epochs after the
@@ -19,14 +19,14 @@ use std::hash::{DefaultHasher, Hasher};
 use std::ops::Range;
 use std::path::Path;
 
+use boundary::directory::description::{Description, DescriptionError};
+use boundary::{Decision, GlobalId, PartOf};
 use platform::files::Files;
 use redo_log::{Examiner, LogError, Record, Survey, examine};
+use schema::{IndexDescription, TableDescription};
 
 use super::global::{CommittedAt, GlobalRecords, Item};
 use super::layout::{Layout, UntypedChange, read_head};
-use boundary::directory::description::{Description, DescriptionError};
-use boundary::{Decision, GlobalId, PartOf};
-use schema::{IndexDescription, TableDescription};
 
 /// Rows between two reports of progress.
 const ROWS_PER_REPORT: u64 = 1 << 16;

@@ -16,10 +16,10 @@
 //! without the part. Records of parts that are not decided, and of decisions that are not
 //! forgotten, are left again when a checkpoint begins, behind its cut: they may be there twice.
 
-use boundary::{Decision, GlobalId, PartOf};
 use std::collections::{BTreeMap, BTreeSet};
 
 use boundary::directory::wire::{Bytes, NUMBER_BYTES, Unreadable, read_exactly, read_number, read_size};
+use boundary::{Decision, GlobalId, PartOf};
 
 /// In place of the kind of a change.
 const ITEM: u64 = 3;

@@ -8,11 +8,12 @@
 //! the program says so: its description stays until a checkpoint has been made since, after which
 //! no record of the table counts.
 
-use super::codec::{Codecs, TableCodec};
 use boundary::SchemaError;
 use boundary::directory::description::{Description, DirectoryTable, NOT_COUNTED};
 use schema::TableDescription;
 use schema::table_limits::Difference;
+
+use super::codec::{Codecs, TableCodec};
 
 /// The tables of an opening.
 pub(crate) struct Tables {

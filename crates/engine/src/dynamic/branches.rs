@@ -7,16 +7,14 @@
 //! has read it forgets with the act; rows that it has changed nobody else can delete before it
 //! ends.
 
+use boundary::{Body, BranchName, Branches, Commit, Stats};
 use concurrency::{Meter, Scheme};
 use platform::{Nanos, Platform};
-use terms::Epoch;
-use terms::{Abort, Conflict, Stamp};
+use terms::{Abort, Conflict, Epoch, Stamp};
 
 use crate::session::MemorySession;
 use crate::tables::table_list::Changes;
 use crate::transaction::Transaction;
-use boundary::{Body, BranchName, Branches};
-use boundary::{Commit, Stats};
 
 impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
     /// As [`Branches::act`], compiled with what it runs.

@@ -1,21 +1,17 @@
 //! Databases as objects.
 
-use boundary::{AnyDatabase, Traits};
 use std::any::Any;
 
+use boundary::{AnyDatabase, AnyPrepared, AnySession, Decision, Occupant, PartOf, RoamingSession, Traits};
 use concurrency::{Content, Scheme, TooManySessions};
 use platform::{Address, Nanos, Node, OutOfMemory, Platform};
 use redo_log::{LogError, LogUse};
+use schema::TableDescription;
 use storage::MemoryUse;
-use terms::Abort;
-use terms::Epoch;
+use terms::{Abort, Epoch};
 
 use super::session::any_prepared;
 use crate::database::MemoryDatabase;
-use boundary::Occupant;
-use boundary::{AnyPrepared, AnySession, RoamingSession};
-use boundary::{Decision, PartOf};
-use schema::TableDescription;
 
 impl<P: Platform, S: Scheme<P>> AnyDatabase<P> for MemoryDatabase<P, S> {
     fn traits(&self) -> Traits {

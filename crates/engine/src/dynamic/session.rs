@@ -1,29 +1,21 @@
 //! Sessions as objects.
 
-use boundary::{AnyPrepared, AnySession, RoamingSession, Upkeep};
-
+use boundary::{
+    AnyAttempt, AnyPrepared, AnySession, AnyVerbs, Body, Bounds, Branches, ChangeError, Commit, Ending,
+    GlobalId, Outcome, PartOf, Pauses, RoamingSession, SchemaBuilder, Stats, Swept, TableChange, Upkeep,
+    Vote,
+};
 use concurrency::{Instance, Scheme, Use};
 use platform::{Nanos, Platform};
 use redo_log::LogError;
 use storage::last_complete;
-use terms::Epoch;
-use terms::{Abort, Category, Mode};
+use terms::{Abort, Category, Epoch, Mode};
 
 use crate::participants::parts::{KeptPart, Prepared};
 use crate::session::MemorySession;
 use crate::tables::table_list::Changes;
 use crate::transaction::Transaction;
 use crate::transaction::following::Following;
-use boundary::AnyAttempt;
-use boundary::Branches;
-use boundary::Pauses;
-use boundary::SchemaBuilder;
-use boundary::TableChange;
-use boundary::{AnyVerbs, Body};
-use boundary::{Bounds, Commit, Ending, Stats};
-use boundary::{ChangeError, Swept};
-use boundary::{GlobalId, PartOf};
-use boundary::{Outcome, Vote};
 
 /// A part of this instance as an object.
 pub(super) fn any_prepared<'d, P: Platform, S: Scheme<P>>(

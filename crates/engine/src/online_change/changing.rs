@@ -12,23 +12,20 @@
 //! go when all those have ended, some at a time, by whoever tends: as deletions of which the log
 //! hears nothing.
 
-use boundary::{ChangeError, Swept};
+use boundary::directory::description::{DirectoryTable, NOT_COUNTED};
+use boundary::{AnyVerbs, ChangeError, Declared, SchemaBuilder, Span, Swept};
 use concurrency::Scheme;
 use platform::{Intent, Platform};
+use schema::{KeyBuffer, TableDescription, TableError, TableFault, key_words};
 use storage::index::Shape;
 use storage::{Optimisation, last_complete};
-use terms::Epoch;
-use terms::{Abort, Mode};
+use terms::{Abort, Epoch, Mode};
 
 use crate::durable::codec::TableCodec;
 use crate::session::MemorySession;
 use crate::tables::conversion::{Conversion, Reads};
 use crate::tables::table_list::{Changes, End, Leaving, Turn};
 use crate::transaction::Transaction;
-use boundary::directory::description::{DirectoryTable, NOT_COUNTED};
-use boundary::{AnyVerbs, Span};
-use boundary::{Declared, SchemaBuilder};
-use schema::{KeyBuffer, TableDescription, TableError, TableFault, key_words};
 
 /// Rows of a dropped table that go together.
 const SLICE_ROWS: usize = 64;

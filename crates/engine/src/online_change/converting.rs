@@ -20,23 +20,18 @@
 //! A transaction that reads both forms would see a row twice; one that began in step 2 and meets
 //! the form to come tries again.
 
-use boundary::{ChangeStep, TableChange};
+use boundary::directory::description::NOT_COUNTED;
+use boundary::{AnyVerbs, Bounds, ChangeError, ChangeStep, Ending, SchemaBuilder, Span, Swept, TableChange};
 use concurrency::Scheme;
 use concurrency::mutants::Rule;
 use platform::{Intent, Nanos, Platform};
+use schema::TableDescription;
 use storage::Walk;
-use terms::Abort;
-use terms::Epoch;
+use terms::{Abort, Epoch};
 
 use crate::session::MemorySession;
 use crate::tables::conversion::{Conversion, Reads, RowImage};
 use crate::tables::table_list::{Changes, End};
-use boundary::SchemaBuilder;
-use boundary::directory::description::NOT_COUNTED;
-use boundary::{AnyVerbs, Span};
-use boundary::{Bounds, Ending};
-use boundary::{ChangeError, Swept};
-use schema::TableDescription;
 
 /// Rows that are carried over in one transaction.
 const SLICE_ROWS: usize = 32;

@@ -5,13 +5,12 @@
 //! short one when it is finished ([`crate::durable::global`]). Any other part leaves its changes
 //! when it commits.
 
-use boundary::{Outcome, Vote};
+use boundary::{Commit, Decision, GlobalId, Outcome, PartOf, Vote};
 use concurrency::mutants::Rule;
 use concurrency::{Context, Instance, RedoSink, RowChanges, Scheme, WorkerContext};
 use platform::{OutOfMemory, Platform};
 use redo_log::Spares;
-use terms::Epoch;
-use terms::{Abort, Stamp};
+use terms::{Abort, Epoch, Stamp};
 
 use crate::durable::RedoWriter;
 use crate::durable::checkpoint::Phase;
@@ -19,8 +18,6 @@ use crate::durable::global::Item;
 use crate::participants::undecided::{PartRecord, TakenPart, Undecided};
 use crate::tables::table_list::{End, TableList};
 use crate::transaction::end_commit;
-use boundary::Commit;
-use boundary::{Decision, GlobalId, PartOf};
 
 /// Epochs by which a mutant leaves records of prepared parts too late.
 const EPOCHS_LATE: u64 = 4;

@@ -15,15 +15,13 @@
 //! Parts that have ended are remembered with the epoch of the end until that is durable, and as
 //! long as a checkpoint begins: the next checkpoint stands for durable epochs at least.
 
+use boundary::{Decision, GlobalId, PartOf};
 use concurrency::mutants::{Broken, Rule, Rules};
 use concurrency::{Before, Context, Scheme};
 use platform::{OutOfMemory, Platform};
 use redo_log::Spares;
 use storage::Latched;
-use terms::Epoch;
-use terms::Stamp;
-
-use boundary::{Decision, GlobalId, PartOf};
+use terms::{Epoch, Stamp};
 
 /// Least number of ended parts that are remembered before those that are durable are forgotten.
 const ENDED_LEAST: usize = 64;

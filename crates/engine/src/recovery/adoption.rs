@@ -6,9 +6,12 @@
 //! other transaction runs. What the part had only read is not locked again: the record does not
 //! tell it.
 
+use boundary::directory::wire::Bytes;
+use boundary::{AnyVerbs, OpenError, PartOf};
 use concurrency::Scheme;
 use concurrency::mutants::Rule;
 use platform::{Intent, Platform};
+use schema::RowId;
 use terms::{Abort, Stamp};
 
 use crate::database::MemoryDatabase;
@@ -16,10 +19,6 @@ use crate::durable::codec::{Codecs, Decoder, Form, TableCodec, TypedChange};
 use crate::durable::global::Item;
 use crate::participants::undecided::PartRecord;
 use crate::transaction::Transaction;
-use boundary::AnyVerbs;
-use boundary::directory::wire::Bytes;
-use boundary::{OpenError, PartOf};
-use schema::RowId;
 
 /// Attempts to adopt a part: where whole partitions are locked, an attempt learns which ones the
 /// next has to begin with.

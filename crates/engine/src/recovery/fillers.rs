@@ -1,11 +1,11 @@
 //! The port of recovery to a database of any scheme: recovery is compiled once for a platform.
 
+use boundary::OpenError;
 use concurrency::{Filler, Scheme};
 use platform::Platform;
 use terms::Abort;
 
 use crate::database::MemoryDatabase;
-use boundary::OpenError;
 
 /// Makes rows for one worker: see [`Filler`].
 pub(super) trait RowFiller {

@@ -2,6 +2,10 @@
 
 use std::path::Path;
 
+use boundary::directory::description::Description;
+use boundary::{
+    Decision, DurableOptions, OpenError, PartOf, Progress, Recovered, SchemaBuilder, SchemaError, Stage,
+};
 use concurrency::{InstanceOptions, Scheme};
 use platform::files::Files;
 use platform::{Node, Place, Platform};
@@ -17,10 +21,6 @@ use crate::durable::checkpoint::Checkpoints;
 use crate::durable::codec::TableCodec;
 use crate::durable::tables::Tables;
 use crate::participants::undecided::Undecided;
-use boundary::SchemaBuilder;
-use boundary::SchemaError;
-use boundary::directory::description::Description;
-use boundary::{Decision, DurableOptions, OpenError, PartOf, Progress, Recovered, Stage};
 
 /// The state that the files describe.
 struct Found {

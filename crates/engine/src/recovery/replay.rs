@@ -29,6 +29,7 @@
 //! The log is in memory meanwhile, with 32 bytes for each change. Of the checkpoint each worker has
 //! one block in memory.
 
+use boundary::{Decision, GlobalId, OpenError, PartOf, Progress, Stage};
 use platform::Place;
 use platform::files::Files;
 use redo_log::{CheckpointReader, LogBlock};
@@ -39,7 +40,6 @@ use super::fillers::Fillable;
 use super::rows::Maker;
 use crate::durable::codec::{Codecs, Decoder, TypedChange};
 use crate::durable::global::{CommittedAt, GlobalRecords, Item};
-use boundary::{Decision, GlobalId, OpenError, PartOf, Progress, Stage};
 
 /// The rows that a database was filled with.
 #[derive(Clone, Copy, Debug, Default)]

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use boundary::directory::wire::Unreadable;
+use boundary::{OpenError, SchemaError};
 use platform::{Intent, LINE_BYTES, Platform};
 use redo_log::LogBlock;
 use terms::Abort;
@@ -10,8 +12,6 @@ use super::entries::{Entry, Remainder};
 use super::fillers::RowFiller;
 use crate::durable::codec::{Codecs, Decoder, Form, LoggedRow, TypedChange};
 use crate::durable::layout::{INSERT, UPDATE};
-use boundary::directory::wire::Unreadable;
-use boundary::{OpenError, SchemaError};
 
 /// How many changes ahead the bytes of a change are prefetched: they lie anywhere in the log.
 const AHEAD: usize = 16;

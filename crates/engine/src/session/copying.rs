@@ -1,9 +1,11 @@
 //! How a session copies rows for checkpoints. Which rows it copies, and when a checkpoint begins
 //! and ends, is decided in [`crate::durable::checkpoint`].
 
+use boundary::AnyVerbs;
 use concurrency::{Before, Scheme};
 use platform::{Nanos, Platform};
 use redo_log::{Cut, LogError};
+use schema::RowId;
 use storage::Epochs;
 use terms::{Abort, Mode, Stamp};
 
@@ -15,8 +17,6 @@ use crate::durable::{Durable, RedoWriter};
 use crate::participants::undecided::{Carried, Undecided};
 use crate::tables::table_list::TableList;
 use crate::transaction::{Scratch, Transaction};
-use boundary::AnyVerbs;
-use schema::RowId;
 
 /// Rows that are read in one transaction.
 const ROWS_TOGETHER: usize = 16;

@@ -4,11 +4,14 @@
 mod copying;
 mod durability;
 
+use boundary::{
+    ATTEMPTS_OF_AN_ELDER, Backoff, Bounds, Commit, Decision, Elder, Ending, GlobalId, Outcome, PartOf,
+    Pauses, Procedure, Stats, Vote, run_inline,
+};
 use concurrency::{Scheme, Use};
 use platform::{Nanos, Platform};
 use redo_log::{LogError, Spares};
-use terms::Epoch;
-use terms::{Abort, Category, Conflict, Mode};
+use terms::{Abort, Category, Conflict, Epoch, Mode};
 
 use self::copying::RowCopier;
 use crate::durable::{RedoWriter, not_durable};
@@ -19,12 +22,6 @@ use crate::participants::undecided::{PartRecord, Undecided};
 use crate::tables::table_list::{Changes, TableList};
 use crate::transaction::object::Attempt;
 use crate::transaction::{Scratch, Transaction, end_commit};
-use boundary::Procedure;
-use boundary::run_inline;
-use boundary::{ATTEMPTS_OF_AN_ELDER, Backoff, Elder, Pauses};
-use boundary::{Bounds, Commit, Ending, Stats};
-use boundary::{Decision, GlobalId, PartOf};
-use boundary::{Outcome, Vote};
 
 /// The body of a transaction, called once for each attempt.
 type Body<'b, 'd, P, S> = dyn FnMut(&mut Transaction<'_, 'd, P, S>) -> Result<(), Abort> + 'b;

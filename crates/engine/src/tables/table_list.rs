@@ -3,15 +3,14 @@
 
 use std::sync::atomic::Ordering;
 
+use boundary::directory::description::Description;
 use concurrency::mutants::{Broken, Rule, Rules};
 use platform::{LINE_BYTES, OutOfMemory, Platform};
+use schema::TableDescription;
 use storage::{Latched, Places, Walk};
-use terms::Epoch;
-use terms::{Abort, Conflict};
+use terms::{Abort, Conflict, Epoch};
 
 use crate::tables::conversion::{Conversion, Reads};
-use boundary::directory::description::Description;
-use schema::TableDescription;
 
 /// Between two looks whether another core has changed tables.
 const TURN_WAIT_NANOS: u64 = 100_000;

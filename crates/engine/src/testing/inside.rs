@@ -1,12 +1,11 @@
 //! The verbs for an action that has to stay inside its route.
 
+use boundary::{AnyVerbs, Direction, Fields, Transaction, Verbs, Visitor};
 use platform::{Intent, Work};
+use schema::{ColumnSet, Field, Handle, Index, Key, Row, RowPart, Table, Value};
 use terms::Abort;
 
 use super::watch::{Place, Watch};
-use boundary::{AnyVerbs, Transaction};
-use boundary::{Direction, Fields, Verbs, Visitor};
-use schema::{ColumnSet, Field, Handle, Index, Key, Row, RowPart, Table, Value};
 
 /// A transaction for one action, whose touches outside of its route are noted
 /// ([`Watch::assert_inside`]). Nothing else differs: the verbs read, lock and prefetch what they do

@@ -5,18 +5,15 @@
 //! random order, and their outputs come back in another; an action that leaves its route panics. A
 //! procedure that keeps the contract does under this executor what it does inline.
 
+use boundary::{AnySession, AnyVerbs, Bounds, Ending, Plan, Procedure};
+use schema::Routes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use terms::random::SplitMix;
 use terms::{Abort, Mode};
 
 use super::inside::Inside;
 use super::watch::Watch;
-use boundary::{AnySession, AnyVerbs};
-use boundary::{Bounds, Ending};
-use terms::random::SplitMix;
-
-use boundary::{Plan, Procedure};
-use schema::Routes;
 
 /// A source of orders: the same seed gives the same.
 #[derive(Clone, Debug)]

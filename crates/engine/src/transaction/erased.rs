@@ -1,14 +1,14 @@
 //! The verbs over numbers, words and bytes.
 
+use boundary::{AnyVerbs, Reader, RowVisitor, Span};
 use concurrency::{Ahead, Holder, KeyList, NewRows, RowWords, Scheme};
 use platform::{Intent, Platform, Work};
+use schema::{Routes, RowId};
 use storage::Index;
 use storage::tree::Direction;
 use terms::Abort;
 
 use super::{MakeRow, Transaction};
-use boundary::{AnyVerbs, Reader, RowVisitor as Visitor, Span};
-use schema::{Routes, RowId};
 
 /// Words of the rows that a scan reads at a time, at most.
 const ROOM_WORDS_MAX: usize = 1 << 16;
@@ -350,7 +350,7 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         range: (&[u64], &[u64]),
         direction: Direction,
         intent: Intent,
-        visit: &mut Visitor<'_>,
+        visit: &mut RowVisitor<'_>,
     ) -> Result<(), Abort> {
         if !self.begin_scan((table, index), range)? {
             return Ok(());

@@ -1,15 +1,15 @@
 //! A transaction while a table gets another form: its verbs, which note what it changes, so that it
 //! can say the same of both forms.
 
+use boundary::{AnyVerbs, RowVisitor, Span};
 use concurrency::{NewRows, Scheme};
 use platform::{Intent, Platform, Work};
+use schema::{Routes, RowId};
 use storage::tree::Direction;
 use terms::{Abort, Conflict};
 
 use crate::tables::conversion::{Conversion, Reads};
 use crate::transaction::Transaction;
-use boundary::{AnyVerbs, RowVisitor as Visitor, Span};
-use schema::{Routes, RowId};
 
 /// The error of a verb on the form that a table has no more.
 const GONE: &str = "the table has other rows by now: ask the database for the table again";
@@ -242,7 +242,7 @@ impl<V: HasVerbs> AnyVerbs for Following<'_, V> {
         range: (&[u64], &[u64]),
         direction: Direction,
         intent: Intent,
-        visit: &mut Visitor<'_>,
+        visit: &mut RowVisitor<'_>,
     ) -> Result<(), Abort> {
         self.check(table)?;
         let (conversion, reads) = (self.conversion, self.reads);

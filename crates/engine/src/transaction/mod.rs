@@ -21,17 +21,15 @@ pub(crate) mod object;
 mod told;
 mod typed;
 
+use boundary::{Commit, RowBatch};
 use concurrency::{Ahead, Context, Holder, Keys, LookAhead, RowCopies, Scheme, WorkerContext};
 use platform::{Intent, Nanos, Platform, Work};
+use schema::{KeyBuffer, KeyRange, Routes, RowId, TAIL_BYTES_MAX, extent};
 use storage::{Optimisation, Optimisations};
-use terms::Epoch;
-use terms::{Abort, Category, Mode};
+use terms::{Abort, Category, Epoch, Mode};
 
 use crate::durable::RedoWriter;
 use crate::transaction::columns::Columns;
-use boundary::Commit;
-use boundary::RowBatch;
-use schema::{KeyBuffer, KeyRange, Routes, RowId, TAIL_BYTES_MAX, extent};
 use told::Told;
 
 /// A verb of a scheme that makes a row: of table, keys, fixed part and tail. A type of its own for

@@ -2,17 +2,14 @@
 //! verbs the caller does what it wants. A closure is called again after a conflict; the owner of an
 //! object sees to that by itself.
 
+use boundary::{AnyAttempt, AnyVerbs, Commit, Stats};
 use concurrency::Scheme;
 use platform::Platform;
-use terms::Abort;
-use terms::Epoch;
+use terms::{Abort, Epoch};
 
 use super::Transaction;
 use crate::tables::table_list::TableList;
 use crate::transaction::following::Following;
-use boundary::AnyAttempt;
-use boundary::AnyVerbs;
-use boundary::{Commit, Stats};
 
 /// An attempt with the counters of its session. When it ends its session leaves the epoch, as no
 /// transaction may follow soon.

@@ -2,19 +2,19 @@
 
 use std::marker::PhantomData;
 
+use boundary::{Fields, Verbs, Visitor};
 use concurrency::{Ahead, Holder, Keys, NewRows, Scheme};
 use platform::{Intent, Platform, Work};
-use storage::tree::Direction;
-use terms::Abort;
-
-use super::{MakeRow, Transaction};
-use boundary::{Fields, Verbs, Visitor};
 use schema::key::KeyOf;
 use schema::row_keys::{touches_key, with_keys};
 use schema::{
     ColumnSet, Field, Handle, Index, Key, KeyBuffer, OTHER_COLUMN, Row, RowId, RowPart, Table, Value,
     key_words,
 };
+use storage::tree::Direction;
+use terms::Abort;
+
+use super::{MakeRow, Transaction};
 
 /// Words that are read by way of the stack, into one of two buffers: what is not needed is not
 /// cleared either.

@@ -7,9 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 
-use boundary as dynamic;
-use boundary::Upkeep;
-use boundary::{Bounds, Direction, Ending, Plan, Procedure, SchemaBuilder, Stats, Verbs};
+use boundary::{Bounds, Direction, Ending, Plan, Procedure, SchemaBuilder, Stats, Upkeep, Verbs};
 use concurrency::{CommitLocks, Deadlocks, InstanceOptions, RowCopies, RowLock, Scheme, SchemeName, Ways};
 use engine::MemorySession;
 use platform::{Intent, Nanos, Node, Place, Platform, Work};
@@ -376,9 +374,9 @@ impl<S: Scheme<VirtualMachine>> Way for MemorySession<'_, VirtualMachine, S> {
     }
 }
 
-impl Way for dynamic::Session<'_> {
+impl Way for boundary::Session<'_> {
     fn run(&mut self, tables: &Tables, mix: &mut Mix, bounds: &Bounds) -> Result<Ending<()>, Abort> {
-        dynamic::Session::run(self, tables, mix, &mut Vec::new(), bounds)
+        boundary::Session::run(self, tables, mix, &mut Vec::new(), bounds)
     }
 
     fn upkeep(&mut self) -> &mut dyn Upkeep {
@@ -386,7 +384,7 @@ impl Way for dynamic::Session<'_> {
     }
 }
 
-type Database = dynamic::Database<VirtualMachine>;
+type Database = boundary::Database<VirtualMachine>;
 type Enter = for<'d> fn(&'d Database, VirtualCore, Node) -> Box<dyn Way + 'd>;
 
 fn compiled<S: Scheme<VirtualMachine>>(database: &Database, c: VirtualCore, node: Node) -> Box<dyn Way + '_> {

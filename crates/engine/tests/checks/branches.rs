@@ -3,8 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use boundary::{AnySession, Branches, Database, Transaction};
-use boundary::{Bounds, SchemaBuilder, Verbs};
+use boundary::{AnySession, Bounds, Branches, Database, SchemaBuilder, Transaction, Verbs};
 use concurrency::SchemeName;
 use engine::instances;
 use platform::{Hardware, Intent, Platform};

@@ -4,9 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use boundary as dynamic;
-use boundary::{Bounds, Ending, SchemaBuilder, Verbs};
-use boundary::{DurableOptions, OpenError, SchemaError};
+use boundary::{Bounds, DurableOptions, Ending, OpenError, SchemaBuilder, SchemaError, Verbs};
 use concurrency::{InstanceOptions, SchemeName};
 use engine::durable::content::{self, Checked};
 use platform::Intent;
@@ -18,7 +16,7 @@ use terms::Abort;
 use crate::support::Random;
 
 pub(crate) type P = VirtualMachine;
-pub(crate) type Database = dynamic::Database<P>;
+pub(crate) type Database = boundary::Database<P>;
 
 /// The same rows with other indexes.
 macro_rules! rows {
@@ -117,7 +115,7 @@ pub(crate) fn table<R: Item>(schema: &mut SchemaBuilder, name: &'static str) -> 
 pub(crate) fn transact(
     database: &Database,
     c: VirtualCore,
-    body: impl FnMut(&mut dynamic::Transaction<'_>) -> Result<(), Abort>,
+    body: impl FnMut(&mut boundary::Transaction<'_>) -> Result<(), Abort>,
 ) -> bool {
     let mut session = database.session(c, None, false).expect("a session");
     match session.transact(&Bounds::default(), body) {

@@ -3,7 +3,6 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use boundary as dynamic;
 use boundary::{Bounds, ChangeError, ChangeStep, SchemaBuilder, Swept, TableChange, Verbs};
 use concurrency::SchemeName;
 use platform::{Intent, Place, Platform};
@@ -35,7 +34,7 @@ fn no_table_is_dropped_while_a_part_is_prepared() {
             let mut session = database.session(c, None, false).expect("a session");
             let mut other = database.session(c, None, false).expect("a session");
             let insert =
-                |id| move |t: &mut dynamic::Transaction<'_>| t.insert(north, &ByA::make(item(id, id)));
+                |id| move |t: &mut boundary::Transaction<'_>| t.insert(north, &ByA::make(item(id, id)));
             let ((), part) = session.prepare(&Bounds::default(), insert(1)).expect("prepared");
             for table in [north, east] {
                 assert_eq!(other.object().drop_table(table.number()), Err(ChangeError::Parts));

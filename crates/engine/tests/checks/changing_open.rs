@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use boundary::OpenError;
-use boundary::{Bounds, ChangeError, Ending, SchemaBuilder, Swept, Verbs};
+use boundary::{Bounds, ChangeError, Ending, OpenError, SchemaBuilder, Swept, Verbs};
 use concurrency::{InstanceOptions, SchemeName};
 use platform::{Intent, Place, Platform};
 use schema::{Row, Table};

@@ -1,8 +1,6 @@
 //! Columns that are added from one opening to the next, of tables that are described at run time.
 
-use boundary::SchemaError;
-use boundary::{Bounds, Ending, SchemaBuilder};
-use boundary::{Database, Span};
+use boundary::{Bounds, Database, Ending, SchemaBuilder, SchemaError, Span};
 use platform::Intent;
 use schema::{
     ColumnDescription, Datum, KeyBuffer, RowBytes, TableBuilder, TableDescription, TableOptions, ValueType,

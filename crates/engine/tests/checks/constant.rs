@@ -1,7 +1,6 @@
 //! Columns that are never written: read without concurrency control, and refused to every writer.
 
-use boundary::Transaction as Erased;
-use boundary::{Bounds, Ending, SchemaBuilder, Verbs};
+use boundary::{Bounds, Ending, SchemaBuilder, Transaction as Erased, Verbs};
 use concurrency::{InstanceOptions, Scheme, for_each_scheme};
 use engine::{MemoryDatabase, MemorySession};
 use platform::{Hardware, Intent, Platform};

@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use boundary::SchemaBuilder;
 use boundary::directory::description::{Description, DescriptionError, DirectoryTable};
-use boundary::{DurableOptions, OpenError, SchemaError};
+use boundary::{DurableOptions, OpenError, SchemaBuilder, SchemaError};
 use concurrency::{InstanceOptions, Silo};
 use engine::MemoryDatabase;
 use engine::durable::content::{self, Checked, ContentError};

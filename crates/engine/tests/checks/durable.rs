@@ -3,9 +3,9 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use boundary as dynamic;
-use boundary::{Bounds, Direction, Ending, SchemaBuilder, Verbs};
-use boundary::{DurableOptions, OpenError, Progress, Recovered, Stage};
+use boundary::{
+    Bounds, Direction, DurableOptions, Ending, OpenError, Progress, Recovered, SchemaBuilder, Stage, Verbs,
+};
 use concurrency::{InstanceOptions, SchemeName};
 use platform::files::{FileErrorKind, Files};
 use platform::{Intent, Place, Platform};
@@ -31,7 +31,7 @@ fn thing(number: i32) -> Thing {
 }
 
 type P = VirtualMachine;
-type Database = dynamic::Database<P>;
+type Database = boundary::Database<P>;
 type Opened = Result<(Database, Table<Thing>, Recovered), OpenError>;
 /// By key and by size.
 type Contents = [Vec<Thing>; 2];
@@ -345,7 +345,7 @@ fn who_scans_waits_for_what_is_there_and_for_what_was_removed() {
             let ending = session.transact(&Bounds::default(), |transaction| {
                 let mut rows = Vec::new();
                 let (low, high) = ((0, [0; 11]), (255, [255; 11]));
-                let visit = &mut |t: &mut dynamic::Transaction<'_>, row| {
+                let visit = &mut |t: &mut boundary::Transaction<'_>, row| {
                     t.row(row)?;
                     rows.push(row);
                     Ok(ControlFlow::Continue(()))

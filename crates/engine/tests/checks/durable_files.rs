@@ -4,9 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use boundary as dynamic;
-use boundary::{Bounds, Ending, GlobalId, PartOf, SchemaBuilder, Verbs};
-use boundary::{DurableOptions, OpenError};
+use boundary::{Bounds, DurableOptions, Ending, GlobalId, OpenError, PartOf, SchemaBuilder, Verbs};
 use concurrency::{InstanceOptions, SchemeName};
 use engine::durable::content::{self, ContentError};
 use platform::files::{Access, Buffer, Existence, Files, Operation};
@@ -26,7 +24,7 @@ struct Note {
 }
 
 type P = VirtualMachine;
-type Opened = Result<(dynamic::Database<P>, Table<Note>), OpenError>;
+type Opened = Result<(boundary::Database<P>, Table<Note>), OpenError>;
 
 const SHORT: u64 = 32 << 10;
 
@@ -60,7 +58,7 @@ fn note(id: u64, text: &[u8]) -> Note {
 }
 
 /// Inserts notes, each of which is on disk when the next one comes; the epoch of the last one.
-fn insert(database: &dynamic::Database<P>, c: VirtualCore, notes: Table<Note>, rows: &[Note]) -> u64 {
+fn insert(database: &boundary::Database<P>, c: VirtualCore, notes: Table<Note>, rows: &[Note]) -> u64 {
     let mut session = database.session(c, None, false).expect("a session");
     let mut last = 0;
     for row in rows {
@@ -72,7 +70,7 @@ fn insert(database: &dynamic::Database<P>, c: VirtualCore, notes: Table<Note>, r
     last
 }
 
-fn count(database: &dynamic::Database<P>, c: VirtualCore, notes: Table<Note>) -> usize {
+fn count(database: &boundary::Database<P>, c: VirtualCore, notes: Table<Note>) -> usize {
     let mut count = 0;
     schema::Inspector::scan(&mut database.inspector(c), notes.primary(), &0, &u64::MAX, &mut |_: &Note| {
         count += 1
@@ -434,7 +432,7 @@ fn prepared_parts_end_without_memory_for_the_log() {
             let prepared: Vec<_> = (0..3)
                 .map(|id| {
                     let part = PartOf { global: GlobalId(id.into()), coordinator: 1 };
-                    let rows = |t: &mut dynamic::Transaction<'_>| t.insert(notes, &note(id, &body));
+                    let rows = |t: &mut boundary::Transaction<'_>| t.insert(notes, &note(id, &body));
                     match is_known {
                         true => first.prepare_as(part, &Bounds::default(), rows).expect("prepared").1,
                         false => first.prepare(&Bounds::default(), rows).expect("prepared").1,

@@ -5,8 +5,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use boundary::{Bounds, Commit, Ending, SchemaBuilder, Verbs};
-use boundary::{DurableOptions, OpenError};
+use boundary::{Bounds, Commit, DurableOptions, Ending, OpenError, SchemaBuilder, Verbs};
 use concurrency::mutants::{Broken, Rule};
 use concurrency::{Hstore, InstanceOptions, Scheme, Silo};
 use engine::{MemoryDatabase, MemorySession};
@@ -15,8 +14,7 @@ use platform::{Intent, Nanos, Place, Platform};
 use redo_log::{Generation, LogError, LogOptions, Manifest};
 use schema::{Inspector, Row, Schema, Table, TableOptions};
 use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
-use terms::Abort;
-use terms::Epoch;
+use terms::{Abort, Epoch};
 
 type P = VirtualMachine;
 

@@ -1,8 +1,7 @@
 //! What wrong uses of the verbs lead to: an error, and never a row of another shape, a freed row,
 //! or half a transaction.
 
-use boundary::Span;
-use boundary::{Bounds, Ending, SchemaBuilder, Verbs};
+use boundary::{Bounds, Ending, SchemaBuilder, Span, Verbs};
 use concurrency::{NoWait, Scheme};
 use engine::{MemoryDatabase, MemorySession};
 use platform::{Hardware, Intent};

@@ -1,8 +1,7 @@
 //! The verbs that stand outside of concurrency control: rows read without it, and rows that enter
 //! no index.
 
-use boundary::Transaction as Erased;
-use boundary::{Bounds, Ending, SchemaBuilder, Verbs};
+use boundary::{Bounds, Ending, SchemaBuilder, Transaction as Erased, Verbs};
 use concurrency::{Scheme, for_each_scheme};
 use engine::MemoryDatabase;
 use platform::{Hardware, Intent, Platform};

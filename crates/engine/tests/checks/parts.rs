@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-use boundary as dynamic;
-use boundary::AnyPrepared;
-use boundary::{Bounds, Decision, Ending, GlobalId, Outcome, PartOf, SchemaBuilder, Verbs};
-use boundary::{DurableOptions, OpenError};
+use boundary::{
+    AnyPrepared, Bounds, Decision, DurableOptions, Ending, GlobalId, OpenError, Outcome, PartOf,
+    SchemaBuilder, Verbs,
+};
 use concurrency::{InstanceOptions, SchemeName};
 use engine::durable::content::{self, Checked};
 use platform::{Intent, Place};
@@ -19,8 +19,8 @@ use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
 use terms::Abort;
 
 type P = VirtualMachine;
-type Database = dynamic::Database<P>;
-type Session<'d> = dynamic::Session<'d>;
+type Database = boundary::Database<P>;
+type Session<'d> = boundary::Session<'d>;
 
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(id), index(by_size(size)))]

@@ -1,16 +1,14 @@
 //! What a prepared part has only read stays as it is until the part ends, and others read it
 //! meanwhile.
 
-use boundary as dynamic;
-use boundary::AnyPrepared;
-use boundary::{Bounds, SchemaBuilder, Verbs};
+use boundary::{AnyPrepared, Bounds, SchemaBuilder, Verbs};
 use concurrency::{InstanceOptions, SchemeName};
 use platform::{Intent, Place, Platform};
 use schema::{Row, Schema, Table, TableOptions};
 use sim::{Config, Shape, VirtualCore, VirtualMachine};
 
-type Database = dynamic::Database<VirtualMachine>;
-type Session<'d> = dynamic::Session<'d>;
+type Database = boundary::Database<VirtualMachine>;
+type Session<'d> = boundary::Session<'d>;
 
 const ROWS: u32 = 40;
 

@@ -4,9 +4,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use boundary::{Bounds, Commit, Ending, Outcome, SchemaBuilder, Verbs};
-use boundary::{Database, Session};
-use boundary::{DurableOptions, GlobalId, PartOf};
+use boundary::{
+    Bounds, Commit, Database, DurableOptions, Ending, GlobalId, Outcome, PartOf, SchemaBuilder, Session,
+    Verbs,
+};
 use concurrency::{InstanceOptions, SchemeName};
 use platform::{Intent, Node, Place, Platform};
 use redo_log::{LogOptions, parse_segment_name};

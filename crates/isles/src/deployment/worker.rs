@@ -11,15 +11,13 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use boundary::{AnySession, run_as};
-use boundary::{Backoff, Bounds, Ending};
+use boundary::{AnySession, Backoff, Bounds, Ending, run_as};
 use distributed::flight::Failure;
 use distributed::mesh::Seat;
 use distributed::messages::{MESSAGE_BYTES_MAX, Unsaid};
 use distributed::{Done, End, HomeInstance, Map, Member, MemberError, Rules, Setting, WorkerName};
 use platform::{Hardware, HardwareCore, Nanos, Platform};
-use terms::Epoch;
-use terms::{Abort, Category, Conflict, Mode};
+use terms::{Abort, Category, Conflict, Epoch, Mode};
 
 use super::procedure::{Action, Procedure, RunningProcedure, StepTables};
 use super::queue::{ProcedureJob, Queue, Reply};

@@ -1,12 +1,12 @@
 //! Databases whose rows lie in pages, through the library and through the engine's interface.
 
-use crate::common::{Directory, Person, person};
-use boundary::Transaction;
-use boundary::{Bounds, Ending, SchemaBuilder, Verbs};
+use boundary::{Bounds, Ending, SchemaBuilder, Transaction, Verbs};
 use isles::{Database, Error, OpenReason};
 use pages::{PagedLogOptions, PagedOptions};
 use platform::Hardware;
 use schema::TableOptions;
+
+use crate::common::{Directory, Person, person};
 
 fn open(directory: &Directory) -> (boundary::Database<Hardware>, schema::Table<Person>) {
     let mut schema = SchemaBuilder::new();

@@ -4,9 +4,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use boundary::SchemaError;
 use boundary::directory::description::Description;
-use boundary::{Decision, PartOf};
+use boundary::{Decision, PartOf, SchemaError};
 use platform::files::{Existence, Files, Operation};
 use redo_log::LogError;
 use schema::{TableDescription, key_words};

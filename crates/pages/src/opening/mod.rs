@@ -7,9 +7,8 @@ mod restart;
 
 use std::path::Path;
 
-use boundary::SchemaError;
 use boundary::directory::description::{Description, DirectoryTable};
-use boundary::{Progress, Recovered, SchemaBuilder, Stage};
+use boundary::{Progress, Recovered, SchemaBuilder, SchemaError, Stage};
 use platform::files::{Access, Entry, Existence, Files, Operation};
 use redo_log::LogError;
 use schema::TableDescription;

@@ -8,12 +8,10 @@
 //! their records lie before it, because they were written before the actions were answered; so a
 //! restart that finds the record finds them, and one that does not undoes all branches.
 
-use boundary::Commit;
-use boundary::{Body, BranchName};
+use boundary::{Body, BranchName, Commit};
 use platform::files::Files;
 use platform::{Nanos, Work};
-use terms::Abort;
-use terms::Epoch;
+use terms::{Abort, Epoch};
 
 use crate::context::Context;
 use crate::error::PagedError;

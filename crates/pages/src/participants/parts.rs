@@ -10,8 +10,7 @@
 use boundary::{Commit, Decision, GlobalId, Outcome, PartOf, Vote};
 use platform::Work;
 use platform::files::Files;
-use terms::Epoch;
-use terms::{Abort, Category, Conflict};
+use terms::{Abort, Category, Conflict, Epoch};
 
 use crate::checkpoints::undecided::{KnownPart, Undecided};
 use crate::context::Context;

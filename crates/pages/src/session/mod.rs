@@ -2,14 +2,15 @@
 
 mod roaming;
 
-use boundary::{AnyPrepared, AnySession, Body, BranchName, Branches, Upkeep};
-use boundary::{Backoff, Bounds, Commit, Decision, Ending, GlobalId, Outcome, PartOf, Pauses, Stats, Vote};
+use boundary::{
+    AnyPrepared, AnySession, Backoff, Body, Bounds, BranchName, Branches, Commit, Decision, Ending, GlobalId,
+    Outcome, PartOf, Pauses, Stats, Upkeep, Vote,
+};
 use concurrency::{Meter, Use};
 use platform::Nanos;
 use platform::files::Files;
 use redo_log::LogError;
-use terms::Epoch;
-use terms::{Abort, Category, Mode};
+use terms::{Abort, Category, Epoch, Mode};
 
 use crate::context::Context;
 use crate::lsn::Lsn;

@@ -1,11 +1,9 @@
 //! Attempts of transactions as objects, which may move to other threads with their locks.
 
-use boundary::{AnyAttempt, AnyVerbs, RoamingSession};
-use boundary::{Bounds, Commit};
+use boundary::{AnyAttempt, AnyVerbs, Bounds, Commit, RoamingSession};
 use platform::Nanos;
 use platform::files::Files;
-use terms::Epoch;
-use terms::{Abort, Mode};
+use terms::{Abort, Epoch, Mode};
 
 use super::{NO_PART, PagesSession};
 use crate::transaction::Transaction;

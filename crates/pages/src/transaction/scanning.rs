@@ -4,7 +4,7 @@
 //! it has changed, the scan resumes from the last row that it has visited. A visitor may also
 //! change rows: those are changes like any other.
 
-use boundary::{AnyVerbs, RowVisitor as Visitor};
+use boundary::{AnyVerbs, RowVisitor};
 use platform::files::Files;
 use platform::{Intent, Work};
 use schema::RowId;
@@ -50,7 +50,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         (table, index): (usize, usize),
         (low, high): (&[u64], &[u64]),
         (direction, intent): (Direction, Intent),
-        visit: &mut Visitor<'_>,
+        visit: &mut RowVisitor<'_>,
     ) -> Result<(), Abort> {
         let described = self.table(table)?;
         let tree = described.tree(index, low)?;
@@ -108,7 +108,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         }
     }
 
-    fn scan_up(&mut self, tree: Tree, scan: Scan<'_>, visit: &mut Visitor<'_>) -> Result<(), Abort> {
+    fn scan_up(&mut self, tree: Tree, scan: Scan<'_>, visit: &mut RowVisitor<'_>) -> Result<(), Abort> {
         let c = self.core();
         let (mut from, mut after) = (KeyWords::of(scan.low), false);
         let mut ahead = ReadAhead::default();
@@ -142,7 +142,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         }
     }
 
-    fn scan_down(&mut self, tree: Tree, scan: Scan<'_>, visit: &mut Visitor<'_>) -> Result<(), Abort> {
+    fn scan_down(&mut self, tree: Tree, scan: Scan<'_>, visit: &mut RowVisitor<'_>) -> Result<(), Abort> {
         let c = self.core();
         let (mut until, mut before_it) = (KeyWords::of(scan.high), false);
         let mut ahead = ReadAhead::default();
@@ -210,7 +210,7 @@ impl<P: Files> Transaction<'_, '_, P> {
     }
 
     /// Delivers a row to the visitor, whose errors end the transaction as those of verbs do.
-    fn show(&mut self, row: RowId, visit: &mut Visitor<'_>) -> Result<bool, Abort> {
+    fn show(&mut self, row: RowId, visit: &mut RowVisitor<'_>) -> Result<bool, Abort> {
         let verbs: &mut dyn AnyVerbs = self;
         let goes_on = visit(verbs, row)?;
         self.look().map(|()| goes_on)

@@ -1,6 +1,6 @@
 //! The verbs over numbers, words and bytes.
 
-use boundary::{AnyVerbs, RowVisitor as Visitor, Span};
+use boundary::{AnyVerbs, RowVisitor, Span};
 use concurrency::NewRows;
 use platform::files::Files;
 use platform::{Intent, Work};
@@ -153,7 +153,7 @@ impl<P: Files> AnyVerbs for Transaction<'_, '_, P> {
         range: (&[u64], &[u64]),
         direction: Direction,
         intent: Intent,
-        visit: &mut Visitor<'_>,
+        visit: &mut RowVisitor<'_>,
     ) -> Result<(), Abort> {
         self.verb(|own| own.scan_range((table, index), range, (direction, intent), visit))
     }

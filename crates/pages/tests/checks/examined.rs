@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use boundary::AnyDatabase;
-use boundary::{Bounds, Ending, SchemaBuilder, Verbs};
+use boundary::{AnyDatabase, Bounds, Ending, SchemaBuilder, Verbs};
 use pages::{PagedDatabase, PagedLogOptions, PagedOptions, examine};
 use schema::{Row, Schema, TableOptions};
 use sim::VirtualMachine;

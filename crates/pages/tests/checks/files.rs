@@ -6,8 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use boundary::AnyDatabase;
-use boundary::{Bounds, Ending, SchemaBuilder, Verbs};
+use boundary::{AnyDatabase, Bounds, Ending, SchemaBuilder, Verbs};
 use pages::{
     Examined, PagedDatabase, PagedError, PagedLogOptions, PagedOptions, Repaired, copy_pages, examine, repair,
 };

@@ -4,8 +4,7 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use boundary::AnyDatabase;
-use boundary::{Bounds, Direction, Ending, SchemaBuilder, Verbs};
+use boundary::{AnyDatabase, Bounds, Direction, Ending, SchemaBuilder, Verbs};
 use pages::{Broken, PagedDatabase, PagedLogOptions, PagedOptions, examine};
 use platform::files::Files;
 use platform::{Hardware, Intent};

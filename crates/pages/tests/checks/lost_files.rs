@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use boundary::AnyDatabase;
-use boundary::{Bounds, Ending, SchemaBuilder, Verbs};
+use boundary::{AnyDatabase, Bounds, Ending, SchemaBuilder, Verbs};
 use pages::{PagedDatabase, PagedError, PagedLogOptions, PagedOptions, copy_pages};
 use platform::{Hardware, Intent, Platform};
 use schema::{Row, Schema, Table, TableOptions};

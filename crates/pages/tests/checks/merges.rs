@@ -4,8 +4,7 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use boundary::{AnyDatabase, Session};
-use boundary::{Bounds, Direction, Ending, SchemaBuilder, Verbs};
+use boundary::{AnyDatabase, Bounds, Direction, Ending, SchemaBuilder, Session, Verbs};
 use pages::{Broken, ExaminedTree, PagedDatabase, PagedLogOptions, PagedOptions, examine};
 use platform::Intent;
 use schema::{Row, Schema, Table, TableOptions};

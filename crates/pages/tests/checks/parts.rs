@@ -1,8 +1,10 @@
 //! Parts of transactions over several databases: what they hold between being prepared and being
 //! finished.
 
-use boundary::{AnyDatabase, AnyPrepared, Session};
-use boundary::{Bounds, Decision, Ending, GlobalId, Outcome, PartOf, SchemaBuilder, Verbs};
+use boundary::{
+    AnyDatabase, AnyPrepared, Bounds, Decision, Ending, GlobalId, Outcome, PartOf, SchemaBuilder, Session,
+    Verbs,
+};
 use pages::{Broken, PagedDatabase, PagedLogOptions, PagedOptions};
 use platform::Intent;
 use schema::{Row, Schema, Table, TableOptions};

@@ -4,8 +4,7 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use boundary::Session;
-use boundary::{Bounds, Direction, Ending, SchemaBuilder, Verbs};
+use boundary::{Bounds, Direction, Ending, SchemaBuilder, Session, Verbs};
 use pages::{Broken, PagedDatabase, PagedOptions};
 use platform::{Intent, Place, Platform};
 use schema::{Row, Schema, Table, TableOptions};

@@ -3,8 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use boundary::{AnyDatabase, Session};
-use boundary::{Direction, Verbs};
+use boundary::{AnyDatabase, Direction, Session, Verbs};
 use pages::{PagedDatabase, PagedOptions};
 use platform::Intent;
 use platform::files::Files;

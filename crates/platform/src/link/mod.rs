@@ -6,7 +6,7 @@
 //! to a [`Bell`], and a worker has one bell: it waits there for its links and for whatever else
 //! rings (a flushed log, a granted lock), with [`wait`].
 //!
-//! - `shm` is a [ring](ring) of words in a region: engine code over [`Platform`] words, on both
+//! - `shm` is a [ring] of words in a region: engine code over [`Platform`] words, on both
 //!   platforms the same.
 //! - The [mechanisms of the kernel](KernelMechanism) belong to the platform, behind the port
 //!   [`Links`].

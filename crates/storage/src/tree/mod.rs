@@ -2,7 +2,7 @@
 //!
 //! # Protocol
 //!
-//! Each node begins with a [`VersionLatch`](crate::latch::VersionLatch). Readers write nothing:
+//! Each node begins with a [`VersionLatch`]. Readers write nothing:
 //! they read a node's version, read in the node, read the child's version, and then check that the
 //! node's version is still the same, before they rely on anything read in it (Leis, Haubenschild,
 //! Neumann, "Optimistic Lock Coupling: A Scalable and Efficient General-Purpose Synchronization

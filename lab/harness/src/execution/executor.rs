@@ -3,8 +3,8 @@
 //! A new way is an entry of [`Execution`], an implementation of [`Executor`], and an arm of
 //! `Executors::executor`.
 
-use boundary::{AnySession, Database, Session};
-use boundary::{Bounds, Ending, Procedure};
+use boundary::{AnySession, Bounds, Database, Ending, Procedure, Session};
+
 pub use concurrency::LOOK_AHEAD;
 use concurrency::TooManySessions;
 use dora::{Sharing, Site};

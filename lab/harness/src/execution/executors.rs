@@ -1,7 +1,6 @@
 //! Makes the executors of workers: inline, by owners of partitions, shuffled.
 
-use boundary::{AnySession, Session};
-use boundary::{Bounds, Ending, Procedure};
+use boundary::{AnySession, Bounds, Ending, Procedure, Session};
 use engine::testing::{Shuffle, run_shuffled};
 use fused::{Compiled, Inline, Place};
 use platform::{Hardware, Platform};

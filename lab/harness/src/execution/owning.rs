@@ -1,7 +1,6 @@
 //! Runs procedures where workers own partitions.
 
-use boundary::{AnySession, Branches, Session, look_ahead_of};
-use boundary::{Bounds, Ending, Procedure};
+use boundary::{AnySession, Bounds, Branches, Ending, Procedure, Session, look_ahead_of};
 use dora::{Acting, Actions, Done, Dynamic, Meant, NO_BRANCHES, OwnerWorker, Typed};
 use platform::{Nanos, Platform};
 use terms::Abort;

@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
-use boundary as dynamic;
 use boundary::RowSource;
 use distributed::{Gate, Undecided, Unfinished};
 use platform::files::{FileErrorKind, Files};
@@ -343,7 +342,7 @@ fn ready<W: workloads::Workload>(
 /// Shows rows, until the command has seen enough.
 fn show(
     c: HardwareCore,
-    database: &dynamic::Database<Hardware>,
+    database: &boundary::Database<Hardware>,
     commander: &Commander,
 ) -> Result<(), RunError> {
     let mut inspector = database.inspector(c);

@@ -16,8 +16,7 @@ pub(crate) mod waiting;
 
 use std::sync::atomic::Ordering;
 
-use boundary::run_as;
-use boundary::{Backoff, Bounds, Commit, Ending, Procedure, SchemaBuilder};
+use boundary::{Backoff, Bounds, Commit, Ending, Procedure, SchemaBuilder, run_as};
 use distributed::messages::INCARNATIONS_MAX;
 use distributed::{
     Adopted, Counts, DataOwners, Done, HomeInstance, Map, Member, MemberError, Setting, WorkerName,
@@ -35,6 +34,7 @@ use crate::host::Host;
 use crate::members::batch::Batch;
 use crate::members::news::{Arrivals, News};
 use crate::members::pace::Pace;
+
 pub(crate) use crate::members::seats::{LinkSeat, Seats};
 use crate::members::waiting::{Distributed, Tickets, Waiting};
 use crate::plan::{Durability, Plan};

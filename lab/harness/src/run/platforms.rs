@@ -1,7 +1,6 @@
 //! Picks platform and workload once, and hands over to code that is generic over both.
 
-use boundary::Database;
-use boundary::Procedure;
+use boundary::{Database, Procedure};
 use platform::Hardware;
 use sim::{VirtualCore, VirtualMachine};
 

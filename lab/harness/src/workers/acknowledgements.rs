@@ -2,8 +2,7 @@
 
 use std::collections::VecDeque;
 
-use boundary::Commit;
-use boundary::Upkeep;
+use boundary::{Commit, Upkeep};
 use platform::Nanos;
 
 use crate::error::RunError;

@@ -4,8 +4,9 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use boundary::Database;
-use boundary::{Bounds, Direction, DurableOptions, Ending, OpenError, Recovered, SchemaBuilder, Verbs};
+use boundary::{
+    Bounds, Database, Direction, DurableOptions, Ending, OpenError, Recovered, SchemaBuilder, Verbs,
+};
 use distributed::{DataOwners, DeploymentDirectory, Rules};
 use pages::{PagedError, PagedOptions};
 use platform::files::Access;

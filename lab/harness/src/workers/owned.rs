@@ -1,7 +1,6 @@
 //! State that workers share which own partitions.
 
-use boundary::SchemaBuilder;
-use boundary::Traits;
+use boundary::{SchemaBuilder, Traits};
 use dora::{Map, Shared, Site};
 use engine::instances;
 use platform::{Hardware, Platform};

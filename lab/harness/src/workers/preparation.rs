@@ -10,8 +10,7 @@
 
 use std::sync::atomic::Ordering;
 
-use boundary::AnySession;
-use boundary::Procedure;
+use boundary::{AnySession, Procedure};
 use platform::{Nanos, Platform};
 use terms::Abort;
 

@@ -2,8 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use boundary::{Bounds, Ending, Procedure};
-use boundary::{Database, Upkeep};
+use boundary::{Bounds, Database, Ending, Procedure, Upkeep};
 use hdrhistogram::Histogram;
 use hdrhistogram::iterators::IterationValue;
 use platform::{Nanos, Node, Platform};

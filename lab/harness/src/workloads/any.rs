@@ -4,8 +4,7 @@
 //!
 //! Its actions and outputs travel with a byte that says of which workload they are.
 
-use boundary::AnySession;
-use boundary::{Bounds, Ending, LookAhead, Plan, Procedure, Verbs};
+use boundary::{AnySession, Bounds, Ending, LookAhead, Plan, Procedure, Verbs};
 use fused::Compiled;
 use schema::{Inspector, Loader, Routes, Schema};
 use serde::{Deserialize, Serialize};

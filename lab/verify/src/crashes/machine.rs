@@ -4,8 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use boundary::SchemaBuilder;
-use boundary::{DurableOptions, OpenError};
+use boundary::{DurableOptions, OpenError, SchemaBuilder};
 use concurrency::InstanceOptions;
 use engine::durable::content::{self, ContentError};
 use pages::PagedError;
@@ -16,10 +15,9 @@ use sim::{Crash, Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine}
 use terms::Abort;
 use terms::random::Random;
 
+use super::workload::{KEPT, MEMORY_BYTES_MAX, Tables, Worker, check};
 use crate::subject::Subject;
 use crate::task::{Machine, Observed, Task, Work};
-
-use super::workload::{KEPT, MEMORY_BYTES_MAX, Tables, Worker, check};
 
 /// Short, so that a run has many.
 pub(super) const EPOCH_NANOS: u64 = 20_000;

@@ -10,15 +10,15 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-use boundary::{AnyPrepared, Database, Session, Transaction};
-use boundary::{Bounds, GlobalId, Outcome, PartOf, SchemaBuilder, Verbs};
+use boundary::{
+    AnyPrepared, Bounds, Database, GlobalId, Outcome, PartOf, SchemaBuilder, Session, Transaction, Verbs,
+};
 use concurrency::InstanceOptions;
 use platform::{Intent, Place, Platform};
 use schema::{Inspector, Partitioning, Row, Schema, Table, TableOptions};
 use sim::{Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};
-use terms::Abort;
-use terms::Epoch;
 use terms::random::Random;
+use terms::{Abort, Epoch};
 
 use super::machine::{EPOCH_NANOS, ROUNDS, boot_again, is_refusal, judge, options, refuses};
 use super::workload::MEMORY_BYTES_MAX;

@@ -5,9 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use boundary::Database;
-use boundary::DurableOptions;
-use boundary::SchemaBuilder;
+use boundary::{Database, DurableOptions, SchemaBuilder};
 use concurrency::InstanceOptions;
 use platform::files::Access;
 use platform::{Hardware, Place, Platform};

@@ -2,8 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use boundary::{Bounds, Commit, Direction, Ending, SchemaBuilder, Verbs};
-use boundary::{Database, Session, Transaction};
+use boundary::{Bounds, Commit, Database, Direction, Ending, SchemaBuilder, Session, Transaction, Verbs};
 use platform::files::Files;
 use platform::{Intent, Node, Platform};
 use schema::{Inspector, Partitioning, Row, Schema, Table, TableOptions};

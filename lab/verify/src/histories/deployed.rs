@@ -9,8 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use boundary::{AnySession, Database, run_as};
-use boundary::{Backoff, Bounds, Ending, SchemaBuilder};
+use boundary::{AnySession, Backoff, Bounds, Database, Ending, SchemaBuilder, run_as};
 use concurrency::InstanceOptions;
 use distributed::mesh::Seat;
 use distributed::{Done, End, Map, Member, Setting, WorkerName};

@@ -19,23 +19,20 @@ mod rows;
 mod turns;
 mod visits;
 
-use boundary::{Bounds, Ending, SchemaBuilder};
-use boundary::{Session, Transaction};
-use concurrency::InstanceOptions;
-use concurrency::Use;
+use boundary::{Bounds, Ending, SchemaBuilder, Session, Transaction};
+use concurrency::{InstanceOptions, Use};
 use platform::{Place, Platform};
 use schema::KeyBuffer;
 use terms::Abort;
 use terms::random::Random;
 
-use mix::Mix;
-use recorder::Recorder;
-use rows::{Item, TAGS, Tables, stored};
-
 use crate::history::{Entry, History};
 use crate::journal::Journal;
 use crate::subject::MakeDatabase;
 use crate::task::{Observed, Task, bounds};
+use mix::Mix;
+use recorder::Recorder;
+use rows::{Item, TAGS, Tables, stored};
 
 /// Bytes of rows and indexes.
 const MEMORY_BYTES_MAX: u64 = 64 << 20;

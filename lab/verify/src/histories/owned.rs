@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use boundary::{Bounds, Ending, SchemaBuilder};
-use boundary::{Database, Session};
+use boundary::{Bounds, Database, Ending, SchemaBuilder, Session};
 use concurrency::InstanceOptions;
 use dora::{Actions, Broken, Dynamic, Map, Shared, Sharing, Site, Typed};
 use platform::{Place, Platform};

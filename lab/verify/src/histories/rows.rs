@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-use boundary::Database;
-use boundary::{Bounds, SchemaBuilder, Verbs};
+use boundary::{Bounds, Database, SchemaBuilder, Verbs};
 use platform::Platform;
 use schema::{HashPlan, IndexKind, Inspector, Partitioning, Row, Schema, Table, TableOptions};
 

@@ -3,8 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use terms::Epoch;
-use terms::Stamp;
+use terms::{Epoch, Stamp};
 use verify::history::{Origin, check};
 use verify::second_opinion::opinion;
 use verify::{Change, Entry, History, Seen, Violation};

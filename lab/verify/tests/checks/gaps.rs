@@ -5,8 +5,7 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use boundary::Transaction;
-use boundary::{Bounds, Direction, Ending, SchemaBuilder, Verbs};
+use boundary::{Bounds, Direction, Ending, SchemaBuilder, Transaction, Verbs};
 use concurrency::mutants::{Broken, Rule};
 use concurrency::{InstanceOptions, NoWait};
 use platform::{Intent, Place, Platform};

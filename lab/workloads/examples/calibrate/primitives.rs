@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use boundary::{Bounds, RowLoader, SchemaBuilder, Verbs};
 use concurrency::{InstanceOptions, Silo};
-use engine::MemoryDatabase as Database;
+use engine::MemoryDatabase;
 use platform::{Intent, Place, Platform, Work};
 use schema::{HashPlan, IndexKind, Row, Schema, Table, TableOptions};
 use storage::hash::{HashIndex, Spread};
@@ -168,7 +168,7 @@ fn transactions<P: Platform>(c: P::Core, measure: Measure<'_, P>) {
         schema.table("item", TableOptions { rows: ITEMS, kinds, ..TableOptions::default() });
     let options =
         InstanceOptions { sessions_max: 4, memory_bytes_max: MEMORY_BYTES, ..InstanceOptions::default() };
-    let database = Database::<P, Silo>::create(c, &options, schema, &|_| None).expect("memory");
+    let database = MemoryDatabase::<P, Silo>::create(c, &options, schema, &|_| None).expect("memory");
     let mut session = database.session(c, None, false).expect("a session");
     let mut progress = |_| ();
     let mut loader = RowLoader::new(&mut session, &mut progress);

@@ -2,8 +2,7 @@
 //! measurement, virtual time, counts of the machine, when each worker began each transaction, and
 //! all rows.
 
-use boundary::{AnySession, Database};
-use boundary::{Bounds, Ending, Procedure};
+use boundary::{AnySession, Bounds, Database, Ending, Procedure};
 use concurrency::{Hstore, Mvcc, NoWait, Scheme, SchemeName, Silo};
 use harness::{Executor, Made, Seat};
 use schema::{Index, Inspector, Key, Row};

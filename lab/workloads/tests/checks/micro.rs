@@ -1,8 +1,7 @@
 //! The microbenchmark on the real engine: on this machine and on the virtual one, under all
 //! schemes.
 
-use boundary::Database;
-use boundary::Verbs;
+use boundary::{Database, Verbs};
 use concurrency::SchemeName;
 use platform::{Hardware, Intent, Platform};
 use schema::Inspector;

@@ -5,8 +5,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use boundary::Database;
-use boundary::Procedure;
+use boundary::{Database, Procedure};
 use concurrency::SchemeName;
 use harness::{Check, Control, Deployment, Host, Length, MakeInline, Measurement, Plan};
 use schema::{Inspector, Loader, Schema};

@@ -18,8 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use boundary::Database;
-use boundary::SchemaBuilder;
+use boundary::{Database, SchemaBuilder};
 use concurrency::InstanceOptions;
 use platform::{Place, Platform};
 use sim::{Crash, Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};

@@ -15,8 +15,10 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use boundary::{Bounds, ChangeError, ChangeStep, Ending, OpenError, SchemaBuilder, TableChange, Verbs};
-use boundary::{Database, Session, Transaction};
+use boundary::{
+    Bounds, ChangeError, ChangeStep, Database, Ending, OpenError, SchemaBuilder, Session, TableChange,
+    Transaction, Verbs,
+};
 use concurrency::InstanceOptions;
 use platform::{Intent, Place, Platform};
 use schema::{Inspector, Row, Table, TableOptions};
@@ -24,12 +26,11 @@ use sim::{Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};
 use terms::Abort;
 use terms::random::Random;
 
-use rows::{Content, EXTRA, Form, Narrow, Wide, note};
-
 use super::machine::{EPOCH_NANOS, ROUNDS, boot_again, faults, is_refusal, judge, options, refuses};
 use super::workload::MEMORY_BYTES_MAX;
 use crate::subject::Subject;
 use crate::task::{Machine, Observed, Task, Work};
+use rows::{Content, EXTRA, Form, Narrow, Wide, note};
 
 /// The table.
 const NAME: &str = "things";

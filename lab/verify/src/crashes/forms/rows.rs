@@ -1,7 +1,6 @@
 //! The two forms of the rows: narrow ones, and wide ones with another column and two indexes.
 
-use boundary::Verbs;
-use boundary::{Database, Transaction};
+use boundary::{Database, Transaction, Verbs};
 use platform::Intent;
 use schema::{Inspector, Row, Table};
 use sim::{VirtualCore, VirtualMachine};

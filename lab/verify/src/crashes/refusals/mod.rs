@@ -13,8 +13,7 @@ pub mod native;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use boundary::Database;
-use boundary::SchemaBuilder;
+use boundary::{Database, SchemaBuilder};
 use concurrency::InstanceOptions;
 use platform::{Nanos, Place, Platform};
 use sim::{Call, Disk, DiskModel, Faults, Refusal, SimError, VirtualCore, VirtualMachine};

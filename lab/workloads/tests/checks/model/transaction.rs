@@ -1,7 +1,6 @@
 //! The verbs over the model, with an undo log.
 
-use boundary::Visitor;
-use boundary::{Direction, Verbs};
+use boundary::{Direction, Verbs, Visitor};
 use platform::{Intent, Work};
 use schema::{ColumnSet, Field, Handle, Index, Key, KeyBuffer, Row, RowPart, Table, Value};
 use terms::Abort;
