@@ -3,10 +3,12 @@
 //! socket, or not at all. It shows what sharing costs across and within islands, without a
 //! database.
 
-use platform::{Nanos, Node, OutOfMemory, Place, Platform};
+use platform::{Node, OutOfMemory, Place, Platform};
 use storage::{LatchSeat, LatchedWord};
 
-/// Operations between two looks at the clock.
+use crate::threads::{Phase, Phases, Times, on_threads};
+
+/// Operations between two reads of the phase.
 const OPERATIONS_PER_LOOK: u64 = 8;
 
 /// One thread.
@@ -27,18 +29,22 @@ pub struct CounterSpec {
     pub threads: Vec<CounterThread>,
     /// The memory node of each counter; `None`: where the caller runs.
     pub counters: Vec<Option<Node>>,
-    /// Duration.
+    /// Time before increments count.
+    pub warm_up_nanos: u64,
+    /// Time that is measured.
     pub nanos: u64,
 }
 
 /// What came out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CounterResult {
-    /// Increments of each thread.
+    /// Increments of each thread while the run measured.
     pub operations: Vec<u64>,
+    /// Increments of all threads, those of the warm-up included.
+    pub all_operations: u64,
     /// Final value of each counter.
     pub values: Vec<u64>,
-    /// From the start to the end of the last thread.
+    /// Length of the measurement.
     pub elapsed_nanos: u64,
 }
 
@@ -74,28 +80,27 @@ impl CounterResult {
 
     /// True if no increment was lost.
     pub fn is_exact(&self) -> bool {
-        self.values.iter().sum::<u64>() == self.operations.iter().sum::<u64>()
+        self.values.iter().sum::<u64>() == self.all_operations
     }
 }
 
-/// What a thread leaves behind, in shared memory.
-struct Finished<P: Platform> {
-    operations: LatchedWord<P>,
-    /// 0 if it never ran.
-    end_nanos: LatchedWord<P>,
+/// Increments of one thread.
+struct Increments {
+    /// Those of the warm-up included.
+    all: u64,
+    measured: u64,
 }
 
-impl<P: Platform> Finished<P> {
-    fn new(c: P::Core, node: Option<Node>) -> Result<Self, OutOfMemory> {
-        Ok(Finished { operations: LatchedWord::new(c, node)?, end_nanos: LatchedWord::new(c, node)? })
-    }
-}
-
-/// Runs the experiment, until `stop` says so at the latest.
+/// Runs the experiment, until `stop` says so at the latest. `measuring` is called when the warm-up
+/// is over.
+///
+/// # Errors
+/// [`CounterError`].
 pub fn run_counter<P: Platform>(
     c: P::Core,
     spec: &CounterSpec,
-    stop: &(dyn Fn() -> bool + Sync),
+    measuring: &mut dyn FnMut(P::Core),
+    stop: &dyn Fn() -> bool,
 ) -> Result<CounterResult, CounterError> {
     let counters = spec.counters.len();
     for (thread, CounterThread { group, .. }) in spec.threads.iter().enumerate() {
@@ -105,49 +110,50 @@ pub fn run_counter<P: Platform>(
     }
     let words = spec.counters.iter().map(|node| LatchedWord::<P>::new(c, *node));
     let words = words.collect::<Result<Vec<_>, _>>()?;
-    let finished = spec.threads.iter().map(|thread| Finished::<P>::new(c, thread.node));
-    let finished = finished.collect::<Result<Vec<_>, _>>()?;
     let places: Vec<Place> = spec.threads.iter().map(|thread| thread.place).collect();
-    let start = P::now(c);
-    let end = start.plus(spec.nanos);
-    let worker = |c, index: usize| {
+    let times = Times { warm_up_nanos: spec.warm_up_nanos, nanos: spec.nanos };
+    let job = |c, index: usize, phases: &Phases<P>| {
         let thread = &spec.threads[index];
-        // A thread that gets no memory leaves no end, which is noticed below.
-        if let Ok(seat) = LatchSeat::new(c, thread.node) {
-            increment(c, seat, &words[thread.group], &finished[index], (end, stop));
-        }
+        // A thread that gets no memory comes, too: the others wait.
+        let seat = LatchSeat::new(c, thread.node);
+        phases.meet(c);
+        Ok(seat.ok().map(|seat| increment(c, seat, &words[thread.group], phases)))
     };
-    P::parallel(c, &places, &worker, &mut |_| ());
-    let ends: Vec<u64> = finished.iter().map(|thread| thread.end_nanos.value()).collect();
-    if let Some(thread) = ends.iter().position(|end| *end == 0) {
-        return Err(CounterError::ThreadWithoutMemory { thread });
-    }
+    let (increments, elapsed_nanos) = on_threads(c, &places, times, measuring, stop, &job)?;
+    let without_memory = |thread| CounterError::ThreadWithoutMemory { thread };
+    let increments: Vec<Increments> = (0..)
+        .zip(increments)
+        .map(|(thread, increments)| increments.ok_or_else(|| without_memory(thread)))
+        .collect::<Result<_, _>>()?;
     Ok(CounterResult {
-        operations: finished.iter().map(|thread| thread.operations.value()).collect(),
+        operations: increments.iter().map(|thread| thread.measured).collect(),
+        all_operations: increments.iter().map(|thread| thread.all).sum(),
         values: words.iter().map(LatchedWord::value).collect(),
-        elapsed_nanos: Nanos(ends.into_iter().max().unwrap_or(0)).since(start),
+        elapsed_nanos,
     })
 }
 
-/// One thread: increments until its own clock has passed `end`, or `stop` says so.
+/// One thread: increments until the run is over.
 fn increment<P: Platform>(
     c: P::Core,
     mut seat: LatchSeat<P>,
     counter: &LatchedWord<P>,
-    finished: &Finished<P>,
-    (end, stop): (Nanos, &(dyn Fn() -> bool + Sync)),
-) {
-    let mut operations = 0;
-    let mut now = P::now(c);
-    while now < end && !stop() {
+    phases: &Phases<P>,
+) -> Increments {
+    let mut increments = Increments { all: 0, measured: 0 };
+    loop {
+        let phase = phases.now(c);
+        if phase == Phase::Over {
+            return increments;
+        }
         for _ in 0..OPERATIONS_PER_LOOK {
             counter.add(c, &mut seat, 1);
         }
-        operations += OPERATIONS_PER_LOOK;
-        now = P::now(c);
+        increments.all += OPERATIONS_PER_LOOK;
+        if phase == Phase::Measuring {
+            increments.measured += OPERATIONS_PER_LOOK;
+        }
     }
-    finished.operations.add(c, &mut seat, operations);
-    finished.end_nanos.add(c, &mut seat, now.0);
 }
 
 #[cfg(test)]
@@ -159,6 +165,11 @@ mod tests {
 
     /// `group` says which counter a thread of the machine with two sockets of two cores increments.
     fn simulate(counters: usize, group: fn(usize) -> usize) -> CounterResult {
+        simulate_after(0, counters, group)
+    }
+
+    /// The same after a warm-up.
+    fn simulate_after(warm_up_nanos: u64, counters: usize, group: fn(usize) -> usize) -> CounterResult {
         let thread = |index: usize| CounterThread {
             place: Place { thread: Some(HardwareThread(index as u32)) },
             node: Some(Node(index as u32 / 2)),
@@ -167,10 +178,12 @@ mod tests {
         let spec = CounterSpec {
             threads: (0..4).map(thread).collect(),
             counters: (0..counters).map(|counter| Some(Node((counter * 2 / counters) as u32))).collect(),
+            warm_up_nanos,
             nanos: 200_000,
         };
         let config = Config::new(Shape::new(2, 2, 1));
-        let outcome = VirtualMachine::run(&config, |c| run_counter::<VirtualMachine>(c, &spec, &|| false));
+        let outcome =
+            VirtualMachine::run(&config, |c| run_counter::<VirtualMachine>(c, &spec, &mut |_| (), &|| false));
         outcome.expect("the run ends").value.expect("memory")
     }
 
@@ -186,6 +199,14 @@ mod tests {
     }
 
     #[test]
+    fn increments_of_the_warm_up_are_made_and_not_counted() {
+        let [cold, warm] = [0, 1_000_000].map(|nanos| simulate_after(nanos, 1, |_| 0));
+        let measured = |result: &CounterResult| result.operations.iter().sum::<u64>();
+        assert!(warm.is_exact() && warm.all_operations > 4 * measured(&warm), "{warm:?}");
+        assert!(measured(&warm) < 2 * measured(&cold), "{warm:?} after {cold:?}");
+    }
+
+    #[test]
     fn simulated_runs_repeat() {
         assert_eq!(simulate(1, |_| 0), simulate(1, |_| 0));
     }
@@ -196,18 +217,21 @@ mod tests {
         let spec = CounterSpec {
             threads: [0, 0, 1].map(thread).to_vec(),
             counters: vec![None; 2],
+            warm_up_nanos: 1_000_000,
             nanos: 5_000_000,
         };
-        let result = run_counter::<Hardware>(Hardware::core(), &spec, &|| false).expect("memory");
+        let result =
+            run_counter::<Hardware>(Hardware::core(), &spec, &mut |_| (), &|| false).expect("memory");
         assert!(result.is_exact(), "{result:?}");
-        assert_eq!(result.values[1], result.operations[2]);
+        assert!(result.values[1] >= result.operations[2], "{result:?}");
     }
 
     #[test]
     fn wrong_groups_are_refused() {
         let threads = vec![CounterThread { place: Place { thread: None }, node: None, group: 1 }];
-        let spec = CounterSpec { threads, counters: vec![None], nanos: 1 };
-        let error = run_counter::<Hardware>(Hardware::core(), &spec, &|| false).expect_err("refused");
+        let spec = CounterSpec { threads, counters: vec![None], warm_up_nanos: 0, nanos: 1 };
+        let error =
+            run_counter::<Hardware>(Hardware::core(), &spec, &mut |_| (), &|| false).expect_err("refused");
         assert_eq!(error, CounterError::NoSuchCounter { thread: 0, group: 1, counters: 1 });
     }
 }

@@ -63,14 +63,7 @@ fn of_experiment(common: &CommonFlags, workload: WorkloadName) -> Result<(), Bad
     ];
     let name = workload.name();
     refuse(&of_databases, &format!("{name} has no database"), "with another workload")?;
-    refuse(&[("--transactions", &common.transactions)], &format!("{name} runs for a time"), "--seconds")?;
-    let is_none = |text: &str| text.parse() == Ok(0.0);
-    match &common.warmup {
-        Some(text) if workload == WorkloadName::Counter && !is_none(text) => {
-            Err(BadInput::value("--warmup", text, "counter has no warm-up", "0"))
-        }
-        _ => Ok(()),
-    }
+    refuse(&[("--transactions", &common.transactions)], &format!("{name} runs for a time"), "--seconds")
 }
 
 /// Ways of rows in memory.

@@ -144,7 +144,7 @@ fn riddles(text: &str) -> Vec<usize> {
 }
 
 /// Comments that still begin with half a sentence: the number may only fall.
-const HALF_SENTENCES_LEFT: usize = 657;
+const HALF_SENTENCES_LEFT: usize = 654;
 /// Comments that still have words that are not used: the number may only fall.
 const UNUSED_WORDS_LEFT: usize = 391;
 /// Names that are still riddles: the number may only fall.

@@ -31,16 +31,21 @@ pub(crate) fn run<P: Host>(
         |group: usize| threads.iter().find(|thread| thread.group == group).and_then(|first| first.node);
     let counters = (0..groups).map(home).collect();
     let seconds = seconds(cx.plan.length);
-    cx.control.progress.running(seconds);
-    let nanos = (seconds * 1e9) as u64;
-    let spec = CounterSpec { threads, counters, nanos };
-    let result = run_counter::<P>(c, &spec, cx.control.stop_requested).map_err(RunError::of)?;
+    cx.control.progress.running(cx.plan.warm_up_seconds + seconds);
+    let spec = CounterSpec {
+        threads,
+        counters,
+        warm_up_nanos: (cx.plan.warm_up_seconds * 1e9) as u64,
+        nanos: (seconds * 1e9) as u64,
+    };
+    let stop = cx.control.stop_requested;
+    let result = run_counter::<P>(c, &spec, &mut P::reset_counters, stop).map_err(RunError::of)?;
     let commits = result.operations.iter().sum();
     let exact = if result.is_exact() {
         Check::Ok
     } else {
         let sum: u64 = result.values.iter().sum();
-        Check::Violated(format!("the counters add up to {sum} after {commits} increments"))
+        Check::Violated(format!("the counters add up to {sum} after {} increments", result.all_operations))
     };
     let kind = Kind { commits, aborts: 0, rollbacks: 0, latency_us: Latency::default() };
     let mut measured = Measurement {

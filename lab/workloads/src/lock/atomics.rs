@@ -4,10 +4,10 @@ use std::sync::atomic::Ordering;
 
 use platform::{OutOfMemory, Platform};
 
-use super::memory::Lines;
 use super::operation::{Operation, count_check};
 use super::types::LockSpec;
 use crate::Outcome;
+use crate::lines::Lines;
 
 /// Words in a row, each on its line.
 pub(super) struct Words<P: Platform> {

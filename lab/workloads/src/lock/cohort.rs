@@ -11,8 +11,8 @@ use std::sync::atomic::Ordering;
 use platform::{Node, OutOfMemory, Platform};
 
 use super::locks::{Lock, await_turn};
-use super::memory::Lines;
 use super::types::{LockSpec, LockThread};
+use crate::lines::Lines;
 
 /// Handovers within an island before the others get their turn. The public library beside the study
 /// that the benchmark is compared with has the same bound for its hierarchical ticket lock

@@ -12,10 +12,10 @@ use std::sync::atomic::Ordering;
 use platform::{OutOfMemory, Platform};
 use storage::{LatchSeat, LatchedLines, WORDS_BESIDE_LATCH};
 
-use super::memory::{LINE_WORDS, Lines, compute};
 use super::operation::{Operation, count_check};
 use super::types::{HeldLine, LockSpec, LockThread};
 use crate::Outcome;
+use crate::lines::{LINE_WORDS, Lines, compute};
 use terms::random::Random;
 
 /// Words of a lock at the beginning of its line.

@@ -7,17 +7,14 @@
 //! held and between two acquisitions, words that a holder writes.
 //!
 //! - `types`: what to run, and what came out;
-//! - `memory`: lines of words, computation;
 //! - `operation`: what threads do over and over, a port with two sides: `locks` and `cohort`,
 //!   `atomics`;
-//! - `phases`, `run`: the threads; `poll`: one that writes and others that wait for it.
+//! - `run`: the threads; `poll`: one that writes and others that wait for it.
 
 mod atomics;
 mod cohort;
 mod locks;
-mod memory;
 mod operation;
-mod phases;
 mod poll;
 mod run;
 mod types;

@@ -7,11 +7,11 @@ use std::sync::atomic::Ordering;
 
 use platform::{Nanos, OutOfMemory, Platform};
 
-use super::memory::{Lines, compute};
-use super::phases::{Phase, Phases};
-use super::run::{Watch, on_threads};
+use super::run::Watch;
 use super::types::{LockCounts, LockError, LockResult, LockSpec};
 use crate::Outcome;
+use crate::lines::{Lines, compute};
+use crate::threads::{Phase, Phases, on_threads};
 
 /// Written last.
 const END: u64 = u64::MAX;
@@ -41,7 +41,8 @@ pub(super) fn run<P: Platform>(
             poll(c, number, line.word(0, 0), phases, observe)
         })
     };
-    let (ended, elapsed_nanos) = on_threads(c, spec, watch, &job)?;
+    let (ended, elapsed_nanos) =
+        on_threads(c, &spec.places(), spec.times(), watch.measuring, watch.stop, &job)?;
     let written = ended.first().map_or(0, |writer| writer.changes);
     let check = ("poll_order", check(written, &ended));
     Ok(LockResult { threads: ended.iter().map(|thread| thread.counts).collect(), elapsed_nanos, check })

@@ -1,18 +1,13 @@
 //! The threads of a run: each performs operations, counts them while the run measures, and times
 //! some.
 
-// Hands results to the caller: no engine runs here, and no simulated time passes under the lock.
-#![allow(clippy::disallowed_types)]
-
-use std::sync::Mutex;
-
-use platform::{OutOfMemory, Place, Platform, Work};
-
-use super::memory::compute;
-use super::operation::Operation;
-use super::phases::{Phase, Phases};
-use super::types::{LockCounts, LockError, LockResult, LockSpec};
+use platform::{Platform, Work};
 use terms::random::Random;
+
+use super::operation::Operation;
+use super::types::{LockCounts, LockError, LockResult, LockSpec};
+use crate::lines::compute;
+use crate::threads::{Phase, Phases, on_threads};
 
 /// Operations of a thread of which one is timed: reading the clock takes as long as some of them.
 const OPERATIONS_PER_LOOK: u64 = 16;
@@ -36,36 +31,6 @@ struct Ended {
     left: u64,
 }
 
-/// What one thread does: it calls [`Phases::meet`] once, and returns soon after the last phase has
-/// begun.
-type Job<'a, P, T> = dyn Fn(<P as Platform>::Core, usize, &Phases<P>) -> Result<T, OutOfMemory> + Sync + 'a;
-
-/// Runs `job` on each thread, from the moment at which all are there; what the threads leave, in
-/// order, and how long the run has measured.
-pub(super) fn on_threads<P: Platform, T: Send>(
-    c: P::Core,
-    spec: &LockSpec,
-    watch: Watch<'_, P>,
-    job: &Job<'_, P, T>,
-) -> Result<(Vec<T>, u64), LockError> {
-    let phases = Phases::<P>::new(c, spec.threads.len())?;
-    let results: Mutex<Vec<Option<Result<T, OutOfMemory>>>> =
-        Mutex::new(spec.threads.iter().map(|_| None).collect());
-    let worker = |c, number: usize| {
-        let result = job(c, number, &phases);
-        if let Ok(mut results) = results.lock() {
-            results[number] = Some(result);
-        }
-    };
-    let places: Vec<Place> = spec.threads.iter().map(|thread| thread.place).collect();
-    let mut elapsed_nanos = 0;
-    P::parallel(c, &places, &worker, &mut |c| {
-        elapsed_nanos = phases.lead(c, (spec.warm_up_nanos, spec.nanos), watch.measuring, watch.stop);
-    });
-    let results = results.into_inner().unwrap_or_default().into_iter().flatten();
-    Ok((results.collect::<Result<Vec<T>, OutOfMemory>>()?, elapsed_nanos))
-}
-
 /// Runs `operation` on all threads.
 pub(super) fn run<P: Platform, O: Operation<P>>(
     c: P::Core,
@@ -80,7 +45,8 @@ pub(super) fn run<P: Platform, O: Operation<P>>(
         phases.meet(c);
         Ok(perform(c, (spec, number), operation, seat?, phases, observe))
     };
-    let (ended, elapsed_nanos) = on_threads(c, spec, watch, &job)?;
+    let (ended, elapsed_nanos) =
+        on_threads(c, &spec.places(), spec.times(), watch.measuring, watch.stop, &job)?;
     let left: Vec<u64> = ended.iter().map(|thread| thread.left).collect();
     let check = operation.check(ended.iter().map(|thread| thread.operations).sum(), &left);
     Ok(LockResult { threads: ended.iter().map(|thread| thread.counts).collect(), elapsed_nanos, check })

@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 use platform::{Hardware, HardwareThread, Node, OutOfMemory, Place};
 use sim::{Config, Shape, VirtualCore, VirtualMachine};
 
-use super::memory::Lines;
 use super::operation::Operation;
 use super::*;
 use crate::Outcome;
+use crate::lines::Lines;
 
 const ALL: [LockKind; 11] = [
     LockKind::TestAndSet,

@@ -3,6 +3,7 @@
 use platform::{Node, OutOfMemory, Place};
 
 use crate::Outcome;
+use crate::threads::Times;
 
 /// What the threads do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +120,16 @@ impl LockSpec {
             warm_up_nanos: 0,
             nanos,
         }
+    }
+
+    /// Where the threads run.
+    pub(super) fn places(&self) -> Vec<Place> {
+        self.threads.iter().map(|thread| thread.place).collect()
+    }
+
+    /// Lengths of warm-up and measurement.
+    pub(super) fn times(&self) -> Times {
+        Times { warm_up_nanos: self.warm_up_nanos, nanos: self.nanos }
     }
 
     /// Islands that the threads name.

@@ -1,4 +1,4 @@
-//! Lines of shared words, and computation: what locks and atomics are made of.
+//! Lines of shared words, and computation: the parts of experiments without a database.
 
 use std::hint::black_box;
 
@@ -9,15 +9,15 @@ use platform::{LINE_BYTES, Node, OutOfMemory, Platform, Work};
 const STRIDE: usize = 2 * LINE_BYTES;
 
 /// Words of a line.
-pub(super) const LINE_WORDS: usize = LINE_BYTES / 8;
+pub(crate) const LINE_WORDS: usize = LINE_BYTES / 8;
 
 /// Lines of words in a row, all 0 at first.
-pub(super) struct Lines<P: Platform> {
+pub(crate) struct Lines<P: Platform> {
     region: P::Region,
 }
 
 impl<P: Platform> Lines<P> {
-    pub(super) fn new(
+    pub(crate) fn new(
         c: P::Core,
         node: Option<Node>,
         count: usize,
@@ -28,7 +28,7 @@ impl<P: Platform> Lines<P> {
     }
 
     #[inline(always)]
-    pub(super) fn word(&self, line: usize, word: usize) -> &P::Word {
+    pub(crate) fn word(&self, line: usize, word: usize) -> &P::Word {
         debug_assert!(word < LINE_WORDS);
         P::word_of(&self.region, (line + 1) * STRIDE + word * 8)
     }
@@ -39,7 +39,7 @@ impl<P: Platform> Lines<P> {
 /// the one before. (A chain of products with a constant would become one product for several of
 /// them.)
 #[inline]
-pub(super) fn compute<P: Platform>(c: P::Core, units: u32) {
+pub(crate) fn compute<P: Platform>(c: P::Core, units: u32) {
     if units > 0 {
         P::work(c, Work::Step, units);
         let mut product = black_box(3u64);

@@ -1,18 +1,32 @@
-//! Warm-up, measurement and end, as all threads of a run see them: one word that the main thread
-//! writes and every thread reads before each operation, which costs a hit in the nearest cache.
+//! Threads of an experiment, with warm-up, measurement and end as all of them see these: one word
+//! that the main thread writes and every thread reads before it continues, which costs a hit in the
+//! nearest cache.
 
+// Hands results to the caller: no engine runs here, and no simulated time passes under the lock.
+#![allow(clippy::disallowed_types)]
+
+use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
-use platform::{Nanos, OutOfMemory, Platform};
+use platform::{Nanos, OutOfMemory, Place, Platform};
 
-use super::memory::Lines;
+use crate::lines::Lines;
 
 /// Longest time between two looks of the main thread at whether to stop.
 const LOOK_NANOS: u64 = 1_000_000;
 
-/// What a run is at.
+/// Lengths of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(crate) struct Times {
+    /// Time before measuring, from the moment at which all threads are there.
+    pub warm_up_nanos: u64,
+    /// Time that is measured.
+    pub nanos: u64,
+}
+
+/// The phase of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
     /// Operations are performed and not counted.
     WarmUp,
     /// They are counted.
@@ -27,13 +41,13 @@ const MEASURING: u64 = 2;
 const OVER: u64 = 3;
 
 /// The words.
-pub(super) struct Phases<P: Platform> {
+pub(crate) struct Phases<P: Platform> {
     lines: Lines<P>,
     threads: u64,
 }
 
 impl<P: Platform> Phases<P> {
-    pub(super) fn new(c: P::Core, threads: usize) -> Result<Self, OutOfMemory> {
+    pub(crate) fn new(c: P::Core, threads: usize) -> Result<Self, OutOfMemory> {
         Ok(Phases { lines: Lines::new(c, None, 2, "phases")?, threads: threads as u64 })
     }
 
@@ -46,7 +60,7 @@ impl<P: Platform> Phases<P> {
     }
 
     /// Waits until all threads are here.
-    pub(super) fn meet(&self, c: P::Core) {
+    pub(crate) fn meet(&self, c: P::Core) {
         // Release: pairs with the acquire of the main thread.
         P::fetch_add(c, self.ready_word(), 1, Ordering::Release);
         P::unpark(c, self.ready_word(), 1);
@@ -55,7 +69,7 @@ impl<P: Platform> Phases<P> {
 
     /// The phase now.
     #[inline(always)]
-    pub(super) fn now(&self, c: P::Core) -> Phase {
+    pub(crate) fn now(&self, c: P::Core) -> Phase {
         // Relaxed: only says that it is time to go on.
         match P::load(c, self.phase_word(), Ordering::Relaxed) {
             WARM_UP => Phase::WarmUp,
@@ -66,10 +80,10 @@ impl<P: Platform> Phases<P> {
 
     /// On the main thread: waits for the threads, leads them through the phases, and says how long
     /// it has measured. Calls `measuring` when the warm-up is over; `stop` ends everything early.
-    pub(super) fn lead(
+    pub(crate) fn lead(
         &self,
         c: P::Core,
-        (warm_up_nanos, nanos): (u64, u64),
+        Times { warm_up_nanos, nanos }: Times,
         measuring: &mut dyn FnMut(P::Core),
         stop: &dyn Fn() -> bool,
     ) -> u64 {
@@ -107,4 +121,36 @@ impl<P: Platform> Phases<P> {
             P::park(c, self.ready_word(), self.threads, Some(look));
         }
     }
+}
+
+/// The work of one thread: it calls [`Phases::meet`] once, and returns soon after the last phase
+/// has begun.
+type Job<'a, P, T> = dyn Fn(<P as Platform>::Core, usize, &Phases<P>) -> Result<T, OutOfMemory> + Sync + 'a;
+
+/// Runs `job` on a thread at each place, from the moment at which all are there; the results in
+/// order, and the length of the measurement. `measuring` is called on the main thread when the
+/// warm-up is over, `stop` every millisecond.
+pub(crate) fn on_threads<P: Platform, T: Send>(
+    c: P::Core,
+    places: &[Place],
+    times: Times,
+    measuring: &mut dyn FnMut(P::Core),
+    stop: &dyn Fn() -> bool,
+    job: &Job<'_, P, T>,
+) -> Result<(Vec<T>, u64), OutOfMemory> {
+    let phases = Phases::<P>::new(c, places.len())?;
+    let results: Mutex<Vec<Option<Result<T, OutOfMemory>>>> =
+        Mutex::new(places.iter().map(|_| None).collect());
+    let worker = |c, number: usize| {
+        let result = job(c, number, &phases);
+        if let Ok(mut results) = results.lock() {
+            results[number] = Some(result);
+        }
+    };
+    let mut elapsed_nanos = 0;
+    P::parallel(c, places, &worker, &mut |c| {
+        elapsed_nanos = phases.lead(c, times, measuring, stop);
+    });
+    let results = results.into_inner().unwrap_or_default().into_iter().flatten();
+    Ok((results.collect::<Result<Vec<T>, OutOfMemory>>()?, elapsed_nanos))
 }
