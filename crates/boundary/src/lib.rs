@@ -15,6 +15,7 @@
 //!   [`Session`] and [`Database`], owners of objects with typed transactions;
 //! - `branches`: [`Branches`], the work of several workers for one transaction;
 //! - `procedure`, `inline`, `look_ahead`: stored procedures and how one worker runs them;
+//! - `attempts`: the loop that attempts a transaction until it ends;
 //! - `contention`: pauses after conflicts, and the elder, which goes before all others;
 //! - `ending`: bounds, outcomes and counts; `participants`: names, votes and outcomes of
 //!   transactions over several databases;
@@ -26,6 +27,7 @@
 
 mod any_verbs;
 mod attempt;
+mod attempts;
 mod branches;
 mod changes;
 mod contention;
@@ -48,6 +50,7 @@ mod verbs;
 
 pub use any_verbs::{AnyVerbs, Body, Reader, RowVisitor, Span};
 pub use attempt::AnyAttempt;
+pub use attempts::{Attempts, attempt_until_it_ends};
 pub use branches::{BranchName, Branches};
 pub use changes::{ChangeError, ChangeStep, Swept, TableChange};
 pub use contention::{ATTEMPTS_OF_AN_ELDER, Backoff, Elder, Eldership, FIXED_PAUSE_NANOS, Pauses};

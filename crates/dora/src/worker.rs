@@ -9,7 +9,8 @@
 
 use std::sync::Arc;
 
-use boundary::{Bounds, BranchName, Commit, Ending};
+use boundary::{Attempts, Bounds, BranchName, Commit, Ending, Stats};
+use concurrency::Meter;
 use platform::{Nanos, OutOfMemory, Platform};
 use schema::{Route, Routes};
 use terms::{Abort, Category, Epoch};
@@ -173,7 +174,8 @@ impl<'d, P: Platform> OwnerWorker<'d, P> {
     pub fn run(&mut self, hands: &mut dyn ActionExecutor, bounds: &Bounds) -> Result<Ending<()>, Abort> {
         self.serve(hands)?;
         self.enter(hands)?;
-        let result = self.try_all(hands, bounds);
+        let attempts = &mut OwnerAttempts { worker: self, hands, deadline: bounds.deadline };
+        let result = boundary::attempt_until_it_ends(attempts, bounds);
         let meter = hands.branches().meter();
         meter.enter::<P>(self.c, Category::Cc);
         self.shared.central.end(self.c, &mut self.seat);
@@ -273,44 +275,10 @@ impl<'d, P: Platform> OwnerWorker<'d, P> {
         }
     }
 
-    fn try_all(&mut self, hands: &mut dyn ActionExecutor, bounds: &Bounds) -> Result<Ending<()>, Abort> {
-        let c = self.c;
-        let mut attempts: u32 = 0;
-        let result = loop {
-            attempts += 1;
-            match self.attempt(hands, bounds.deadline) {
-                Ok(commit) => {
-                    hands.branches().stats_mut().commits += 1;
-                    break Ok(Ending::Committed((), commit));
-                }
-                Err(Abort::RollBack) => {
-                    hands.branches().stats_mut().rollbacks += 1;
-                    break Ok(Ending::RolledBack(self.rolled_back_at));
-                }
-                Err(abort) if !abort.is_conflict() => break Err(abort),
-                Err(abort) => {
-                    hands.branches().stats_mut().aborts += 1;
-                    if bounds.attempts_max.is_some_and(|most| attempts >= most) {
-                        hands.branches().meter().attempt_failed::<P>(c);
-                        break Err(abort);
-                    }
-                    if bounds.deadline.is_some_and(|deadline| P::now(c) >= deadline) {
-                        break Err(Abort::Deadline);
-                    }
-                    self.pause(hands, attempts)?;
-                }
-            }
-        };
-        let most = &mut hands.branches().stats_mut().attempts_max;
-        *most = (*most).max(attempts);
-        result
-    }
-
     /// Serves others for a while, before the next attempt.
     fn pause(&mut self, hands: &mut dyn ActionExecutor, attempts: u32) -> Result<(), Abort> {
         let c = self.c;
         let branches = hands.branches();
-        branches.meter().attempt_failed::<P>(c);
         let before = branches.meter().enter::<P>(c, Category::Backoff);
         let until = P::now(c).plus(branches.pause_nanos(attempts));
         loop {
@@ -326,9 +294,7 @@ impl<'d, P: Platform> OwnerWorker<'d, P> {
                 self.rest(until.since(now));
             }
         }
-        let meter = hands.branches().meter();
-        meter.leave::<P>(c, before);
-        meter.attempt_begins();
+        hands.branches().meter().leave::<P>(c, before);
         Ok(())
     }
 
@@ -421,6 +387,36 @@ impl<'d, P: Platform> OwnerWorker<'d, P> {
             true => (Answer::Granted, request),
             false => self.owned.ask(whose, routes, request),
         }
+    }
+}
+
+/// The attempts of one transaction that a worker coordinates.
+struct OwnerAttempts<'s, 'd, P: Platform> {
+    worker: &'s mut OwnerWorker<'d, P>,
+    hands: &'s mut dyn ActionExecutor,
+    deadline: Option<Nanos>,
+}
+
+impl<P: Platform> Attempts<P> for OwnerAttempts<'_, '_, P> {
+    fn core(&self) -> P::Core {
+        self.worker.c
+    }
+
+    fn meter(&mut self) -> &mut Meter {
+        self.hands.branches().meter()
+    }
+
+    fn stats(&mut self) -> &mut Stats {
+        self.hands.branches().stats_mut()
+    }
+
+    fn attempt(&mut self) -> Result<Commit, (Abort, Epoch)> {
+        let attempted = self.worker.attempt(self.hands, self.deadline);
+        attempted.map_err(|abort| (abort, self.worker.rolled_back_at))
+    }
+
+    fn pause(&mut self, attempts: u32) -> Result<(), Abort> {
+        self.worker.pause(self.hands, attempts)
     }
 }
 

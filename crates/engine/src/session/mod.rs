@@ -5,10 +5,10 @@ mod copying;
 mod durability;
 
 use boundary::{
-    ATTEMPTS_OF_AN_ELDER, Backoff, Bounds, Commit, Decision, Elder, Ending, GlobalId, Outcome, PartOf,
-    Pauses, Procedure, Stats, Vote, run_inline,
+    ATTEMPTS_OF_AN_ELDER, Attempts, Backoff, Bounds, Commit, Decision, Elder, Eldership, Ending, GlobalId,
+    Outcome, PartOf, Pauses, Procedure, Stats, Vote, run_inline,
 };
-use concurrency::{Scheme, Use};
+use concurrency::{Meter, Scheme, Use};
 use platform::{Nanos, Platform};
 use redo_log::{LogError, Spares};
 use terms::{Abort, Category, Conflict, Epoch, Mode};
@@ -196,10 +196,10 @@ impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
         }
     }
 
-    /// Waits until the failure of a transaction may be told, and gives what is told: like a commit
-    /// that only read, a failure may follow from what is not durable yet.
+    /// The error that the caller gets for a transaction that failed for good, when the caller may
+    /// learn of it: like a commit that only read, a failure may follow from what is not durable yet.
     #[cold]
-    fn wait_and_tell(&mut self, abort: Abort, depends_on: Epoch, bounds: &Bounds) -> Abort {
+    fn failure(&mut self, abort: Abort, depends_on: Epoch, bounds: &Bounds) -> Abort {
         if self.is_durable(depends_on) {
             return abort;
         }
@@ -307,8 +307,8 @@ impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
         })
     }
 
-    /// One function for all transactions: what begins, ends and repeats attempts is compiled once a
-    /// scheme and platform, and not again for each procedure and closure.
+    /// One function for all transactions: the beginning, the end and the repetition of attempts are
+    /// compiled once for each scheme and platform, and not again for each procedure and closure.
     #[inline(never)]
     fn attempt_until_it_ends(
         &mut self,
@@ -319,49 +319,9 @@ impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
         let c = self.inner.core();
         self.check_log()?;
         self.inner.worker().meter.begin::<P>(c);
-        let mut attempts = 0;
-        let mut eldership = None;
-        let result = loop {
-            if eldership.is_none() && self.elder.is_there(c) {
-                self.give_way();
-            }
-            attempts += 1;
-            let mut transaction = self.begin_as(mode, bounds);
-            let outcome = match body(&mut transaction) {
-                Ok(()) => transaction.commit(),
-                Err(abort) => Err(transaction.explain(abort)),
-            };
-            match outcome {
-                Ok(commit) => {
-                    self.stats.commits += 1;
-                    break Ok(Ending::Committed((), commit));
-                }
-                Err((Abort::RollBack, depends_on)) => {
-                    self.stats.rollbacks += 1;
-                    break Ok(Ending::RolledBack(depends_on));
-                }
-                Err((abort, depends_on)) if !abort.is_conflict() => {
-                    break Err(self.wait_and_tell(abort, depends_on, bounds));
-                }
-                Err((abort, _)) => {
-                    self.stats.aborts += 1;
-                    if bounds.attempts_max.is_some_and(|most| attempts >= most) {
-                        self.inner.worker().meter.attempt_failed::<P>(c);
-                        break Err(abort);
-                    }
-                    if bounds.deadline.is_some_and(|deadline| P::now(c) >= deadline) {
-                        self.turn_to_another(false);
-                        break Err(Abort::Deadline);
-                    }
-                    if eldership.is_none() && attempts >= ATTEMPTS_OF_AN_ELDER {
-                        self.give_way();
-                        eldership = self.elder.succeed(c);
-                    }
-                    self.back_off(attempts, eldership.is_some());
-                }
-            }
-        };
-        self.stats.attempts_max = self.stats.attempts_max.max(attempts);
+        let mut attempts = MemoryAttempts { session: self, mode, bounds, body, eldership: None };
+        let result = boundary::attempt_until_it_ends(&mut attempts, bounds);
+        drop(attempts);
         self.inner.worker().meter.end::<P>(c);
         result
     }
@@ -383,17 +343,13 @@ impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
 
     /// Pauses after a failed attempt.
     #[cold]
-    fn back_off(&mut self, attempts: u32, elder: bool) {
+    fn back_off(&mut self, attempts: u32, is_elder: bool) {
         let c = self.inner.core();
-        let meter = &mut self.inner.worker().meter;
-        meter.attempt_failed::<P>(c);
-        let before = meter.enter::<P>(c, terms::Category::Backoff);
-        let now = self.backoff.pause::<P>(c, attempts, elder);
+        let before = self.inner.worker().meter.enter::<P>(c, terms::Category::Backoff);
+        let now = self.backoff.pause::<P>(c, attempts, is_elder);
         // Another worker could be waiting for memory, which becomes usable as epochs pass.
         self.tend(now);
-        let meter = &mut self.inner.worker().meter;
-        meter.leave::<P>(c, before);
-        meter.attempt_begins();
+        self.inner.worker().meter.leave::<P>(c, before);
     }
 
     /// Runs a stored procedure inline: its phases in order, each action in the order planned, in
@@ -512,7 +468,7 @@ impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
         self.inner.worker().meter.leave::<P>(c, before);
         prepared.map_err(|(abort, depends_on)| match abort.is_conflict() {
             true => abort,
-            false => self.wait_and_tell(abort, depends_on, bounds),
+            false => self.failure(abort, depends_on, bounds),
         })
     }
 
@@ -576,5 +532,65 @@ impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
     /// after a crash: none that is not finished, and none whose end is not durable.
     pub fn is_over(&mut self, global: GlobalId) -> bool {
         self.keeper().is_over(global)
+    }
+}
+
+/// The attempts of one transaction of a session.
+struct MemoryAttempts<'s, 'b, 'd, P: Platform, S: Scheme<P>> {
+    session: &'s mut MemorySession<'d, P, S>,
+    mode: Mode,
+    bounds: &'s Bounds,
+    body: &'s mut Body<'b, 'd, P, S>,
+    /// There while the transaction is the elder.
+    eldership: Option<Eldership<'d, P>>,
+}
+
+impl<'d, P: Platform, S: Scheme<P>> Attempts<P> for MemoryAttempts<'_, '_, 'd, P, S> {
+    #[inline(always)]
+    fn core(&self) -> P::Core {
+        self.session.inner.core()
+    }
+
+    #[inline(always)]
+    fn meter(&mut self) -> &mut Meter {
+        &mut self.session.inner.worker().meter
+    }
+
+    #[inline(always)]
+    fn stats(&mut self) -> &mut Stats {
+        &mut self.session.stats
+    }
+
+    #[inline(always)]
+    fn give_way(&mut self) {
+        if self.eldership.is_none() && self.session.elder.is_there(self.core()) {
+            self.session.give_way();
+        }
+    }
+
+    #[inline(always)]
+    fn attempt(&mut self) -> Result<Commit, (Abort, Epoch)> {
+        let mut transaction = self.session.begin_as(self.mode, self.bounds);
+        match (self.body)(&mut transaction) {
+            Ok(()) => transaction.commit(),
+            Err(abort) => Err(transaction.explain(abort)),
+        }
+    }
+
+    fn failure(&mut self, abort: Abort, depends_on: Epoch) -> Abort {
+        self.session.failure(abort, depends_on, self.bounds)
+    }
+
+    fn give_up(&mut self) {
+        self.session.turn_to_another(false);
+    }
+
+    fn pause(&mut self, attempts: u32) -> Result<(), Abort> {
+        if self.eldership.is_none() && attempts >= ATTEMPTS_OF_AN_ELDER {
+            self.session.give_way();
+            self.eldership = self.session.elder.succeed(self.core());
+        }
+        self.session.back_off(attempts, self.eldership.is_some());
+        Ok(())
     }
 }

@@ -3,8 +3,8 @@
 mod roaming;
 
 use boundary::{
-    AnyPrepared, AnySession, Backoff, Body, Bounds, BranchName, Branches, Commit, Decision, Ending, GlobalId,
-    Outcome, PartOf, Pauses, Stats, Upkeep, Vote,
+    AnyPrepared, AnySession, Attempts, Backoff, Body, Bounds, BranchName, Branches, Commit, Decision, Ending,
+    GlobalId, Outcome, PartOf, Pauses, Stats, Upkeep, Vote,
 };
 use concurrency::{Meter, Use};
 use platform::Nanos;
@@ -104,56 +104,50 @@ impl<'d, P: Files> PagesSession<'d, P> {
     fn database(&self) -> usize {
         self.context.shared.address()
     }
+}
 
-    fn back_off(&mut self, attempts: u32) {
-        let c = self.context.worker.c;
-        self.context.meter.attempt_failed::<P>(c);
-        // A transaction that was refused a lock waits for that lock.
-        if self.context.owner.locks.refused().is_none() {
-            let before = self.context.meter.enter::<P>(c, Category::Backoff);
-            self.backoff.pause::<P>(c, attempts, false);
-            self.context.meter.leave::<P>(c, before);
-        }
-        self.context.meter.attempt_begins();
+/// The attempts of one transaction of a session.
+struct PagesAttempts<'s, 'b, 'd, P: Files> {
+    session: &'s mut PagesSession<'d, P>,
+    bounds: &'s Bounds,
+    body: &'s mut Body<'b>,
+}
+
+impl<P: Files> Attempts<P> for PagesAttempts<'_, '_, '_, P> {
+    fn core(&self) -> P::Core {
+        self.session.context.worker.c
     }
 
-    fn try_all(&mut self, bounds: &Bounds, body: &mut Body<'_>) -> Result<Ending<()>, Abort> {
-        let c = self.context.worker.c;
-        // A caller that repeats attempts of its own may have given up the one before.
-        self.context.owner.locks.forget_refused();
-        let mut attempts = 0;
-        let result = loop {
-            attempts += 1;
-            let committed = self.attempt(bounds, body, false).and_then(|()| Ok(self.context.commit()?));
-            match committed {
-                Ok(commit) => {
-                    self.stats.commits += 1;
-                    break Ok(Ending::Committed((), commit));
-                }
-                Err(Abort::RollBack) => {
-                    self.stats.rollbacks += 1;
-                    break Ok(Ending::RolledBack(Epoch(self.rolled_back_at.0)));
-                }
-                Err(abort) if !abort.is_conflict() => break Err(abort),
-                Err(abort) => {
-                    self.stats.aborts += 1;
-                    // Locks of a database that has stopped are never released.
-                    if let Some(failure) = self.context.shared.failure(c) {
-                        break Err(failure.into());
-                    }
-                    if bounds.attempts_max.is_some_and(|most| attempts >= most) {
-                        self.context.meter.attempt_failed::<P>(c);
-                        break Err(abort);
-                    }
-                    if bounds.deadline.is_some_and(|deadline| P::now(c) >= deadline) {
-                        break Err(Abort::Deadline);
-                    }
-                    self.back_off(attempts);
-                }
-            }
-        };
-        self.stats.attempts_max = self.stats.attempts_max.max(attempts);
-        result
+    fn meter(&mut self) -> &mut Meter {
+        &mut self.session.context.meter
+    }
+
+    fn stats(&mut self) -> &mut Stats {
+        &mut self.session.stats
+    }
+
+    fn attempt(&mut self) -> Result<Commit, (Abort, Epoch)> {
+        let attempted = self.session.attempt(self.bounds, self.body, false);
+        let committed = attempted.and_then(|()| Ok(self.session.context.commit()?));
+        committed.map_err(|abort| (abort, Epoch(self.session.rolled_back_at.0)))
+    }
+
+    /// Locks of a database that has stopped are never released.
+    fn check(&mut self) -> Result<(), Abort> {
+        let failure = self.session.context.shared.failure(self.core());
+        failure.map_or(Ok(()), |failure| Err(failure.into()))
+    }
+
+    fn pause(&mut self, attempts: u32) -> Result<(), Abort> {
+        let context = &mut self.session.context;
+        // A transaction that was refused a lock waits for that lock.
+        if context.owner.locks.refused().is_none() {
+            let c = context.worker.c;
+            let before = context.meter.enter::<P>(c, Category::Backoff);
+            self.session.backoff.pause::<P>(c, attempts, false);
+            context.meter.leave::<P>(c, before);
+        }
+        Ok(())
     }
 }
 
@@ -266,7 +260,10 @@ impl<'d, P: Files> AnySession<'d> for PagesSession<'d, P> {
         if !again {
             self.context.owner.draw_age::<P>(c);
         }
-        let result = self.try_all(bounds, body);
+        // A caller that repeats attempts of its own may have given up the one before.
+        self.context.owner.locks.forget_refused();
+        let attempts = &mut PagesAttempts { session: self, bounds, body };
+        let result = boundary::attempt_until_it_ends(attempts, bounds);
         if !matches!(&result, Err(abort) if abort.is_conflict()) {
             self.context.owner.age = 0;
         }
