@@ -1,5 +1,5 @@
 //! Losses that no opening can see, since a crash leaves the same files. Each is in the documents
-//! too: docs/durability.md "What a loss can hide", docs/engines.md "What survives what".
+//! too: docs/durability.md "Detected and undetected losses", docs/engines.md "Crashes and damage".
 
 use std::collections::BTreeMap;
 
