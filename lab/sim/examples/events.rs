@@ -1,9 +1,9 @@
-//! How many events a second one host core simulates:
+//! Events that one host core simulates per second:
 //! `cargo run --release -p isles-sim --example events [threads]`.
 //!
 //! A synthetic mix like a transaction: reads of random rows of a large table, a few writes, a
-//! counter of its own, now and then a shared lock. One event is one atomic operation or one line of
-//! a touch. Take the best of the rounds: the host has other things to do too.
+//! private counter, and from time to time a shared lock. One event is one atomic operation or one
+//! line of a touch. The best of several rounds counts, because the host also runs other processes.
 
 // A measurement of the host: it needs the host's clock.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
@@ -21,7 +21,7 @@ const ACCESSES: u64 = 16;
 const LOCKS: u64 = 64;
 
 fn words(region: &VirtualRegion) -> &[VirtualWord] {
-    // SAFETY: zeroed memory of this length, which is a valid slice of words, and lives as long as
+    // SAFETY: zeroed memory of this length, which is a valid slice of words and lives as long as
     // the region.
     unsafe { std::slice::from_raw_parts(region.base().cast(), region.bytes() / 8) }
 }
@@ -106,7 +106,7 @@ fn main() {
     println!("{threads} simulated cores: {best:.2} million events/s");
 }
 
-/// The same events every time, under a small load.
+/// Simulates the same events every time, under a small load.
 #[test]
 fn events_small() {
     let config = Config::new(Shape::new(2, 4, 1));

@@ -1,12 +1,11 @@
-//! Large zeroed arrays of which only the touched pages are committed, and hints to the host that
-//! they are needed soon.
+//! Large zeroed arrays of which only the touched pages are committed, and prefetches on the host.
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 use crate::SimError;
 
-/// Alignment of every arena and unit of its commitment where the host gives huge pages.
+/// Alignment of every arena, and the unit in which the host commits memory in huge pages.
 pub(crate) const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// Types for which all bits zero is a value, and which need no drop.
@@ -20,12 +19,12 @@ unsafe impl Zeroed for u64 {}
 // SAFETY: integers.
 unsafe impl Zeroed for u16 {}
 
-/// In which units the host commits what is touched.
+/// Sizes of the pages in which the host commits memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pages {
-    /// The smallest: much of what lies between touched places is never touched.
+    /// The smallest pages: much of the memory between touched places is never touched.
     Small,
-    /// Huge ones if the host has them: nearly all will be touched.
+    /// Huge pages if the host has them: nearly all of the memory will be touched.
     Huge,
 }
 
@@ -33,7 +32,7 @@ pub(crate) enum Pages {
 pub(crate) struct Reservation {
     base: NonNull<u8>,
     bytes: usize,
-    /// What was mapped: `base` lies inside it, aligned to a huge page.
+    /// The mapping's address and length. `base` lies inside it, aligned to a huge page.
     mapped: (NonNull<u8>, usize),
 }
 
@@ -83,7 +82,7 @@ impl Reservation {
         self.bytes
     }
 
-    /// Gives these pages back to the host: they read as zeros from now on.
+    /// Returns these pages to the host. They read as zeros from now on.
     ///
     /// # Safety
     /// Whole 4 KiB pages inside the reservation, to which no reference is held.
@@ -139,7 +138,7 @@ impl<T: Zeroed> DerefMut for Arena<T> {
     }
 }
 
-/// Asks the host to bring a line into its cache.
+/// Prefetches a line into the host's cache.
 #[inline(always)]
 pub(crate) fn prefetch<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]

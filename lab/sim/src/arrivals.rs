@@ -1,8 +1,9 @@
-//! From when on the L3s can hand on the lines that are on their way to them, or that they are
-//! handing on.
+//! Moments from which an L3 can supply a line that is on its way to it, or that it is supplying
+//! already.
 //!
-//! The tags of an L3 have a line from the request on, so that later requests find out that it is
-//! coming; what is not here is there already. Lines that have arrived are forgotten.
+//! The tags of an L3 contain a line from its request on, so that later requests find that it is
+//! coming. A line without an entry here has arrived. Entries of lines that have arrived are
+//! dropped.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,9 +12,9 @@ use crate::arena::prefetch;
 use crate::line::LineNumber;
 use crate::recent::{Room, is_remembered};
 
-/// Buckets of a group.
+/// Buckets of each group.
 const BUCKETS: usize = 256;
-/// Lines of a bucket: it is one line of the host's memory.
+/// Lines of a bucket. Each bucket is one line of the host's memory.
 const LINES: usize = 4;
 
 #[derive(Clone, Copy)]
@@ -21,24 +22,24 @@ const LINES: usize = 4;
 struct Bucket {
     from_ps: [u64; LINES],
     lines: [LineNumber; LINES],
-    /// Until when lines of this bucket are among those that found no room.
+    /// Until this moment some lines of this bucket are in [`Crowd`], for lack of room.
     crowded_ps: u64,
 }
 
 const _: () = assert!(size_of::<Bucket>() == 64);
 
 pub(crate) struct Arrivals {
-    /// By group, and by the lowest bits of the line.
+    /// By group, then by the lowest bits of the line's number.
     buckets: Vec<Bucket>,
     crowd: Crowd,
 }
 
-/// Lines for which their bucket had no room: where ports are full, as many as all cores may ask
-/// for.
+/// Lines for which their bucket had no room: if ports are saturated, up to the number of misses
+/// that all cores may have.
 struct Crowd {
-    /// Of each bucket: lines and moments, oldest first.
+    /// Lines and moments of each bucket, oldest first.
     lists: Vec<Vec<(LineNumber, u64)>>,
-    /// All of them: moments, buckets and lines.
+    /// The same entries as moments, buckets and lines, by moment.
     by_moment: BinaryHeap<Reverse<(u64, u32, LineNumber)>>,
     room: Room,
 }
@@ -70,7 +71,7 @@ impl Crowd {
         self.room.make(self.by_moment.len());
     }
 
-    /// The newest moment of a line; 0 if there is none.
+    /// The latest moment of a line; 0 if it has no entry.
     #[cold]
     fn ready_ps(&self, bucket: usize, line: LineNumber) -> u64 {
         self.lists[bucket].iter().rev().find(|entry| entry.0 == line).map_or(0, |entry| entry.1)
@@ -88,14 +89,14 @@ impl Arrivals {
         group * BUCKETS + line as usize % BUCKETS
     }
 
-    /// Has the host bring what a question for this line will need.
+    /// Prefetches the host's data that a lookup of this line needs.
     #[inline(always)]
     pub(crate) fn announce(&self, group: usize, line: LineNumber) {
         prefetch(&raw const self.buckets[Self::bucket(group, line)]);
     }
 
-    /// From when on the L3 of this group can hand on a line; a moment that has passed, or 0, if it
-    /// can now.
+    /// Moment from which the L3 of this group can supply a line. A moment in the past, or 0, means
+    /// now.
     #[inline]
     pub(crate) fn ready_ps(&self, group: usize, line: LineNumber, now_ps: u64) -> u64 {
         let number = Self::bucket(group, line);
@@ -109,7 +110,7 @@ impl Arrivals {
         self.crowd.ready_ps(number, line)
     }
 
-    /// The L3 of this group can hand on a line from this moment on.
+    /// Records that the L3 of this group can supply a line from this moment on.
     #[inline]
     pub(crate) fn set(&mut self, group: usize, line: LineNumber, from_ps: u64, now_ps: u64) {
         let number = Self::bucket(group, line);
@@ -149,7 +150,7 @@ mod tests {
         assert_eq!(known(&arrivals), [1_000, 2_000, 0]);
         arrivals.set(1, 5, 3_000, 10);
         assert_eq!(known(&arrivals), [3_000, 2_000, 0]);
-        // Any number of lines of one bucket.
+        // A bucket accepts any number of lines.
         (0..50).for_each(|rank| arrivals.set(1, 7 + 256 * rank, 5_000 + u64::from(rank), 10));
         for rank in 0..50 {
             assert_eq!(arrivals.ready_ps(1, 7 + 256 * rank, 100), 5_000 + u64::from(rank));
@@ -170,7 +171,7 @@ mod tests {
         let mut list: Vec<(usize, LineNumber, u64)> = Vec::new();
         let (mut room, mut found) = (Room::default(), 0);
         for step in 0..20_000 {
-            // Some ask far ahead of the others, so that what they forget is missed by those.
+            // Some requests are far ahead of the others, whose lines they drop.
             let now_ps = step * 2_000 + random.below(2) * random.below(9_000_000);
             let (bucket, line) = (random.below(8) as usize, random.below(5) as LineNumber);
             let from_ps = now_ps + random.below(4_000_000);

@@ -1,19 +1,19 @@
-//! Memory controllers and link ports: how long a line waits for its turn.
+//! Memory controllers and link ports: how long a line waits until it is served.
 //!
 //! A port serves one line at a time. Requests come with start times that are nearly, not quite, in
 //! order, so that a single "free from" would make early ones wait for late ones. Time is cut into
-//! buckets instead: each holds as much service as it is long, and a line takes the first one with
-//! room from its own moment on.
+//! buckets instead: each bucket has as much capacity as it is long, and a line takes the first
+//! bucket with room from its own moment on.
 
 use crate::model::Model;
 
 /// log2 of a bucket's length in picoseconds: 262 ns.
 const BUCKET_SHIFT: u32 = 18;
 const BUCKET_PS: u64 = 1 << BUCKET_SHIFT;
-/// Buckets that are remembered: 134 us. What is later does not wait longer.
+/// Buckets that are kept: 134 us. A wait is never longer.
 const BUCKETS: u64 = 512;
 
-/// What a port serves.
+/// Kind of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortKind {
     /// The memory controller of a node.
@@ -22,9 +22,9 @@ pub enum PortKind {
     Link(u32),
     /// The link of a node to everything outside its chassis.
     Outside,
-    /// What a machine, named by its first node, sends into the network.
+    /// Sending side of a machine's network port. The machine is named by its first node.
     NetworkOut,
-    /// What a machine, named by its first node, gets from the network.
+    /// Receiving side of a machine's network port. The machine is named by its first node.
     NetworkIn,
 }
 
@@ -45,9 +45,9 @@ impl std::fmt::Display for PortKind {
 struct Port {
     node: usize,
     kind: PortKind,
-    /// Number of the bucket in each place, and the service it holds.
+    /// Number of the bucket in each slot, and its occupied picoseconds.
     buckets: Vec<(u32, u32)>,
-    /// All buckets from the first to before the second are full.
+    /// All buckets from the first number up to the second, which is excluded, are full.
     full: (u64, u64),
     bytes: u64,
     busy_ps: u64,
@@ -60,7 +60,8 @@ impl Port {
         Port { node, kind, buckets, full: (0, 0), bytes: 0, busy_ps: 0, waited_ps: 0 }
     }
 
-    /// How long a line that is there at `now_ps` waits before it is served for `service_ps`.
+    /// Returns how long a line that is there at `now_ps` waits before it is served for
+    /// `service_ps`.
     fn wait(&mut self, now_ps: u64, service_ps: u64, bytes: u64) -> u64 {
         self.bytes += bytes;
         self.busy_ps += service_ps;
@@ -80,7 +81,7 @@ impl Port {
                 self.waited_ps += waited_ps;
                 return waited_ps;
             }
-            // A service longer than what is left of a bucket runs on in the next one.
+            // A service longer than the rest of a bucket continues in the next one.
             let beyond = u64::from(*used) - BUCKET_PS;
             *used = BUCKET_PS as u32;
             bucket += 1;
@@ -90,7 +91,7 @@ impl Port {
         BUCKETS << BUCKET_SHIFT
     }
 
-    /// Adds service that the bucket before could not hold.
+    /// Adds service that did not fit into the bucket before.
     fn carry(&mut self, bucket: u64, service_ps: u32) {
         let (number, used) = &mut self.buckets[(bucket % BUCKETS) as usize];
         if *number != bucket as u32 {
@@ -108,7 +109,7 @@ impl Port {
     }
 }
 
-/// How much a port carried.
+/// Traffic of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Carried {
     pub(crate) node: usize,
@@ -122,7 +123,7 @@ pub(crate) struct Carried {
 pub(crate) struct Ports {
     /// Memory controllers by node, then links.
     ports: Vec<Port>,
-    /// Port of the first node of a pair towards the second.
+    /// For a pair of nodes: the first node's port towards the second.
     towards: Vec<u32>,
     /// Picoseconds that a line occupies the ports between two nodes, or the memory of one.
     service_ps: Vec<u64>,
@@ -140,8 +141,8 @@ impl Ports {
         for from in 0..nodes {
             let near = |to: &usize| model.near_nodes[from * nodes + to];
             let mut inside: Vec<usize> = (0..nodes).filter(|to| *to != from && near(to)).collect();
-            // The nearest are direct neighbours, each behind a link of its own; farther ones are
-            // reached through them.
+            // The nearest nodes are direct neighbours, each behind a link of its own; farther nodes
+            // are reached through them.
             inside.sort_by_key(|to| (model.memory(from, *to), *to));
             let lanes = (model.lanes as usize).min(inside.len());
             let first = ports.len();
@@ -161,13 +162,14 @@ impl Ports {
         Ports { ports, towards, service_ps, nodes, line_bytes: model.line_bytes() as u64, crossed: 0 }
     }
 
-    /// A line goes to or from the memory of a node; how long it waits.
+    /// Serves a line at the memory controller of a node. Returns how long the line waits.
     pub(crate) fn memory(&mut self, node: usize, now_ps: u64) -> u64 {
         let service_ps = self.service_ps[node * self.nodes + node];
         self.ports[node].wait(now_ps, service_ps, self.line_bytes)
     }
 
-    /// A line goes from one node to another, or stays; how long it waits.
+    /// Sends a line from one node to another, which may be the same. Returns how long the line
+    /// waits.
     #[inline]
     pub(crate) fn cross(&mut self, to: usize, from: usize, now_ps: u64) -> u64 {
         if to == from { 0 } else { self.cross_nodes(to, from, now_ps) }
@@ -181,12 +183,12 @@ impl Ports {
         waited.max(self.ports[there as usize].wait(now_ps, service_ps, self.line_bytes))
     }
 
-    /// Bytes between nodes.
+    /// Bytes that went from one node to another.
     pub(crate) fn crossed_bytes(&self) -> u64 {
         self.crossed
     }
 
-    /// What each port carried.
+    /// Traffic of each port.
     pub(crate) fn carried(&self) -> impl Iterator<Item = Carried> + '_ {
         self.ports.iter().map(|port| Carried {
             node: port.node,
@@ -197,7 +199,7 @@ impl Ports {
         })
     }
 
-    /// Counts from zero; what is under way stays.
+    /// Restarts the counters; requests under way stay.
     pub(crate) fn reset(&mut self) {
         self.crossed = 0;
         for port in &mut self.ports {

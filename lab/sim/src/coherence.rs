@@ -1,14 +1,14 @@
 //! Where a line is and when it arrives elsewhere: coherence, caches, distances and queues.
 //!
 //! States, in MESI's terms: an entry with an owner is M (dirty) or E, an entry without owner and
-//! with sharers is S, an entry with neither is in memory only. Where a line is found is looked up
-//! in the tags of the caches: what has fallen out of all of them is in memory.
+//! with sharers is S, an entry with neither is in memory only. The tags of the caches say which
+//! caches have a line. A line that all caches have evicted is in memory.
 //!
 //! Requests for one line are served in the order in which they are made. The next transfer starts
-//! when the one before has arrived; half of its latency later the request reaches the holder, which
-//! has the line from its own arrival until then (a *lease*), and after the whole of it the line is
-//! there. Readers of a clean line keep its home busy only for [`crate::Costs::reader_ps`], and a
-//! reader whose own L3 has the line, or has asked for it, asks nobody else. See
+//! when the transfer before has arrived. Half of its latency later the request reaches the holder,
+//! which has the line from its own arrival until then (a *lease*), and after the whole latency the
+//! line arrives. Readers of a clean line keep its home busy only for [`crate::Costs::reader_ps`]. A
+//! reader whose own L3 has the line, or has requested it, sends no request beyond that L3. See
 //! `docs/decisions/0008-arbitration-and-costs.md`.
 
 use std::sync::Arc;
@@ -28,13 +28,13 @@ use crate::statistics::Counts;
 use crate::tags::{Tag, Tags, line_of, tag};
 use crate::{Config, SimError};
 
-/// Coherence misses from which on a line may be reported as hot.
+/// A line with fewer coherence misses is never reported as hot.
 const HOT_MISSES_MIN: u32 = 16;
 
-/// Groups with a copy of which the host is told ahead.
+/// Groups with a copy whose tags are prefetched on the host.
 const HOLDERS_ANNOUNCED: usize = 2;
 
-/// Row of the transfer costs of an access to lines in this state.
+/// Row of the transfer costs for an access to lines in this state.
 fn row(access: Access, state: LineState) -> usize {
     let kind = match access {
         Access::Read => Kind::Load,
@@ -44,10 +44,10 @@ fn row(access: Access, state: LineState) -> usize {
     transfer_row(kind, state)
 }
 
-/// Where a line comes from.
+/// Source of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
-    /// It is there and only the right to write is missing.
+    /// The core has the line, and only the right to write is missing.
     Own,
     /// The L3 of the core's own group.
     Shared,
@@ -56,13 +56,13 @@ enum Source {
     Memory,
 }
 
-/// Brings a line: from where, and what its latency is.
+/// A transfer of a line: its source and its latency.
 struct Transfer {
     cost_ps: u64,
     source: Source,
 }
 
-/// All lines, the caches in which they are, and the ways between those.
+/// All lines, the caches in which they are, and the links between the caches.
 pub(crate) struct Coherence {
     pub(crate) lines: Arena<Line>,
     pub(crate) l1: Tags<8>,
@@ -70,19 +70,19 @@ pub(crate) struct Coherence {
     l3: Tags<16>,
     pub(crate) cores: Vec<CoreState>,
     old_leases: OldLeases,
-    /// What the L3s cannot hand on yet.
+    /// Lines that an L3 cannot supply yet.
     arrivals: Arrivals,
     /// Position of the node of each page.
     nodes: Arena<u16>,
     pub(crate) model: Model,
     pub(crate) ports: Ports,
-    /// Of each group the tag that its L3 dropped last: looked at when the next one is dropped, when
-    /// the host has its entry.
+    /// For each group the tag that its L3 evicted last. It is processed at the next eviction, when
+    /// the prefetched entry is in the host's cache.
     dropped: Vec<Tag>,
     /// Lines that had many coherence misses.
     hot: Vec<LineNumber>,
     pub(crate) counts: Counts,
-    /// What lies where, for messages.
+    /// The machine's memory, for the names of regions in messages.
     pub(crate) named: Option<Arc<Memory>>,
 }
 
@@ -109,13 +109,13 @@ impl Coherence {
         })
     }
 
-    /// Notes the node of new memory, by its position.
+    /// Records the node of new memory, by the node's position.
     pub(crate) fn place(&mut self, at: Address, bytes: usize, node: usize) {
         let first = at.0 as usize / PAGE_BYTES;
         self.nodes[first..first + bytes / PAGE_BYTES].fill(node as u16);
     }
 
-    /// Has the host bring what an access of this core to this line will need.
+    /// Prefetches the host's data that an access of this core to this line needs.
     #[inline(always)]
     pub(crate) fn announce(&self, core: usize, line: LineNumber) {
         prefetch(self.lines.as_ptr().wrapping_add(line as usize));
@@ -126,8 +126,8 @@ impl Coherence {
         self.arrivals.announce(group, line);
     }
 
-    /// Has the host bring what an access of this core to this line will ask others for. The line's
-    /// entry should be there.
+    /// Prefetches the host's data about other holders of this line that an access of this core
+    /// needs. Reads the line's entry, which should be in the host's cache.
     #[inline(always)]
     pub(crate) fn announce_holders(&self, core: usize, line: LineNumber) {
         let entry = &self.lines[line as usize];
@@ -150,12 +150,12 @@ impl Coherence {
         }
     }
 
-    /// Level of the core's caches that has this tag; it is in the L1 then.
+    /// Level of the core's caches that has this tag. The tag moves to the L1.
     pub(crate) fn find(&mut self, core: usize, tag: Tag) -> Option<u8> {
         if self.l1.find(core, tag) {
             return Some(1);
         }
-        // The host brings what comes next while it looks here.
+        // The host loads the next levels during the lookup in this one.
         self.l2.announce(core, line_of(tag));
         self.l3.announce(usize::from(self.model.cores[core].group), line_of(tag));
         if self.l2.find(core, tag) {
@@ -170,7 +170,8 @@ impl Coherence {
         self.l2.holds(core, tag) || self.l1.holds(core, tag)
     }
 
-    /// True if the core has a copy to read that the next writer of the line has not taken yet.
+    /// True if the core has a copy to read that the next writer of the line has not invalidated
+    /// yet.
     pub(crate) fn keeps_copy(&self, core: usize, line: LineNumber, now_ps: u64) -> bool {
         let entry = &self.lines[line as usize];
         let last = entry.is_leased_to_readers(now_ps).then(|| entry.version.wrapping_sub(1));
@@ -178,8 +179,8 @@ impl Coherence {
         kept.is_some_and(|version| self.holds(core, tag(line, version)))
     }
 
-    /// Appends a request to the line's queue: when its line arrives. `lease`: readers keep their
-    /// copies until then.
+    /// Appends a request to the line's queue. Returns the moment at which the line arrives. With
+    /// `lease` readers keep their copies until then.
     pub(crate) fn fetch(
         &mut self,
         core: usize,
@@ -227,7 +228,8 @@ impl Coherence {
         arrival_ps
     }
 
-    /// Memory is not shared between machines: a program that touches that of another one is wrong.
+    /// Panics: machines share no memory, so an access to another machine's memory is an error of
+    /// the program.
     #[cold]
     fn refuse(&self, node: usize, home: usize, line: LineNumber) -> ! {
         let place =
@@ -237,10 +239,10 @@ impl Coherence {
         panic!("a core of machine {here} touches memory of machine {there}: {name}, byte {offset}")
     }
 
-    /// Brings a clean line from the L3 of the core's own group, which asks no other: half of the
-    /// latency until the request is there, half of it until the line is here. The L3 serves those
-    /// who read one line one after the other, and a line that is on its way to it when that has
-    /// come.
+    /// Fetches a clean line from the L3 of the core's own group, without any request to other
+    /// groups. The request arrives after half of the latency, the line after the other half. The L3
+    /// serves readers of one line one after the other. A line that is on its way to the L3 is
+    /// served when it has arrived.
     fn read_from_l3(&mut self, core: usize, group: usize, node: usize, tag: Tag, now_ps: u64) -> u64 {
         let costs = &self.model.costs;
         let (half_ps, reader_ps) = (costs.l3_ps / 2, costs.l3_reader_ps);
@@ -252,7 +254,8 @@ impl Coherence {
         served_ps + half_ps
     }
 
-    /// Where a line is that the core's own caches do not have, and what it costs to get it.
+    /// Finds a line that the core's own caches do not have. Returns its source and the cost of the
+    /// transfer.
     fn find_line(
         &mut self,
         core: usize,
@@ -280,7 +283,7 @@ impl Coherence {
         let cached = self.nearest(row, group, entry.sharers & !(1 << group), current, start_ps);
         let memory_ps = self.model.memory(usize::from(self.model.cores[core].node), self.home(line));
         match cached {
-            // Memory is as good as a clean copy.
+            // A copy in memory is as good as a clean copy in a cache.
             Some((cost_ps, source)) if entry.is_dirty() || cost_ps <= memory_ps => {
                 Transfer { cost_ps, source: in_group(source) }
             }
@@ -288,7 +291,7 @@ impl Coherence {
         }
     }
 
-    /// The nearest of these groups whose L3 has the tag, and the line.
+    /// The nearest of these groups whose L3 has the tag, with the cost of the transfer.
     fn nearest(
         &self,
         row: usize,
@@ -311,7 +314,8 @@ impl Coherence {
         nearest
     }
 
-    /// What a writer pays for the way to the farthest reader and back; 0 if there is no reader.
+    /// Latency of the invalidation that a writer sends to the farthest reader and back; 0 without
+    /// readers.
     fn invalidation_ps(&self, group: usize, access: Access, entry: &Line) -> u64 {
         if access == Access::Read || entry.owner().is_some() {
             return 0;
@@ -327,7 +331,7 @@ impl Coherence {
         farthest_ps
     }
 
-    /// Occupies memory controllers and links; how long the line waits for them.
+    /// Occupies memory controllers and links. Returns how long the line waits for them.
     fn occupy_ports(
         &mut self,
         transfer: &Transfer,
@@ -352,7 +356,7 @@ impl Coherence {
         }
     }
 
-    /// The new state of the line.
+    /// Changes the line's state after the transfer.
     #[expect(clippy::too_many_arguments, reason = "all of one request")]
     fn grant(
         &mut self,
@@ -373,8 +377,8 @@ impl Coherence {
             let readers = owner.is_none() && entry.sharers != 0;
             entry.own(core, group, arrival_ps, true, lease && readers);
         } else if transfer.source == Source::Memory && (owner.is_some() || alone) {
-            // No other cache has it. A new version: what a cache may have kept unnoticed is no copy
-            // any more.
+            // No other cache has the line. The new version invalidates copies whose silent eviction
+            // has no record here.
             entry.own(core, group, arrival_ps, false, false);
         } else if owner == Some(core) {
             entry.stay_busy(served_ps);
@@ -389,7 +393,7 @@ impl Coherence {
         }
     }
 
-    /// True if any L3 of its sharers still has a line; those that do not are forgotten.
+    /// True if an L3 of its sharers still has a line. Sharers that do not are removed.
     fn is_shared(&mut self, line: LineNumber) -> bool {
         let entry = self.lines[line as usize];
         let current = tag(line, entry.version);
@@ -404,7 +408,7 @@ impl Coherence {
         remaining != 0
     }
 
-    /// A changed line goes to its memory. Only other lines on the way wait for that, no core does.
+    /// Writes a changed line back to its memory. Other lines may wait for that, but no core does.
     fn write_back(&mut self, core: usize, line: LineNumber, now_ps: u64) {
         let home = self.home(line);
         self.counts.write_backs += 1;
@@ -412,7 +416,7 @@ impl Coherence {
         self.ports.cross(home, usize::from(self.model.cores[core].node), now_ps);
     }
 
-    /// Puts a line into the caches on its way.
+    /// Inserts a line into the caches between its source and the core.
     fn fill(&mut self, core: usize, group: usize, node: usize, tag: Tag, now_ps: u64) {
         self.l1.insert(core, tag);
         self.l2.insert(core, tag);
@@ -424,7 +428,7 @@ impl Coherence {
         }
     }
 
-    /// An L3 has dropped a line: if it is the last to have its changes they go to memory.
+    /// Handles the eviction of a line by an L3: the last copy with changes is written back.
     fn drop_line(&mut self, group: usize, node: usize, dropped: Tag, now_ps: u64) {
         let line = line_of(dropped);
         let entry = self.lines[line as usize];
@@ -484,7 +488,7 @@ impl Coherence {
         }
     }
 
-    /// The hottest lines: number, misses and home.
+    /// The hottest lines: number, misses and node of their memory.
     pub(crate) fn hot_lines(&self, most: usize) -> Vec<(LineNumber, u32, usize)> {
         let mut lines: Vec<_> = self
             .hot
@@ -496,7 +500,7 @@ impl Coherence {
         lines
     }
 
-    /// Counts from zero.
+    /// Restarts the counters.
     pub(crate) fn reset_counts(&mut self) {
         self.counts = Default::default();
         self.ports.reset();

@@ -1,4 +1,4 @@
-//! What is simulated: machine, seed and limits.
+//! Configuration of a run: machine, seed and limits.
 
 use machine::Description;
 use platform::{HardwareThread, Nanos};
@@ -6,96 +6,95 @@ use platform::{HardwareThread, Nanos};
 use crate::model::{Model, Shape};
 use crate::{Costs, Disk, NetworkFaults, SimError};
 
-/// Largest number of a line.
+/// Largest number of lines.
 const LINES_MAX: usize = 1 << 32;
-/// Least stack of a fiber: a panic with its message and unwinding need this much.
+/// Smallest stack of a fiber: a panic with its message and unwinding need this much.
 const STACK_BYTES_MIN: usize = 64 << 10;
 
-/// When a machine crashes. The run then ends with [`SimError::Crashed`].
+/// Moment at which a machine crashes. The run then ends with [`SimError::Crashed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crash {
-    /// When everything up to this moment has happened.
+    /// When everything up to this moment has been simulated.
     At(Nanos),
-    /// When so many times a core was resumed that had waited for its turn.
+    /// When this many cores were resumed after a wait for their turn.
     Event(u64),
     /// Before the operation of this number, from 1, is submitted to the disk.
     DiskOperation(u64),
 }
 
-/// When some workers end while all others run on: as the threads of processes that are killed, or
-/// of one of several machines.
+/// The end of some workers while all others continue, as for the threads of processes that are
+/// killed, or of one of several machines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fall {
-    /// The workers: those that have [joined](crate::VirtualMachine::join_crew) these crews, none of
-    /// which is 0. They end together.
+    /// The workers that have [joined](crate::VirtualMachine::join_crew) these crews, none of which
+    /// is 0. They end together.
     pub crews: Vec<u16>,
-    /// When so many times one of them was resumed that had waited for its turn, since [falls are
+    /// When one of them was resumed this many times after a wait for its turn, since [falls are
     /// allowed](crate::VirtualMachine::allow_falls) to it; later, if they are not allowed to all of
     /// them then.
     pub event: u64,
 }
 
-/// A hardware thread that the program may not use for a while: [`platform::Platform::usable`] says
-/// so, and what runs there goes on all the same.
+/// A hardware thread that is withdrawn from the program for a while. [`platform::Platform::usable`]
+/// reports that; workers on the thread run nevertheless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// Which.
+    /// The hardware thread.
     pub thread: HardwareThread,
-    /// From when on, after [counting began](crate::VirtualMachine::count_from_here).
+    /// Begin, from the moment at which [counting began](crate::VirtualMachine::count_from_here).
     pub from: Nanos,
-    /// The moment from which on it may be used again.
+    /// End: the thread is usable again.
     pub until: Nanos,
 }
 
 /// One run of a virtual machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The machine.
+    /// Model of the machine.
     pub model: Model,
-    /// Decides between cores with equal clocks, what the operating system does, and everything
+    /// Decides between cores with equal clocks, how the operating system acts, and everything
     /// random under `perturb`.
     pub seed: u64,
-    /// Explore schedules: costs get jitter and rare long stalls, ties are broken anew each time,
-    /// all by the seed.
+    /// Explore schedules: costs get jitter and rare long stalls, and ties are broken anew each
+    /// time, all by the seed.
     pub perturb: bool,
-    /// Remember the last events of each core; a deadlock shows them. It makes the host slower, the
+    /// Record the last events of each core, for the message of a deadlock. The host is slower, the
     /// run stays the same.
     pub trace: bool,
-    /// The run fails with [`SimError::Undeclared`] if a core accesses regions without declaring
-    /// that. It makes the host about a thousand times slower, the run stays the same.
+    /// The run fails with [`SimError::Undeclared`] if a core accesses regions without a
+    /// declaration. The host is about a thousand times slower, the run stays the same.
     pub checks_touches: bool,
     /// Names of regions, and parts of the names of functions, whose accesses are not reported.
     pub unchecked: &'static [&'static str],
-    /// Stack of each fiber.
+    /// Bytes of each fiber's stack.
     pub stack_bytes: usize,
-    /// Address space for regions, committed as it is touched; half as much again for what is known
-    /// about each line.
+    /// Address space for regions, committed as it is touched. The directory of lines needs half as
+    /// much again.
     pub memory_bytes: usize,
-    /// What the program is known to need of it, 0 if unknown: the run is refused if the host does
-    /// not have as much.
+    /// Bytes of it that the program is expected to touch, 0 if unknown: the run is refused if the
+    /// host does not have as much.
     pub expected_bytes: usize,
     /// The run fails with [`SimError::TimeLimit`] when all cores have passed this moment.
     pub time_limit: Option<Nanos>,
-    /// The disk: what is on it is there in the next run that has it. Of a cluster, the first
-    /// machine's.
+    /// The disk. Its contents are there in the next run that uses it. In a cluster, the first
+    /// machine's disk.
     pub disk: Option<Disk>,
-    /// The disks of the other machines, in their order.
+    /// Disks of the other machines, in their order.
     pub more_disks: Vec<Disk>,
-    /// What goes wrong between machines.
+    /// Faults of the network between machines.
     pub network: NetworkFaults,
     /// The machine crashes: all its processes end at one moment.
     pub crash: Option<Crash>,
-    /// Some workers end before the others. Others may have begun again in their place, which may
-    /// fall as well.
+    /// Crews that end before the others. Crews that start in their place later may fall as well.
     pub falls: Vec<Fall>,
-    /// Hardware threads that may not be used for a while.
+    /// Hardware threads that are withdrawn for a while.
     pub taken: Vec<Taken>,
 }
 
 impl Config {
     /// A machine of round figures, seed 0, 64 GiB for regions, 256 KiB stacks and no limit.
     ///
-    /// A shape that is none (no socket, too many) is refused by [`crate::VirtualMachine::run`].
+    /// An invalid shape (no socket, too many sockets) is refused by [`crate::VirtualMachine::run`].
     pub fn new(shape: Shape) -> Config {
         Config::with_model(shape.model_or_refusal())
     }
@@ -111,7 +110,7 @@ impl Config {
     /// The first `machines` machines of a described cluster, and the network between them.
     ///
     /// # Errors
-    /// As [`Config::of`]; also fewer machines than these, or no network between them.
+    /// As [`Config::of`]; also if the cluster has fewer machines, or no network between them.
     pub fn of_machines(description: &Description, machines: usize) -> Result<Config, SimError> {
         let model = Model::of_machines(description, machines)?;
         model.check()?;
@@ -177,7 +176,7 @@ impl Config {
         }
     }
 
-    /// Says in one line what is wrong.
+    /// Checks the configuration. The error is one line.
     pub(crate) fn check(&self) -> Result<(), SimError> {
         self.model.check()?;
         let refuse = |reason: String| Err(SimError::Config(reason));

@@ -1,11 +1,12 @@
-//! What one core has under way: misses, stores, and lines that are about to leave it.
+//! Operations of one core that are under way: misses, stores, and lines that will soon leave the
+//! core.
 
 use crate::line::LineNumber;
 use crate::model::{FILL_BUFFERS_MAX, STORE_BUFFER_MAX};
 use crate::recent::{Passing, Recent};
 
-/// A line that another core has asked for: its holder has it from its arrival until the request
-/// reaches it.
+/// A line that another core has requested. Its holder has it from its arrival until the request
+/// reaches the holder.
 #[derive(Clone, Copy)]
 struct Lease {
     line: LineNumber,
@@ -13,13 +14,13 @@ struct Lease {
     until_ps: u64,
 }
 
-/// A line under way to a core, asked for by a load, an atomic, a buffered store or a prefetch of
+/// A line under way to a core, requested by a load, an atomic, a buffered store or a prefetch of
 /// any of its hardware threads.
 #[derive(Clone, Copy)]
 struct Miss {
     line: LineNumber,
     arrival_ps: u64,
-    /// The core may write it then.
+    /// The core may write the line after its arrival.
     owned: bool,
 }
 
@@ -50,7 +51,7 @@ impl Passing for Miss {
 /// State of one physical core.
 #[derive(Clone)]
 pub(crate) struct CoreState {
-    /// A line or a store is under way until this moment; afterwards every hit is plain.
+    /// Lines or stores are under way until this moment; afterwards every hit is plain.
     pub(crate) pending_until_ps: u64,
     /// Parts in 1024 by which computing takes longer, because siblings compute too.
     pub(crate) stretch: u32,
@@ -60,11 +61,11 @@ pub(crate) struct CoreState {
     pub(crate) pausing: u32,
     leases: Recent<Lease>,
     misses: Recent<Miss>,
-    /// From when on each fill buffer is free.
+    /// Moment from which each fill buffer is free.
     fill_buffers: [u64; FILL_BUFFERS_MAX],
 }
 
-/// The store buffer of one hardware thread: arrivals of the stores that wait.
+/// The store buffer of one hardware thread: arrivals of the stores in it.
 #[derive(Clone)]
 pub(crate) struct StoreBuffer {
     /// Arrival of the last store's line.
@@ -88,35 +89,35 @@ impl CoreState {
         }
     }
 
-    /// The core has a line from its arrival until the next request for it arrives.
+    /// Records that the core has a line from its arrival until the next request for it arrives.
     #[inline]
     pub(crate) fn lease(&mut self, line: LineNumber, from_ps: u64, until_ps: u64, now_ps: u64) {
         self.leases.push(Lease { line, from_ps, until_ps }, now_ps);
     }
 
-    /// True if the core still has a line that another core has asked for.
+    /// True if the core still has a line that another core has requested.
     #[inline]
     pub(crate) fn holds(&self, line: LineNumber, now_ps: u64) -> bool {
         let has = |lease: &Lease| (lease.from_ps..lease.until_ps).contains(&now_ps);
         self.leases.newest(line, now_ps, has).is_some()
     }
 
-    /// A line arrives at this moment.
+    /// Records that a line arrives at this moment.
     #[inline]
     pub(crate) fn expect(&mut self, arrival_ps: u64) {
         self.pending_until_ps = self.pending_until_ps.max(arrival_ps);
     }
 
-    /// When a line arrives that is under way to this core, with the right to write it if it is
-    /// needed; 0 if none is.
+    /// Arrival of a line that is under way to this core (for `write`, with the right to write); 0
+    /// if none is.
     #[inline]
     pub(crate) fn arrival_ps(&self, line: LineNumber, write: bool, now_ps: u64) -> u64 {
         let brings = |miss: &Miss| miss.arrival_ps > now_ps && (miss.owned || !write);
         self.misses.newest(line, now_ps, brings).map_or(0, |miss| miss.arrival_ps)
     }
 
-    /// The fill buffer that is free first of this many: its number, and the moment at which a miss
-    /// may start.
+    /// The fill buffer that is free first, of the first `limit`: its number, and the moment at
+    /// which a miss may start.
     #[inline]
     pub(crate) fn fill_buffer(&self, limit: usize, now_ps: u64) -> (usize, u64) {
         let (mut first, mut free_ps) = (0, u64::MAX);
@@ -131,7 +132,7 @@ impl CoreState {
         (first, free_ps)
     }
 
-    /// A miss occupies its fill buffer until its line arrives.
+    /// Occupies a fill buffer with a miss until the line arrives.
     pub(crate) fn fill(
         &mut self,
         buffer: usize,
@@ -151,9 +152,9 @@ impl StoreBuffer {
         StoreBuffer { drained_ps: 0, arrivals: [0; STORE_BUFFER_MAX], oldest: 0, stored: 0 }
     }
 
-    /// A store leaves for the buffer at `now_ps` and its line arrives at `arrival_ps`; stores
-    /// become visible in order. Returns the moment at which the core goes on: now, or when the
-    /// oldest store has left the full buffer.
+    /// Moves a store into the buffer at `now_ps`; its line arrives at `arrival_ps`. Stores become
+    /// visible in order. Returns the moment at which the core continues: now, or when the oldest
+    /// store has left the full buffer.
     pub(crate) fn push(&mut self, capacity: usize, now_ps: u64, arrival_ps: u64) -> u64 {
         while self.stored > 0 && self.arrivals[self.oldest] <= now_ps {
             self.pop();
@@ -195,7 +196,7 @@ mod tests {
         let mut core = CoreState::new();
         core.lease(5, 40, 100, 0);
         assert!(!core.holds(5, 39) && core.holds(5, 40) && core.holds(5, 99) && !core.holds(5, 100));
-        // Any number of lines, and a line twice.
+        // Any number of lines, and one line twice.
         core.lease(9, 50, 200, 0);
         core.lease(5, 150, 180, 0);
         assert!(core.holds(5, 60) && !core.holds(5, 120) && core.holds(5, 170) && core.holds(9, 60));

@@ -1,7 +1,7 @@
-//! What an access costs its core: hits, store buffers, prefetches, and lines on their way.
+//! Costs of an access for its core: hits, store buffers, prefetches, and lines on their way.
 //!
-//! When a line arrives that the core has not got is a question to [`Coherence`]; whether the core
-//! waits for it is decided here.
+//! [`Coherence`] computes when a line arrives that the core does not have. This module decides how
+//! long the core waits for it.
 
 use crate::coherence::Coherence;
 use crate::cores::StoreBuffer;
@@ -11,27 +11,27 @@ use crate::statistics::Counts;
 use crate::tags::tag;
 use crate::{Config, SimError};
 
-/// Answer to an access.
+/// Time at which an access takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ready {
-    /// It takes effect now; the core goes on at this moment.
+    /// The access takes effect now; the core continues at this moment.
     Now(u64),
-    /// The line is under way: the access takes effect at this moment, and then the core goes on.
+    /// The line is under way: the access takes effect at this moment, and then the core continues.
     Arrives(u64),
-    /// Not now: the core's stores must have arrived first, or a fill buffer must be free. Ask again
-    /// at this moment.
+    /// Not now: the core's stores must have arrived first, or a fill buffer must be free. The core
+    /// repeats the access at this moment.
     Later(u64),
 }
 
-/// The cost model: its main door is [`CostModel::access`].
+/// The cost model. Its main entry is [`CostModel::access`].
 pub(crate) struct CostModel {
     pub(crate) coherence: Coherence,
     /// By hardware thread.
     stores: Vec<StoreBuffer>,
-    /// Of each store buffer the arrival of its last store: asked for more often than all else of
-    /// it.
+    /// Arrival of the last store of each store buffer. A separate array, because it is read more
+    /// often than the rest of the buffer.
     drained_ps: Vec<u64>,
-    /// Stores that one hardware thread may have waiting: siblings divide the buffer.
+    /// Capacity of a hardware thread's share of the store buffer: siblings divide it.
     store_buffer: usize,
 }
 
@@ -51,39 +51,39 @@ impl CostModel {
         &mut self.coherence.counts
     }
 
-    /// The first of the fibers that wait for a change of a line, plus 1.
+    /// First of the fibers that wait for a change of a line, plus 1.
     #[inline(always)]
     pub(crate) fn waiters(&mut self, line: LineNumber) -> &mut u16 {
         &mut self.coherence.lines[line as usize].waiters
     }
 
-    /// When all stores of a hardware thread have arrived.
+    /// Moment at which all stores of a hardware thread have arrived.
     pub(crate) fn drained_ps(&self, seat: Seat) -> u64 {
         self.drained_ps[seat.slot as usize]
     }
 
-    /// Time for computation that takes this long on a core of its own.
+    /// Duration of a computation that takes `picoseconds` on a core without busy siblings.
     #[inline(always)]
     pub(crate) fn stretched(&self, core: usize, picoseconds: u64) -> u64 {
         (picoseconds * u64::from(self.coherence.cores[core].stretch)) >> 10
     }
 
-    /// One worker more, or one less, computes on a core.
+    /// Adds or removes one worker that computes on a core.
     pub(crate) fn compute(&mut self, core: usize, more: bool) {
         let state = &mut self.coherence.cores[core];
         state.computing = if more { state.computing + 1 } else { state.computing - 1 };
         self.share_out(core);
     }
 
-    /// One worker more, or one less, spins or pauses on a core.
+    /// Adds or removes one worker that spins or pauses on a core.
     pub(crate) fn pause(&mut self, core: usize, more: bool) {
         let state = &mut self.coherence.cores[core];
         state.pausing = if more { state.pausing + 1 } else { state.pausing - 1 };
         self.share_out(core);
     }
 
-    /// What those that compute get of a core's issue slots: their shares of what those that pause
-    /// leave.
+    /// Divides a core's issue slots: workers that spin or pause take their parts, the workers that
+    /// compute share the rest.
     fn share_out(&mut self, core: usize) {
         let model = &self.coherence.model;
         let state = &mut self.coherence.cores[core];
@@ -94,13 +94,14 @@ impl CostModel {
         state.stretch = model.smt_stretch[siblings] * 1024 / left;
     }
 
-    /// When an access that is made now takes effect and when the core goes on; the new state of the
-    /// line.
+    /// Charges an access that is made now and changes the line's state. Returns when the access
+    /// takes effect and when the core continues.
     #[inline(always)]
     pub(crate) fn access(&mut self, seat: Seat, line: LineNumber, access: Access, now_ps: u64) -> Ready {
         let core = seat.core as usize;
         if line == PRIVATE_LINE {
-            // Always in the L1, and its stores do not wait: no other core sees them.
+            // Private memory is always in the L1, and its stores do not wait: no other core sees
+            // them.
             self.coherence.counts.events += 1;
             self.coherence.counts.l1_hits += 1;
             return Ready::Now(now_ps + self.own_ps(core, access));
@@ -148,8 +149,8 @@ impl CostModel {
         let state = &self.coherence.cores[core];
         let own_ps = now_ps + self.own_ps(core, access);
         let leased = state.holds(line, now_ps);
-        // What brings the line to a sibling, or to an earlier operation of this thread, brings it
-        // to this one too.
+        // A miss of a sibling, or of an earlier operation of this thread, delivers the line to this
+        // access too.
         let arrival_ps = if leased { 0 } else { state.arrival_ps(line, write, now_ps) };
         if arrival_ps > 0 {
             self.coherence.counts.events += 1;
@@ -161,11 +162,11 @@ impl CostModel {
             self.coherence.counts.late_hits += 1;
             return Ready::Now(own_ps);
         }
-        // A copy that is under way must be here before the right to write it can be asked for.
+        // The right to write cannot be requested before a copy that is under way has arrived.
         let asked_ps = now_ps.max(self.coherence.cores[core].arrival_ps(line, false, now_ps));
-        // A store to a line that rests elsewhere waits in the buffer. One to a line that goes from
-        // core to core must not take effect before those of cores that asked earlier: the core
-        // waits with it.
+        // A store to a line at rest elsewhere waits in the buffer. A store to a line that moves
+        // from core to core must not take effect before the stores of cores that requested it
+        // earlier: the core waits with it.
         let rests = entry.busy_until_ps() <= now_ps;
         let buffered = access == Access::Write && rests;
         let fill_buffers = self.coherence.model.costs.fill_buffers;
@@ -179,8 +180,8 @@ impl CostModel {
         if buffered { self.buffer(seat, now_ps, arrival_ps) } else { Ready::Arrives(arrival_ps) }
     }
 
-    /// The core has the line and may do what it wants, but the line, or stores before this one, may
-    /// be under way.
+    /// The core has the line and the rights that it needs, but the line, or earlier stores, may be
+    /// under way.
     fn hit(&mut self, seat: Seat, line: LineNumber, access: Access, now_ps: u64, second: bool) -> Ready {
         let core = seat.core as usize;
         let entry = &mut self.coherence.lines[line as usize];
@@ -208,7 +209,7 @@ impl CostModel {
         }
     }
 
-    /// A store leaves for the buffer.
+    /// Moves a store into the buffer.
     fn buffer(&mut self, seat: Seat, now_ps: u64, arrival_ps: u64) -> Ready {
         let core = seat.core as usize;
         let buffer = &mut self.stores[seat.slot as usize];
@@ -219,7 +220,7 @@ impl CostModel {
         Ready::Now(free_ps + self.own_ps(core, Access::Write))
     }
 
-    /// Starts a miss and returns the moment when the core goes on: at once, unless too many misses
+    /// Starts a miss. Returns the moment when the core continues: at once, unless too many misses
     /// are under way.
     pub(crate) fn prefetch(&mut self, core: usize, line: LineNumber, access: Access, now_ps: u64) -> u64 {
         let entry = &self.coherence.lines[line as usize];

@@ -1,25 +1,25 @@
-//! The lines that a core has declared, and accesses that no declaration covers.
+//! Lines that a core has declared, and accesses that no declaration covers.
 
 use std::collections::BTreeMap;
 
 use crate::line::LineNumber;
 
-/// A declaration covers accesses until its core has declared as many other lines: about what an
-/// L1 holds.
+/// A declaration covers accesses until its core has declared as many other lines: about the
+/// capacity of an L1.
 const DECLARED_LINES: u64 = 512;
 
 /// An instruction that accessed shared memory without a declaration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UndeclaredAccess {
-    /// Name of the region; `None` if the region was returned.
+    /// Name of the region; `None` if the region was freed.
     pub region: Option<&'static str>,
     /// Offset of the first such access in its region, in bytes.
     pub offset: u64,
     /// True if the instruction writes.
     pub writes: bool,
-    /// How often the instruction did so.
+    /// Number of such accesses by the instruction.
     pub count: u64,
-    /// The calls that led to the first such access, innermost first.
+    /// Functions on the stack at the first such access, innermost first.
     pub calls: Vec<String>,
 }
 
@@ -31,11 +31,11 @@ impl std::fmt::Display for UndeclaredAccess {
     }
 }
 
-/// The lines that a core has declared since its transaction began.
+/// Lines that a core has declared since its transaction began.
 #[derive(Default)]
 pub(crate) struct DeclaredLines {
-    /// When each line was declared last: to read, and to write. The moments are counts of
-    /// declarations, from 1.
+    /// Last declaration of each line, to read and to write. The moments are counts of declarations,
+    /// from 1.
     lines: BTreeMap<LineNumber, [u64; 2]>,
     declarations: u64,
 }
@@ -59,7 +59,7 @@ impl DeclaredLines {
         at > 0 && at + DECLARED_LINES > self.declarations
     }
 
-    /// A transaction begins or ends: what follows needs declarations of its own.
+    /// Forgets all declarations: a transaction begins or ends.
     pub(crate) fn clear(&mut self) {
         self.lines.clear();
     }

@@ -1,4 +1,4 @@
-//! What is known about each line: one entry of a dense array for each line of the machine's memory.
+//! State of each line: a dense array with one entry for each line of the machine's memory.
 
 use crate::arena::Zeroed;
 use crate::line::LineNumber;
@@ -7,7 +7,7 @@ const DIRTY: u16 = 1 << 15;
 const LEASED_TO_READERS: u16 = 1 << 14;
 const CORE: u16 = LEASED_TO_READERS - 1;
 
-/// Which caches have a line: the state at the end of all transfers that were asked for so far.
+/// Caches that have a line, at the end of all transfers that were requested so far.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Line {
@@ -17,13 +17,13 @@ pub(crate) struct Line {
     busy_until_ps: u64,
     /// Raised by every change of ownership to write: copies of older versions are invalid.
     pub(crate) version: u32,
-    /// How long before `busy_until_ps` the last writer's line arrived.
+    /// Time from the arrival of the last writer's line to `busy_until_ps`.
     owned_before_ps: u32,
     /// Coherence misses since counting began.
     pub(crate) misses: u32,
-    /// Core that may write without asking, plus 1, or 0; [`DIRTY`]; [`LEASED_TO_READERS`].
+    /// Core that may write without a request, plus 1, or 0; [`DIRTY`]; [`LEASED_TO_READERS`].
     owner: u16,
-    /// First of the fibers that wait for a change, plus 1; 0 if there is none.
+    /// First of the fibers that wait for a change, plus 1; 0 without waiters.
     pub(crate) waiters: u16,
 }
 
@@ -33,7 +33,7 @@ const _: () = assert!(size_of::<Line>() == 32);
 unsafe impl Zeroed for Line {}
 
 impl Line {
-    /// The core that may write without asking.
+    /// The core that may write without a request.
     #[inline(always)]
     pub(crate) fn owner(&self) -> Option<usize> {
         usize::from(self.owner & CORE).checked_sub(1)
@@ -44,18 +44,18 @@ impl Line {
         usize::from(self.owner & CORE) == core + 1
     }
 
-    /// True if memory holds an older value.
+    /// True if memory has an older value.
     pub(crate) fn is_dirty(&self) -> bool {
         self.owner & DIRTY != 0
     }
 
-    /// The owner writes.
+    /// Records that the owner has written.
     #[inline(always)]
     pub(crate) fn mark_dirty(&mut self) {
         self.owner |= DIRTY;
     }
 
-    /// Memory has the value now.
+    /// Records that memory has the value.
     pub(crate) fn mark_clean(&mut self) {
         self.owner &= !DIRTY;
     }
@@ -71,14 +71,14 @@ impl Line {
         self.busy_until_ps
     }
 
-    /// When the last writer's line arrives.
+    /// Arrival of the last writer's line.
     #[inline(always)]
     pub(crate) fn owned_from_ps(&self) -> u64 {
         self.busy_until_ps.saturating_sub(u64::from(self.owned_before_ps))
     }
 
-    /// A core gets the line for itself, in a new version, at this moment. `lease`: readers keep
-    /// their copies until then.
+    /// Gives a core the line exclusively, in a new version, at this moment. With `lease` readers
+    /// keep their copies until then.
     pub(crate) fn own(&mut self, core: usize, group: usize, arrival_ps: u64, dirty: bool, lease: bool) {
         let flags = if dirty { DIRTY } else { 0 } | if lease { LEASED_TO_READERS } else { 0 };
         self.version = self.version.wrapping_add(1);
@@ -88,14 +88,14 @@ impl Line {
         self.owned_before_ps = 0;
     }
 
-    /// A group gets a copy to read; no core may write without asking any more.
+    /// Gives a group a copy to read. No core may write without a request any more.
     pub(crate) fn share(&mut self, group: usize, busy_until_ps: u64) {
         self.owner = 0;
         self.sharers |= 1 << group;
         self.stay_busy(busy_until_ps);
     }
 
-    /// The supplier of a copy is busy until this moment.
+    /// Keeps the supplier of a copy busy until this moment.
     pub(crate) fn stay_busy(&mut self, until_ps: u64) {
         let owned_from_ps = self.owned_from_ps();
         self.busy_until_ps = self.busy_until_ps.max(until_ps);
@@ -103,14 +103,14 @@ impl Line {
     }
 }
 
-/// Copies that readers keep although two writers or more have asked for their line: until the first
-/// of these has it.
+/// Copies that readers keep although several writers have requested their line: until the first of
+/// these writers has it.
 ///
-/// A line's entry knows the lease of its last version only; all of them are rare, and forgotten
-/// when they have ended.
+/// A line's entry has room for the lease of its last version only. All of them are rare, and
+/// dropped after their end.
 pub(crate) struct OldLeases {
     buckets: Vec<Vec<OldLease>>,
-    /// None lasts longer.
+    /// End of the longest lease.
     until_ps: u64,
 }
 
@@ -127,7 +127,7 @@ impl OldLeases {
         OldLeases { buckets: (0..Self::BUCKETS).map(|_| Vec::new()).collect(), until_ps: 0 }
     }
 
-    /// Readers keep this version until this moment.
+    /// Lets readers keep this version until this moment.
     pub(crate) fn keep(&mut self, line: LineNumber, version: u32, until_ps: u64, now_ps: u64) {
         let bucket = &mut self.buckets[line as usize % Self::BUCKETS];
         bucket.retain(|lease| lease.until_ps > now_ps);
@@ -135,7 +135,7 @@ impl OldLeases {
         self.until_ps = self.until_ps.max(until_ps);
     }
 
-    /// The version that readers keep now.
+    /// Version that readers still keep.
     #[inline]
     pub(crate) fn kept(&self, line: LineNumber, now_ps: u64) -> Option<u32> {
         if now_ps >= self.until_ps {

@@ -1,4 +1,4 @@
-//! Ways a run can fail.
+//! Errors of a run.
 
 use std::fmt;
 
@@ -6,23 +6,23 @@ use platform::{HardwareThread, Nanos};
 
 use crate::{Event, UndeclaredAccess};
 
-/// Why a run ended without a result.
+/// Reason for which a run ended without a result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SimError {
-    /// The configuration describes no machine.
+    /// The configuration describes no valid machine.
     #[error("not a machine: {0}")]
     Config(String),
     /// The host refused address space or stacks.
     #[error("the host refused {bytes} bytes of address space for {purpose}: {reason}")]
     Host {
-        /// Bytes asked for.
+        /// Bytes of the refused request.
         bytes: usize,
-        /// What they were for.
+        /// Use of these bytes.
         purpose: &'static str,
-        /// The host's words.
+        /// The host's error.
         reason: String,
     },
-    /// The host has less memory than the run is known to need.
+    /// The host has less memory than the run is expected to need.
     #[error(
         "the run needs {} of memory and the host has {} to give: simulate fewer rows or cores",
         gibibytes(*needed),
@@ -39,7 +39,7 @@ pub enum SimError {
     Deadlock {
         /// The last moment at which a core ran.
         at: Nanos,
-        /// What each of the unfinished fibers waits for.
+        /// The wait of each unfinished fiber.
         waiting: Vec<Waiting>,
     },
     /// All cores have passed the configured limit.
@@ -59,32 +59,32 @@ pub enum SimError {
     Undeclared(Vec<UndeclaredAccess>),
 }
 
-/// What a fiber waits for.
+/// Event that a fiber waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitReason {
-    /// `spin_while`: a change of the word.
+    /// A change of the word (`spin_while`).
     Spin,
-    /// `park`: an `unpark` of the word.
+    /// An `unpark` of the word (`park`).
     Park,
-    /// `parallel`: the end of its workers.
+    /// The end of its workers (`parallel`).
     Join,
 }
 
 /// One waiting fiber of a deadlock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
-    /// The simulated hardware thread, `None` for a supervisor.
+    /// The simulated hardware thread; `None` for a supervisor.
     pub thread: Option<HardwareThread>,
-    /// How it waits.
+    /// Event that the fiber waits for.
     pub reason: WaitReason,
     /// Name of the region that holds the word; `None` for private memory and for
     /// [`WaitReason::Join`].
     pub region: Option<&'static str>,
     /// The word's offset in its region, in bytes.
     pub offset: u64,
-    /// The value that the word had.
+    /// Value of the word when the wait began.
     pub seen: u64,
-    /// Since when.
+    /// Begin of the wait.
     pub since: Nanos,
     /// Its last events, oldest first, if [`crate::Config::trace`] is set.
     pub events: Vec<Event>,
@@ -121,7 +121,7 @@ fn undeclared(accesses: &[UndeclaredAccess]) -> String {
     accesses.iter().map(ToString::to_string).collect::<Vec<String>>().join("; ")
 }
 
-/// The fibers of a deadlock in one line; the first ones of many.
+/// Lists the fibers of a deadlock in one line, at most the first few.
 fn list(waiting: &[Waiting]) -> String {
     const SHOWN_MAX: usize = 16;
     let mut text: Vec<String> = waiting.iter().take(SHOWN_MAX).map(ToString::to_string).collect();

@@ -1,27 +1,27 @@
-//! Workers that end while others run on.
+//! Workers that end while others continue.
 //!
-//! As when a process is killed, its workers end between two of their events, and what they held in
-//! memory stays as it was. Their destructors run without effects on the machine, as those of all
-//! workers do when the whole machine crashes. What becomes of the files that they wrote is said by
-//! [`crate::VirtualMachine::lose_directory`]. When one of several machines crashes, the crews of
-//! all processes on it end at one moment.
+//! As when a process is killed, its workers end between two of their events, and shared memory
+//! stays as it is at that moment. Their destructors run without effects on the machine, as those of
+//! all workers do when the whole machine crashes. [`crate::VirtualMachine::lose_directory`] decides
+//! about files that they wrote. When one of several machines crashes, the crews of all processes on
+//! it end at one moment.
 
 use std::cell::{Cell, RefCell};
 
 use crate::config::Fall;
 use crate::fiber::Fiber;
 
-/// A fall that has not happened.
+/// A fall that is still to come.
 struct Coming {
     fall: Fall,
-    /// How often a worker of its crews was resumed.
+    /// Number of times that workers of its crews were resumed.
     resumed: u64,
 }
 
-/// Which workers fall, and which have fallen.
+/// Falls to come, and the crews that have fallen.
 pub(crate) struct Falling {
     coming: RefCell<Vec<Coming>>,
-    /// Whether there are such.
+    /// True if falls are still to come.
     waits: Cell<bool>,
     /// Crews, in the order in which they fell.
     fallen: RefCell<Vec<u16>>,
@@ -38,24 +38,24 @@ impl Falling {
         }
     }
 
-    /// The crew that was the one of this number to fall, from 0.
+    /// The crew that fell as number `number`, from 0.
     pub(crate) fn fallen(&self, number: usize) -> Option<u16> {
         self.fallen.borrow().get(number).copied()
     }
 
-    /// How many crews have fallen.
+    /// Number of crews that have fallen.
     pub(crate) fn count(&self) -> u64 {
         self.fallen.borrow().len() as u64
     }
 
-    /// No crew falls any more.
+    /// Cancels the falls that are still to come.
     pub(crate) fn end(&self) {
         self.coming.borrow_mut().clear();
         self.waits.set(false);
     }
 
-    /// A worker of some crew is about to be resumed: the crews that fall instead. `may` says
-    /// whether a crew may.
+    /// Returns the crews that fall now, before a worker of some crew is resumed. `may` returns true
+    /// for a crew to which falls are allowed.
     #[inline(always)]
     pub(crate) fn due(&self, fiber: &Fiber, may: impl Fn(u16) -> bool) -> Option<Vec<u16>> {
         if !self.waits.get() || !fiber.may_fall.get() { None } else { self.count_down(fiber.crew.get(), may) }
@@ -75,7 +75,7 @@ impl Falling {
         Some(crews)
     }
 
-    /// A crew has fallen.
+    /// Records that a crew has fallen.
     pub(crate) fn note(&self, crew: u16) {
         self.fallen.borrow_mut().push(crew);
     }

@@ -1,7 +1,7 @@
 //! The state of one simulated core: a fiber with a clock.
 //!
-//! What a fiber does with the machine (events, turns, sleep) is in `virtual_core.rs`; what the
-//! machine does with its fibers is in `simulation/`.
+//! `virtual_core.rs` has the operations of a fiber on the machine (events, turns, sleep),
+//! `simulation/` the operations of the machine on its fibers.
 
 use std::cell::{Cell, RefCell, UnsafeCell};
 
@@ -20,43 +20,41 @@ use crate::waiting::Wait;
 pub(crate) const SUPERVISOR: u8 = 1;
 /// The fiber is being unwound: its operations have no effect and never wait.
 pub(crate) const SUPPRESSED: u8 = 2;
-/// Clocks get jitter and ties are broken anew at each event.
+/// Clocks get jitter, and ties are broken anew at each event.
 pub(crate) const PERTURBED: u8 = 4;
-/// Other workers may sit on the same hardware thread.
+/// Other workers may be on the same hardware thread.
 pub(crate) const CROWDED: u8 = 8;
-/// The last events are remembered.
+/// The last events are recorded.
 pub(crate) const TRACED: u8 = 16;
 /// Accesses to regions are compared with declarations.
 pub(crate) const CHECKED: u8 = 32;
 
-/// Most fibers: their numbers have 16 bits in the lists of waiters.
+/// Largest number of fibers: the lists of waiters have 16 bits for each.
 pub(crate) const FIBERS_MAX: usize = u16::MAX as usize - 1;
 
-/// A stack that runs until it has to wait.
+/// A coroutine with a stack of its own, which runs until the fiber has to wait.
 pub(crate) type Stackful = Coroutine<(), (), (), ColouredStack>;
 
-/// The workers of one `parallel`. It lives on the caller's stack.
+/// The workers of one call of `parallel`. It lives on the caller's stack.
 pub(crate) struct Group {
-    /// The fiber that waits for them.
+    /// The fiber that waits for the workers.
     pub(crate) caller: u32,
     pub(crate) remaining: Cell<usize>,
-    /// When the last of them finished.
+    /// Moment at which the last of them finished.
     pub(crate) latest_ps: Cell<u64>,
 }
 
 /// State of a simulated core. It lives as long as the machine and serves one worker after another.
 ///
-/// What each turn needs stands first: two lines of the host, which the run loop asks for ahead of
-/// time.
+/// The fields of each turn come first: two lines of the host, which the run loop prefetches.
 #[repr(C, align(64))]
 pub(crate) struct Fiber {
     pub(crate) clock_ps: Cell<u64>,
     /// Decides between equal clocks.
     pub(crate) order: Cell<u64>,
-    /// Where the worker runs.
+    /// Hardware thread and core of the worker.
     pub(crate) seat: Cell<Seat>,
-    /// When the operating system next looks where the worker should run; never if it has a place of
-    /// its own.
+    /// Moment at which the operating system next balances this worker; never if its place is fixed.
     pub(crate) balance_ps: Cell<u64>,
     pub(crate) yielder: Cell<*const Yielder<(), ()>>,
     pub(crate) id: u32,
@@ -68,7 +66,7 @@ pub(crate) struct Fiber {
     pub(crate) computing: Cell<bool>,
     /// The crew that the worker has joined; 0: none.
     pub(crate) crew: Cell<u16>,
-    /// Whether the crew may fall as far as this worker is concerned.
+    /// True if this worker allows its crew to fall.
     pub(crate) may_fall: Cell<bool>,
     pub(crate) thread: Cell<Option<HardwareThread>>,
     /// Touched by the code that resumes or drops this fiber, never by the fiber itself.
@@ -76,7 +74,7 @@ pub(crate) struct Fiber {
     pub(crate) trace: RefCell<Option<Box<Ring>>>,
     /// Filled if the fiber is [`CHECKED`].
     pub(crate) declared: RefCell<DeclaredLines>,
-    /// The `parallel` that started the fiber, null for the first one.
+    /// The `parallel` call that started the fiber, null for the first one.
     pub(crate) group: Cell<*const Group>,
     pub(crate) wait: Wait,
 }
@@ -126,19 +124,19 @@ impl Fiber {
         self.mode.get() & SUPPRESSED != 0
     }
 
-    /// From now on operations have no effect: the fiber is about to be unwound.
+    /// Suppresses the effects of operations from now on: the fiber is about to be unwound.
     pub(crate) fn suppress(&self) {
         self.mode.set(self.mode.get() | SUPPRESSED);
         self.free_events.set(0);
     }
 
-    /// Moves the clock, a supervisor's too.
+    /// Advances the clock, also of a supervisor.
     pub(crate) fn advance(&self, picoseconds: u64) {
         self.clock_ps.set(self.clock_ps.get().saturating_add(picoseconds));
         self.free_events.set(0);
     }
 
-    /// The fiber's moment.
+    /// The fiber's clock.
     #[inline(always)]
     pub(crate) fn now(&self) -> Nanos {
         Nanos(self.clock_ps.get() / 1000)

@@ -1,5 +1,5 @@
-//! All fibers of one machine, those that run and those that may be used again; their stacks; and
-//! the lists of those that wait.
+//! All fibers of one machine, both running fibers and fibers that can be reused, their stacks, and
+//! the lists of waiters.
 
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
@@ -26,7 +26,7 @@ impl Fibers {
         unsafe { fiber.as_ref() }
     }
 
-    /// All that were ever made.
+    /// All fibers that were ever made.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Fiber> {
         let fibers = self.all.borrow().len() as u32;
         (0..fibers).map(|id| self.get(id))
@@ -62,7 +62,7 @@ impl Fibers {
         self.free.borrow_mut().push(fiber.id);
     }
 
-    /// Puts a fiber into the list that begins here (see `waiting`).
+    /// Adds a fiber to the list that begins here (see `waiting`).
     pub(crate) fn enlist(&self, fiber: &Fiber, head: &mut u16) {
         let ticket = self.next_ticket.get();
         self.next_ticket.set(ticket + 1);
@@ -71,7 +71,7 @@ impl Fibers {
         *head = fiber.id as u16 + 1;
     }
 
-    /// Takes a fiber out of the list that begins here.
+    /// Removes a fiber from the list that begins here.
     pub(crate) fn delist(&self, fiber: &Fiber, head: &mut u16) {
         let next = fiber.wait.next.replace(0);
         let mut at = u32::from(*head);

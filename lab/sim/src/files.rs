@@ -1,7 +1,7 @@
 //! Files on the virtual machine: operations on its [disk](crate::Disk).
 //!
-//! Submitting costs a core what waking a thread costs; the operations themselves occupy no
-//! simulated core, and waiting for one costs what parking costs.
+//! Submitting costs a core as much as waking a thread. The operations themselves occupy no
+//! simulated core, and waiting for one costs as much as parking.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -33,14 +33,15 @@ impl Drop for Locked {
 pub struct VirtualQueue {
     directory: VirtualDirectory,
     number: u64,
-    /// What a waiting core is parked on. No core writes to it: the end of an operation is a moment.
+    /// Word on which a waiting core is parked. No core writes to it: the operation ends at a
+    /// moment.
     word: VirtualWord,
 }
 
 impl VirtualMachine {
-    /// Nobody has the directory open any more, whose users have [fallen](crate::Fall): operations
-    /// that were not begun do not happen. With `power` the disk forgets what was not flushed, of
-    /// this directory, as in [`Disk::lose_power`].
+    /// Closes a directory whose users have all [fallen](crate::Fall): operations that have not
+    /// begun are dropped. With `power` the disk also loses the unflushed changes of this directory,
+    /// as in [`Disk::lose_power`].
     pub fn lose_directory(c: VirtualCore, path: &Path, power: bool) {
         if !c.turn() {
             return;
@@ -100,7 +101,7 @@ impl Files for VirtualMachine {
         let simulation = c.simulation();
         c.spend(simulation.config.model.costs.system_call_ps);
         if simulation.crashes_at_this_operation(fiber) {
-            // The crash takes place when the core goes to sleep, for ever.
+            // The crash takes place when the core goes to sleep for ever.
             c.sleep(WaitReason::Park, &raw const queue.word, 0, None);
         }
         queue.directory.0.disk.state().submit(queue.number, fiber.clock_ps.get(), operation)

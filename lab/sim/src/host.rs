@@ -1,4 +1,4 @@
-//! Does the host have the memory that a run needs, and what has it worked for it?
+//! The host's memory, checked against the need of a run, and the host's processor time.
 
 use crate::{Config, SimError};
 
@@ -7,11 +7,11 @@ const ENTRY_BYTES: usize = 32;
 /// Bytes of a tag in a cache.
 const TAG_BYTES: usize = 8;
 
-/// Every host has as much: a small run does not ask.
+/// Every host has as much: smaller runs are not checked.
 const NEEDED_BYTES_MIN: usize = 64 << 20;
 
-/// Refuses a run that needs more memory than the host can give now. A host that does not tell is
-/// believed to have enough.
+/// Refuses a run that needs more memory than the host has available. A host without a report passes
+/// the check.
 pub(crate) fn check(config: &Config) -> Result<(), SimError> {
     let needed = needed_bytes(config);
     if needed < NEEDED_BYTES_MIN {
@@ -24,7 +24,7 @@ pub(crate) fn check(config: &Config) -> Result<(), SimError> {
     }
 }
 
-/// Processor time that the calling host thread has had, in seconds.
+/// Processor time that the calling host thread has used, in seconds.
 pub(crate) fn processor_seconds() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the call writes one `timespec`, which it is given.
@@ -33,8 +33,8 @@ pub(crate) fn processor_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// What the run is known to commit: what the program said, what is known about each line of that,
-/// and tags.
+/// Bytes that the run is expected to commit: the program's own figure, the directory entries of its
+/// lines, and tags.
 fn needed_bytes(config: &Config) -> usize {
     let model = &config.model;
     let line = model.line_bytes();

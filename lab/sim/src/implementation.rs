@@ -1,4 +1,4 @@
-//! The platform's calls on the virtual machine.
+//! The operations of [`Platform`] on the virtual machine.
 
 use std::sync::atomic::Ordering;
 
@@ -19,15 +19,15 @@ use crate::simulation::Simulation;
 use crate::virtual_core::VirtualCore;
 use crate::word::VirtualWord;
 
-/// Lines of a copy that are asked for together.
+/// Lines of a copy that are requested together.
 const BATCH: usize = 32;
 
-/// Address of everything outside regions: one for all, because host addresses differ from run to
-/// run.
+/// Address of everything outside regions. One address for all of it, because host addresses differ
+/// from run to run.
 pub const PRIVATE_ADDRESS: Address = Address(1 << 63);
 
-/// An atomic operation on a word: waits for the core's turn, performs it, wakes the cores that
-/// waited for the change.
+/// An atomic operation on a word: waits for the core's turn, performs the change, wakes the cores
+/// that waited for it.
 #[inline(always)]
 fn modify<T>(c: VirtualCore, word: &VirtualWord, access: Access, change: impl FnOnce() -> T) -> Option<T> {
     let fiber = c.fiber();
@@ -37,8 +37,8 @@ fn modify<T>(c: VirtualCore, word: &VirtualWord, access: Access, change: impl Fn
     Some(result)
 }
 
-/// Cuts words into runs that lie in one line each. Private memory is one run whatever its size:
-/// host addresses must not decide how many.
+/// Cuts words into runs of one line each. Private memory is one run whatever its size, because the
+/// number of runs must not depend on host addresses.
 fn runs<'a>(
     simulation: &'a Simulation,
     words: &'a [VirtualWord],
@@ -57,8 +57,8 @@ fn runs<'a>(
     })
 }
 
-/// Accesses that overlap: one issue after another, each as soon as the core has a fill buffer for
-/// it.
+/// Overlapped accesses: they are issued one after another, each as soon as the core has a fill
+/// buffer for it.
 struct Overlap {
     next_ps: u64,
     issue_ps: u64,
@@ -69,7 +69,7 @@ impl Overlap {
         Overlap { next_ps: start_ps, issue_ps: simulation.config.model.costs().issue_ps }
     }
 
-    /// The next access, once it may start.
+    /// Charges the next access, once it may start.
     fn charge(&mut self, c: VirtualCore, line: LineNumber, access: Access) -> Ready {
         loop {
             match c.charge(line, access, self.next_ps) {
@@ -83,7 +83,7 @@ impl Overlap {
     }
 }
 
-/// Reads words that are one run, in the core's turn.
+/// Reads the words of one run, in the core's turn.
 fn read_run(c: VirtualCore, from: &[VirtualWord], to: &mut [u64], line: LineNumber) {
     let fiber = c.fiber();
     let ready = Overlap::new(c.simulation(), fiber.clock_ps.get()).charge(c, line, Access::Read);
@@ -122,7 +122,7 @@ impl Platform for VirtualMachine {
     ) -> Result<VirtualRegion, OutOfMemory> {
         let fiber = c.fiber();
         let simulation = c.simulation();
-        // Regions are handed out in the order of virtual time.
+        // Regions are allocated in the order of virtual time.
         c.turn();
         let disk = simulation.config.disk_of(c.machine());
         if disk.is_some_and(|disk| disk.state().refuses(Call::Map)) {
@@ -150,7 +150,8 @@ impl Platform for VirtualMachine {
         c.simulation().secrets.next()
     }
 
-    /// Of several machines none has it: touching it costs what touching private memory costs.
+    /// The region belongs to none of several machines: an access costs as much as an access to
+    /// private memory.
     fn control_region(
         c: VirtualCore,
         bytes: usize,
@@ -208,8 +209,7 @@ impl Platform for VirtualMachine {
             word.set(new);
             Ok(seen)
         });
-        // A fiber that is being unwound is told that it succeeded, so that it does not try for
-        // ever.
+        // For a fiber that is being unwound the operation succeeds, so that its loops end.
         swapped.unwrap_or(Ok(current))
     }
 
@@ -236,7 +236,8 @@ impl Platform for VirtualMachine {
     #[inline]
     fn fence(c: VirtualCore, order: Ordering) {
         let fiber = c.fiber();
-        // The order in which fibers run is the order of their events: weaker fences add nothing.
+        // The order in which fibers run is the order of their events, so weaker fences need no
+        // work.
         if order == Ordering::SeqCst && c.turn() && !fiber.is_supervisor() {
             let simulation = c.simulation();
             let drained_ps = simulation.cost().drained_ps(fiber.seat.get());
@@ -245,7 +246,7 @@ impl Platform for VirtualMachine {
         }
     }
 
-    /// All lines of a batch are asked for in one turn; each is copied when it has arrived.
+    /// All lines of a batch are requested in one turn; each is copied when it has arrived.
     fn read_words(c: VirtualCore, from: &[VirtualWord], to: &mut [u64]) {
         assert_eq!(from.len(), to.len());
         let fiber = c.fiber();
@@ -267,7 +268,7 @@ impl Platform for VirtualMachine {
             let mut batch: [(std::ops::Range<usize>, Ready); BATCH] =
                 [const { (0..0, Ready::Now(0)) }; BATCH];
             let mut asked = 0;
-            // The batch first: a full one takes no further line.
+            // The batch first, so that a full batch takes no further line from `runs`.
             for (slot, (range, line)) in batch.iter_mut().zip(runs.by_ref()) {
                 *slot = (range, overlap.charge(c, line, Access::Read));
                 asked += 1;
@@ -293,7 +294,7 @@ impl Platform for VirtualMachine {
         }
     }
 
-    /// One turn a line: stores take effect one after another.
+    /// One turn for each line: stores take effect one after another.
     fn write_words(c: VirtualCore, to: &[VirtualWord], from: &[u64]) {
         assert_eq!(from.len(), to.len());
         let fiber = c.fiber();
@@ -366,8 +367,7 @@ impl Platform for VirtualMachine {
             latest_ps = latest_ps.max(ready_ps);
         }
         fiber.clock_ps.set(latest_ps);
-        // What is read or written takes effect when the last line has arrived, or now if nothing is
-        // waited for.
+        // The accesses take effect when the last line has arrived, or now without any wait.
         if waits {
             c.turn();
         }
@@ -444,14 +444,15 @@ impl Platform for VirtualMachine {
         let fiber = c.fiber();
         if !fiber.is_suppressed() {
             let costs = &c.simulation().config.model.costs;
-            // The loop looks at the clock, pauses, and looks again, however little is asked for.
+            // The loop reads the clock, pauses, and reads the clock again, however short the pause
+            // is.
             let least_ps = if fiber.is_supervisor() { 0 } else { 2 * costs.clock_ps + costs.pause_ps };
             fiber.advance(picoseconds(Nanos(nanos)).max(least_ps));
             c.pausing(|| c.turn());
         }
     }
 
-    /// Sleeping, as on hardware: a worker that rests may wait for one that does not run.
+    /// Sleeps, as on hardware: a resting worker may wait for a worker that does not run.
     fn rest(c: VirtualCore, nanos: u64) {
         let fiber = c.fiber();
         if !fiber.is_suppressed() {

@@ -1,11 +1,10 @@
-//! A machine that does not exist: the engine's cores, memory and time, simulated on one host
-//! thread.
+//! A simulated machine: the engine's cores, memory and time on one host thread.
 //!
 //! [`VirtualMachine`] implements [`platform::Platform`]. Each simulated core is a fiber with a
-//! clock of its own; the fiber with the smallest clock runs, so shared memory changes in the order
+//! clock of its own. The fiber with the smallest clock runs, so shared memory changes in the order
 //! of virtual time. Every atomic operation and every declared line of data is an event: the fiber
-//! waits until it is the smallest, asks the cost model when the line will have arrived, and goes on
-//! at that moment.
+//! waits until its clock is the smallest, the cost model computes when the line will have arrived,
+//! and the fiber continues at that moment.
 //!
 //! ```
 //! use platform::{Nanos, Place, Platform, SharedWord};
@@ -45,7 +44,7 @@
 //!
 //! # Rooms
 //!
-//! A file uses those above it in this drawing, and those to its left.
+//! A file uses the files above it in this drawing, and those to its left.
 //!
 //! ```text
 //! line, word, random, ready, recent, work, spin  lines and accesses, words, randomness, keys of fibers, what is under way, computation, loops
@@ -62,7 +61,7 @@
 //! ```
 
 #![deny(unsafe_op_in_unsafe_fn)]
-// This crate is the machine's side of the port: it may use what the engine may not.
+// This crate implements the platform on the host: it may use what the engine may not.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod arena;

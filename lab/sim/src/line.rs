@@ -1,13 +1,13 @@
-//! Lines of the machine's memory, and what an access does with one.
+//! Lines of the machine's memory, and accesses to them.
 
 use platform::Intent;
 
 /// Number of a line; line 0 stands for all private memory.
 pub(crate) type LineNumber = u32;
-/// All private memory.
+/// The line that stands for all private memory.
 pub(crate) const PRIVATE_LINE: LineNumber = 0;
 
-/// What an access does with its line.
+/// Kind of an access to a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,

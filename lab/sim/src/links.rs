@@ -2,12 +2,13 @@
 //!
 //! A message goes through a buffer of the kernel: a ring in shared memory, whose lines travel
 //! between the cores of sender and receiver like all others. The mechanism's own state (locks,
-//! counts, queues of buffers) is some more lines that both sides change. So distance between
-//! sockets costs what those transfers cost, and no factor says so. On top come the mechanism's
-//! [`KernelCosts`], and for a receiver that sleeps the machine's costs of waking and being woken.
+//! counts, queues of buffers) is a few more lines that both sides change. So the distance between
+//! sockets costs as much as those transfers, and no factor stands for it. The mechanism's
+//! [`KernelCosts`] are added, and for a receiver that sleeps the machine's costs of waking and
+//! being woken.
 //!
 //! Fault model: within a machine none. No message is lost, repeated or reordered. A full link
-//! refuses; an end that is gone is not noticed.
+//! refuses messages; a sender does not notice that the other end is gone.
 //!
 //! Deviations: buffers are those of the connection, not fresh ones from the kernel's allocator;
 //! time slices, softirq threads and interrupts have no cores. Peers on two machines are connected
@@ -25,17 +26,17 @@ use platform::{LINE_BYTES, Nanos, OutOfMemory, Platform};
 use crate::passages::Passage;
 use crate::{VirtualCore, VirtualMachine, VirtualRegion, VirtualWord};
 
-/// Most messages of a queue: Linux's default of `fs.mqueue.msg_max`.
+/// Largest number of messages in a queue: Linux's default of `fs.mqueue.msg_max`.
 const QUEUE_MESSAGES_MAX: usize = 10;
 
-/// What a mechanism of the kernel costs a core whose caches hold all it needs.
+/// Costs of a mechanism of the kernel for a core whose caches have all lines that it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelCosts {
-    /// Sending: the system call with its way through the kernel, the copy included.
+    /// Sending: the system call with its path through the kernel and the copy.
     pub send_nanos: u64,
-    /// Receiving a message that is there.
+    /// Receiving a message that has arrived.
     pub receive_nanos: u64,
-    /// Looking for a message that is not there.
+    /// Polling without a message.
     pub look_nanos: u64,
     /// Lines of the mechanism's state that a call changes.
     pub state_lines: usize,
@@ -65,7 +66,7 @@ impl KernelCosts {
     }
 }
 
-/// State of one direction that both sides change.
+/// State of one direction, changed by both sides.
 struct State {
     region: VirtualRegion,
     costs: KernelCosts,
@@ -77,12 +78,12 @@ impl State {
         VirtualMachine::word_of(&self.region, line * LINE_BYTES)
     }
 
-    /// The moments of arrival of the messages under way over a wire, one word a message.
+    /// Arrivals of the messages under way over a wire, one word for each message.
     fn arrival(&self, message: u64, messages_max: u64) -> &VirtualWord {
         self.word(self.costs.state_lines + (message % messages_max) as usize)
     }
 
-    /// A call on the mechanism.
+    /// Charges a call on the mechanism.
     fn enter(&self, c: VirtualCore, nanos: u64) {
         VirtualMachine::pause(c, nanos);
         for line in 0..self.costs.state_lines {
@@ -91,13 +92,13 @@ impl State {
     }
 }
 
-/// The way out of one end.
+/// The sending half of one end.
 pub struct VirtualSender(Way<LocalSender, Arc<Passage>>);
 
-/// The way into one end.
+/// The receiving half of one end.
 pub struct VirtualReceiver(Way<LocalReceiver, Arc<Passage>>);
 
-/// Within a machine, or from one to another.
+/// Connection within a machine, or between two machines.
 enum Way<L, R> {
     Local(L),
     Remote(R),
@@ -108,7 +109,7 @@ struct LocalSender {
     state: Arc<State>,
     messages_max: u64,
     sent: u64,
-    /// The wire is busy until this moment.
+    /// End of the last transmission on the wire.
     wire_free: Nanos,
 }
 
@@ -117,9 +118,8 @@ struct LocalReceiver {
     state: Arc<State>,
     messages_max: u64,
     received: u64,
-    /// True if a worker at work learns from its bell that something has come: as on hardware, of
-    /// sockets of one machine, and not over a wire, where the bell rings before the message
-    /// arrives.
+    /// True if the bell of a busy worker reports arrivals: as on hardware, for sockets of one
+    /// machine, and not for a wire, where the bell rings before the message arrives.
     rings: bool,
 }
 
@@ -149,7 +149,7 @@ fn one_way(
 }
 
 impl LocalSender {
-    /// The moment of arrival of `bytes` bytes that leave now.
+    /// Arrival of `bytes` bytes that leave now.
     fn arrival(&mut self, c: VirtualCore, wire: Wire, bytes: usize) -> Nanos {
         let begin = VirtualMachine::now(c).max(self.wire_free);
         let passing = wire.bytes_per_second.map_or(0.0, |rate| bytes as f64 * 1e9 / rate);
@@ -159,7 +159,7 @@ impl LocalSender {
 }
 
 impl LocalReceiver {
-    /// Whether there is a message, and when it will have arrived.
+    /// Arrival of the next message, if one is under way or there.
     fn next(&self, c: VirtualCore) -> Option<Nanos> {
         if !self.ring.has_message(c) {
             return None;
@@ -173,7 +173,7 @@ impl LocalReceiver {
 }
 
 impl VirtualReceiver {
-    /// Whether there is something to receive, and when it will have arrived.
+    /// Arrival of the next message or of the link's end, if one is known.
     fn next(&self, c: VirtualCore) -> Option<Nanos> {
         match &self.0 {
             Way::Local(local) => local.next(c),
@@ -193,7 +193,7 @@ fn machine(c: VirtualCore, side: &Side<VirtualMachine>) -> usize {
     node.map_or(0, |node| usize::from(model.node_machines[node]))
 }
 
-/// The earlier of a deadline and another moment.
+/// The earlier one of a deadline and another moment.
 fn earlier(deadline: Option<Nanos>, moment: Option<Nanos>) -> Option<Nanos> {
     deadline.into_iter().chain(moment).min()
 }
@@ -301,7 +301,7 @@ impl Links for VirtualMachine {
 
     fn kernel_watch(_: VirtualCore, _: &[&VirtualReceiver]) {}
 
-    /// What looking at the costliest of them alone would cost.
+    /// The cost of polling the costliest of them alone.
     fn kernel_look(
         c: VirtualCore,
         (): &mut (),

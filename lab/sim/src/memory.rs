@@ -1,8 +1,8 @@
 //! The machine's memory: one reservation of address space from which regions are carved.
 //!
-//! A place is its offset in the reservation, so it is the same in every run. Space is handed out by
-//! a bump pointer and a list of returned ranges (first fit, neighbours joined); returned pages go
-//! back to the host and are zero again.
+//! A location is its offset in the reservation, so it is the same in every run. A bump pointer and
+//! a list of returned ranges (first fit, neighbours joined) provide space. Returned pages go back
+//! to the host and read as zeros again.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,13 +12,13 @@ use platform::{Node, OutOfMemory, RegionBytes};
 use crate::SimError;
 use crate::arena::{HUGE_PAGE_BYTES, Pages, Reservation};
 
-/// Granularity of regions, and of what is known about their nodes.
+/// Granularity of regions and of their nodes.
 pub(crate) const PAGE_BYTES: usize = 4096;
 
 /// Offset of the first region. The first line's number stands for all private memory.
 const FIRST_OFFSET: usize = PAGE_BYTES;
 
-/// What is known about a live region.
+/// A live region.
 #[derive(Clone, Copy, Debug)]
 struct Live {
     bytes: usize,
@@ -26,10 +26,10 @@ struct Live {
     name: &'static str,
 }
 
-/// Which ranges are in use.
+/// Ranges in use and free ranges.
 #[derive(Debug)]
 struct Map {
-    /// Everything from here on was never used, or was returned.
+    /// All space from here on was never used, or was returned.
     bump: usize,
     /// Returned ranges below `bump` by offset, no two adjacent.
     free: BTreeMap<usize, usize>,
@@ -37,7 +37,7 @@ struct Map {
 }
 
 impl Map {
-    /// First returned range that fits, or new space.
+    /// Allocates the first returned range that fits, or new space.
     fn take(&mut self, bytes: usize, limit: usize) -> Option<usize> {
         let alignment = if bytes >= HUGE_PAGE_BYTES { HUGE_PAGE_BYTES } else { PAGE_BYTES };
         let fits = |(&start, &length): (&usize, &usize)| {
@@ -64,7 +64,7 @@ impl Map {
         Some(aligned)
     }
 
-    /// Adds a range to the returned ones, joined with its neighbours.
+    /// Frees a range and joins it with its neighbours.
     fn give(&mut self, mut start: usize, mut bytes: usize) {
         if let Some((&before, &length)) = self.free.range(..start).next_back()
             && before + length == start
@@ -82,7 +82,7 @@ impl Map {
 /// The reservation and the map of its regions.
 pub(crate) struct Memory {
     reservation: Reservation,
-    /// A lock, because a region may be dropped on any host thread.
+    /// A lock, because regions may be dropped on any host thread.
     map: Mutex<Map>,
 }
 
@@ -128,7 +128,7 @@ impl Memory {
         Ok(VirtualRegion { memory: Arc::clone(self), offset, bytes: rounded, node })
     }
 
-    /// The live region around an offset: its name, and the offset in it.
+    /// The live region around an offset: its name, and the offset within it.
     pub(crate) fn locate(&self, offset: usize) -> Option<(&'static str, u64)> {
         let map = self.map();
         let (start, live) = map.live.range(..=offset).next_back()?;
@@ -145,20 +145,20 @@ pub struct VirtualRegion {
 }
 
 // `VirtualRegion` is `Send` and `Sync` because `Memory` is: the reservation is a mapping without an
-// owning thread, and the map of regions is behind a lock. What is behind `base` is reached through
-// `SharedWord`, atomic on the host.
+// owning thread, and the map of regions is behind a lock. The words behind `base` are reached
+// through `SharedWord`, atomic on the host.
 const _: () = {
     const fn is_send_and_sync<T: Send + Sync>() {}
     is_send_and_sync::<VirtualRegion>();
 };
 
 impl VirtualRegion {
-    /// The node whose memory this is.
+    /// The node of this memory.
     pub fn node(&self) -> Node {
         self.node
     }
 
-    /// Where the region begins, in bytes from the beginning of the machine's memory.
+    /// Begin of the region, in bytes from the beginning of the machine's memory.
     pub fn offset(&self) -> u64 {
         self.offset as u64
     }
@@ -206,7 +206,7 @@ mod tests {
         let regions: Vec<_> = (0..3).map(|_| memory.region(Node(0), 5000, "test").expect("memory")).collect();
         let first = regions[0].offset();
         for region in &regions {
-            // SAFETY: inside the region, which no other code knows.
+            // SAFETY: inside the region, to which no other code has a pointer.
             unsafe { region.base().add(4999).write(7) };
         }
         assert_eq!(memory.locate(regions[1].offset() as usize + 9), Some(("test", 9)));

@@ -1,18 +1,18 @@
-//! The network between machines: when a message arrives, and whose interrupt brings it.
+//! The network between machines: arrivals of messages, and the interrupts that deliver them.
 //!
-//! Each machine has one port, which sends and receives at the same time, each way one message after
-//! the other at the port's rate. What a port sends is at the receiver's port after the latency of
-//! the wire, and occupies that one as long; a message that finds no queue passes through both at
-//! once. The switch between them is never the bottleneck.
+//! Each machine has one port, which sends and receives at the same time, in each direction one
+//! message after another at the port's rate. A message from one port is at the receiver's port
+//! after the latency of the wire, and occupies that port as long. A message that finds no queue
+//! passes through both ports at once. The switch between them is never the bottleneck.
 //!
-//! A network card interrupts the core of the worker that a message is for (receive flow steering),
-//! and one interrupt brings all that has arrived for that core by then, as Linux's NAPI does. So a
-//! core under load is interrupted less often.
+//! A network card interrupts the core of the worker that a message is for (receive flow steering).
+//! One interrupt delivers all messages that have arrived for that core by then, as Linux's NAPI
+//! does, so a core under load is interrupted less often.
 //!
 //! Fault model (`faults.rs`): links that are slower than others, so that messages of different
 //! pairs overtake each other; pairs of machines that are cut off from each other for a time; and
-//! messages that are lost or come twice. TCP repairs the latter: within a connection nothing is
-//! lost, repeated or reordered, and a lost message is late, with all behind it.
+//! messages that are lost or duplicated. TCP repairs the latter: within a connection nothing is
+//! lost, repeated or reordered; a lost message is late, and so are all messages behind it.
 
 use std::collections::VecDeque;
 
@@ -27,7 +27,7 @@ use crate::random::Random;
 use crate::ready::picoseconds;
 use terms::random::mix;
 
-/// Times in which one way of a port is busy: disjoint, ascending.
+/// Times in which one direction of a port is busy: disjoint, ascending.
 #[derive(Default)]
 struct Schedule {
     busy: VecDeque<(u64, u64)>,
@@ -37,8 +37,8 @@ struct Schedule {
 }
 
 impl Schedule {
-    /// Takes the first gap of this length from `from_ps` on; its beginning. Nothing is asked for
-    /// before `now_ps` any more.
+    /// Reserves the first gap of this length from `from_ps` on and returns its begin. No later call
+    /// asks for a time before `now_ps`.
     fn reserve(&mut self, from_ps: u64, length_ps: u64, bytes: usize, now_ps: u64) -> u64 {
         while self.busy.front().is_some_and(|(_, end)| *end <= now_ps) {
             self.busy.pop_front();
@@ -61,7 +61,7 @@ impl Schedule {
         start
     }
 
-    /// Notes a busy time, joined with its neighbours.
+    /// Adds a busy time, joined with its neighbours.
     fn insert(&mut self, place: usize, begin: u64, end: u64) {
         let joins_next = self.busy.get(place).is_some_and(|next| next.0 == end);
         let before = place.checked_sub(1).filter(|before| self.busy[*before].1 == begin);
@@ -77,30 +77,30 @@ impl Schedule {
     }
 }
 
-/// The state of the network of one run.
+/// State of the network during one run.
 pub(crate) struct Network {
     wires: Option<Wires>,
-    /// By machine: what it sends, and what it receives.
+    /// By machine: its sending and its receiving port.
     ports: Vec<[Schedule; 2]>,
-    /// By core: what has arrived until then has been brought by an interrupt.
+    /// By core: an interrupt has delivered all messages that arrived up to this moment.
     interrupted_ps: Vec<u64>,
     faults: NetworkFaults,
-    /// In the order of their moments.
+    /// Ordered by their moments.
     cuts: Vec<PlannedCut>,
     counts: FaultCounts,
-    /// For the faults.
+    /// Draws the faults.
     random: Random,
 }
 
 /// A cut of all links between two machines.
 struct PlannedCut {
     cut: Cut,
-    /// True if anybody has seen it.
+    /// True if a worker has noticed it.
     seen: bool,
 }
 
 impl PlannedCut {
-    /// True if it hits links between these machines that were made at this moment.
+    /// True if it hits links between these machines that were made at `made_ps`.
     fn hits(&self, machines: [usize; 2], made_ps: u64) -> bool {
         let pair = self.cut.machines.map(usize::from);
         let is_theirs = pair == machines || pair == [machines[1], machines[0]];
@@ -125,7 +125,7 @@ impl Network {
         }
     }
 
-    /// What a new direction of a link adds to the latency of the wire.
+    /// Draws the additional delay of a new direction of a link.
     pub(crate) fn draw_delay(&mut self) -> u64 {
         match picoseconds(self.faults.delay_max) {
             0 => 0,
@@ -136,14 +136,13 @@ impl Network {
         }
     }
 
-    /// When links between two machines that were made at this moment are cut, as far as that is
-    /// planned.
+    /// The planned cut of the links between two machines that were made at `made_ps`.
     pub(crate) fn cut_ps(&self, machines: [usize; 2], made_ps: u64) -> u64 {
         let hit = self.cuts.iter().find(|planned| planned.hits(machines, made_ps));
         hit.map_or(u64::MAX, |planned| picoseconds(planned.cut.at))
     }
 
-    /// The same, of links that are used now: what is seen to be cut stays so.
+    /// True if links that are used now are cut. A cut that was noticed stays in effect.
     pub(crate) fn is_cut(&mut self, machines: [usize; 2], made_ps: u64, now_ps: u64) -> bool {
         let hit = self.cuts.iter_mut().find(|planned| planned.hits(machines, made_ps));
         let hit = hit.filter(|planned| picoseconds(planned.cut.at) <= now_ps);
@@ -157,12 +156,12 @@ impl Network {
         planned.seen.then_some(planned.cut)
     }
 
-    /// Nothing is cut any more that was not by now.
+    /// Cancels all cuts that have not happened by now.
     pub(crate) fn end_cuts(&mut self, now_ps: u64) {
         self.cuts.retain(|planned| planned.seen || picoseconds(planned.cut.at) <= now_ps);
     }
 
-    /// What went wrong so far.
+    /// Counts of the faults so far.
     pub(crate) fn faults(&self, now: Nanos) -> FaultCounts {
         let cuts = self.cuts.iter().filter(|planned| planned.cut.at <= now).count() as u64;
         FaultCounts { cuts, ..self.counts }
@@ -172,9 +171,9 @@ impl Network {
         one_in > 0 && self.random.below(one_in) == 0
     }
 
-    /// A message leaves one machine for another now, on a link that is `delay_ps` slower than
-    /// others and whose last message began to arrive at `after_ps`: when it begins to arrive, and
-    /// when it has arrived.
+    /// Sends a message from one machine to another now, on a link that is `delay_ps` slower than
+    /// others and whose last message began to arrive at `after_ps`. Returns the begin and the end
+    /// of its arrival.
     pub(crate) fn pass(
         &mut self,
         [from, to]: [usize; 2],
@@ -201,8 +200,8 @@ impl Network {
         (begins_ps, begins_ps + passing_ps)
     }
 
-    /// True if the core must be interrupted for a message that arrived at `arrival_ps` and is taken
-    /// now.
+    /// True if the core must be interrupted for a message that arrived at `arrival_ps` and is
+    /// received now.
     pub(crate) fn interrupts(&mut self, core: usize, arrival_ps: u64, now_ps: u64) -> bool {
         let brought = &mut self.interrupted_ps[core];
         let interrupts = arrival_ps > *brought;
@@ -212,7 +211,7 @@ impl Network {
         interrupts
     }
 
-    /// What each port carried.
+    /// Traffic of each port.
     pub(crate) fn carried<'a>(&'a self, model: &'a Model) -> impl Iterator<Item = Carried> + 'a {
         let ways = [PortKind::NetworkOut, PortKind::NetworkIn];
         self.ports.iter().enumerate().flat_map(move |(machine, port)| {
@@ -226,7 +225,7 @@ impl Network {
         })
     }
 
-    /// Counts from zero; what is under way stays.
+    /// Restarts the counters; messages under way stay.
     pub(crate) fn reset(&mut self) {
         for schedule in self.ports.iter_mut().flatten() {
             (schedule.bytes, schedule.busy_ps, schedule.waited_ps) = (0, 0, 0);

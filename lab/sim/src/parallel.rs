@@ -1,7 +1,7 @@
 //! Starting workers and waiting for them.
 //!
-//! A panic of any fiber ends the whole run: the other fibers are unwound with effects suppressed
-//! and the panic goes on out of [`crate::VirtualMachine::run`]. (On hardware `parallel` waits for
+//! A panic of any fiber ends the whole run: the other fibers are unwound with effects suppressed,
+//! and the panic continues out of [`crate::VirtualMachine::run`]. (On hardware `parallel` waits for
 //! the other workers first; here they might wait for the worker that panicked.)
 
 use std::cell::Cell;
@@ -36,7 +36,7 @@ impl Drop for Workers<'_> {
     }
 }
 
-/// [`platform::Platform::parallel`].
+/// Implements [`platform::Platform::parallel`].
 pub(crate) fn parallel(
     c: VirtualCore,
     places: &[Place],

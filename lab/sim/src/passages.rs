@@ -2,8 +2,8 @@
 //!
 //! A message is copied into the kernel of the sender's machine, passes the
 //! [network](crate::network), and is copied out of the kernel of the receiver's machine. No memory
-//! is shared: the kernels' buffers are outside the model, and what they cost is in the costs of
-//! sending and receiving, which are the description's.
+//! is shared. The kernels' buffers are outside the model; their cost is part of the costs of
+//! sending and receiving in the description.
 //!
 //! Deviations: acknowledgements cost nothing; a sender knows at once that the receiver has taken
 //! messages from a full link.
@@ -16,18 +16,18 @@ use platform::{Nanos, Platform};
 
 use crate::{VirtualCore, VirtualMachine};
 
-/// What is on its way.
+/// Messages under way.
 #[derive(Default)]
 struct Transit {
-    /// Moment of arrival and content of each message, in order.
+    /// Arrival and content of each message, in order.
     messages: VecDeque<(u64, Box<[u8]>)>,
-    /// When the last message began to arrive.
+    /// Moment at which the last message began to arrive.
     after_ps: u64,
 }
 
 /// One direction of a connection between two machines.
 pub(crate) struct Passage {
-    /// Sender's and receiver's.
+    /// The sender's and the receiver's machine.
     machines: [usize; 2],
     bell: Arc<Bell<VirtualMachine>>,
     messages_max: usize,
@@ -37,7 +37,7 @@ pub(crate) struct Passage {
 }
 
 impl Passage {
-    /// A new direction from one machine to the receiver at `bell`, on another one.
+    /// A new direction from one machine to the receiver at `bell` on another machine.
     pub(crate) fn new(
         c: VirtualCore,
         machines: [usize; 2],
@@ -49,7 +49,7 @@ impl Passage {
         Passage { machines, bell, messages_max: limits.messages_max, delay_ps, made_ps, transit }
     }
 
-    /// When the link is cut, as far as that is planned.
+    /// The planned cut of the link.
     fn cut_ps(&self, c: VirtualCore) -> u64 {
         c.simulation().network().cut_ps(self.machines, self.made_ps)
     }
@@ -64,7 +64,7 @@ impl Passage {
         self.transit.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An end belongs to its machine.
+    /// Checks that an end is used on its machine only.
     fn check(c: VirtualCore, machine: usize) {
         let here = c.machine();
         assert!(
@@ -99,26 +99,26 @@ impl Passage {
         transit.after_ps = begins_ps;
         transit.messages.push_back((arrival_ps, message.into()));
         drop(transit);
-        // What is lost is noticed when the link is.
+        // A message lost in a cut is noticed at the cut.
         simulation.ring_at(self.bell.rings(), arrival_ps.min(self.cut_ps(c)));
         Ok(())
     }
 
-    /// When there is something to receive, a message or the end of the link: rounded up to the
-    /// clock's nanoseconds.
+    /// Moment at which there is something to receive, a message or the end of the link, rounded up
+    /// to the clock's nanoseconds.
     pub(crate) fn next(&self, c: VirtualCore) -> Option<Nanos> {
         let arrival = self.transit().messages.front().map(|(arrival_ps, _)| *arrival_ps);
         let next_ps = arrival.unwrap_or(u64::MAX).min(self.cut_ps(c));
         (next_ps != u64::MAX).then(|| Nanos(next_ps.div_ceil(1000)))
     }
 
-    /// Takes the next message, which has arrived.
+    /// Receives the next message, which has arrived.
     pub(crate) fn receive(&self, c: VirtualCore, buffer: &mut [u8]) -> Result<Option<usize>, ReceiveError> {
         Passage::check(c, self.machines[1]);
         if !c.turn() {
             return Ok(None);
         }
-        // What would have arrived later than the end of the link is lost.
+        // Messages that would arrive after the cut are lost.
         let cut_ps = self.cut_ps(c);
         let mut transit = self.transit();
         let arrives = transit.messages.front().is_some_and(|(arrival_ps, _)| *arrival_ps < cut_ps);
@@ -139,12 +139,12 @@ impl Passage {
         Ok(Some(message.len()))
     }
 
-    /// Looks for a message that is not there.
+    /// Charges a poll without a message.
     pub(crate) fn look(&self, c: VirtualCore) {
         c.spend(c.simulation().config.model.costs.system_call_ps);
     }
 
-    /// Sleeps until a message may have come.
+    /// Sleeps until a message may have arrived.
     pub(crate) fn sleep(&self, c: VirtualCore, deadline: Option<Nanos>) {
         let ready = &mut |c| self.next(c).is_some_and(|at| at <= VirtualMachine::now(c));
         self.bell.wait(c, 0, ready, deadline);

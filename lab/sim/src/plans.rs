@@ -1,5 +1,4 @@
-//! What a sleeping fiber will touch when it goes on: the host is told just before, while another
-//! fiber runs.
+//! Memory that a sleeping fiber will touch next: prefetched on the host while another fiber runs.
 
 use std::cell::UnsafeCell;
 
@@ -10,21 +9,21 @@ use crate::arena::{Arena, Pages, Zeroed, prefetch};
 use crate::fiber::FIBERS_MAX;
 use crate::line::{LineNumber, PRIVATE_LINE};
 
-/// Bytes of a sleeping fiber's stack that are told of, below and above its last frame.
+/// Bytes of a sleeping fiber's stack that are prefetched, below and above its last frame.
 const STACK_BELOW: usize = 128;
 const STACK_ABOVE: usize = 384;
 
-/// What one fiber will touch.
+/// Memory that one fiber will touch.
 #[derive(Clone, Copy)]
 pub(crate) struct Plan {
-    /// Where the fiber's stack ends.
+    /// End of the fiber's stack.
     stack: usize,
-    /// Where it begins: the coroutine keeps there where to go back to.
+    /// Begin of the stack, where the coroutine keeps its return address.
     base: usize,
-    /// Data of the fiber's next event, and their line; no line if that has been asked for already.
+    /// Data of the fiber's next event, and their line; no line if that was prefetched already.
     at: usize,
     pub(crate) line: LineNumber,
-    /// The core on which the fiber runs.
+    /// Core of the fiber.
     pub(crate) core: u32,
 }
 
@@ -33,7 +32,7 @@ const _: () = assert!(size_of::<Plan>() == 32);
 // SAFETY: integers only.
 unsafe impl Zeroed for Plan {}
 
-/// What all fibers will touch, by fiber.
+/// Plans of all fibers, by fiber.
 pub(crate) struct Plans(UnsafeCell<Arena<Plan>>);
 
 impl Plans {
@@ -50,25 +49,25 @@ impl Plans {
         unsafe { &mut (&mut *self.0.get())[fiber as usize] }
     }
 
-    /// A fiber on this core will touch these data, of this line, when it goes on.
+    /// Records that a fiber on this core will touch these data, of this line, when it resumes.
     #[inline(always)]
     pub(crate) fn announce(&self, fiber: u32, core: u32, at: usize, line: LineNumber) {
         let plan = self.plan(fiber);
         (plan.at, plan.line, plan.core) = (at, line, core);
     }
 
-    /// A fiber has a stack that begins here.
+    /// Records the begin of a fiber's stack.
     pub(crate) fn based(&self, fiber: u32, base: usize) {
         *self.plan(fiber) = Plan { stack: base, base, at: base, line: PRIVATE_LINE, core: 0 };
     }
 
-    /// A fiber goes to sleep with its stack ending here.
+    /// Records the end of a fiber's stack when the fiber goes to sleep.
     #[inline(always)]
     pub(crate) fn suspended(&self, fiber: u32, stack: usize) {
         self.plan(fiber).stack = stack;
     }
 
-    /// Has the host bring the stack and the data of a fiber that runs soon; its plan.
+    /// Prefetches the stack and the data of a fiber that runs soon. Returns its plan.
     #[inline(always)]
     pub(crate) fn prefetch(&self, fiber: u32) -> Plan {
         let plan = *self.plan(fiber);
@@ -81,7 +80,7 @@ impl Plans {
         plan
     }
 
-    /// What a fiber will touch. It is about to run: what it touches afterwards is not known.
+    /// Takes the plan of a fiber that is about to run. Its later accesses are unknown.
     #[inline(always)]
     pub(crate) fn take(&self, fiber: u32) -> Plan {
         let plan = self.plan(fiber);

@@ -1,4 +1,4 @@
-//! The machine's own randomness.
+//! The machine's random numbers.
 
 use std::cell::Cell;
 

@@ -1,13 +1,13 @@
-//! Which fiber runs next: a calendar of the fibers' keys.
+//! Queue of ready fibers: a calendar of the fibers' keys.
 //!
-//! The next few fibers stand in a short sorted array, the front. Behind the front comes a ring of
-//! buckets: each is a list of fibers whose clocks lie in the same small span, in no order. What
-//! lies beyond the ring is in one more list. When the front runs short the first bucket that is not
+//! The next few fibers are in a short sorted array, the front. Behind the front comes a ring of
+//! buckets: each is an unordered list of fibers whose clocks are in the same small span. Fibers
+//! beyond the ring are in one more list. When the front runs short, the first bucket that is not
 //! empty is sorted into it. So a fiber goes to sleep and wakes up in constant time, and the run
-//! loop knows which fibers come after the next one ([`ReadyQueue::ahead`]).
+//! loop can see the fibers after the next one ([`ReadyQueue::ahead`]).
 //!
-//! A sleeping fiber has the key of its deadline, or [`NEVER`]: then it is in no list. A fiber that
-//! is given another key leaves its list: there are no stale entries.
+//! A sleeping fiber has the key of its deadline, or [`NEVER`]: then it is in no list. A fiber
+//! leaves its list when it gets another key, so there are no stale entries.
 
 use platform::Nanos;
 
@@ -31,21 +31,21 @@ pub(crate) fn order(priority: u32, fiber: u32) -> u64 {
     (u64::from(priority) << 32) | u64::from(fiber)
 }
 
-/// The fiber of a key.
+/// Fiber of a key.
 #[inline(always)]
 pub(crate) fn fiber_of(key: u128) -> u32 {
     key as u32
 }
 
-/// The clock of a key.
+/// Clock of a key.
 #[inline(always)]
 pub(crate) fn clock_of(key: u128) -> u64 {
     (key >> 64) as u64
 }
 
-/// Fibers that the front can hold.
+/// Capacity of the front.
 const FRONT: usize = 32;
-/// The front takes in more fibers when it has fewer than this many.
+/// The front is refilled when it has fewer fibers than this.
 const FRONT_LOW: usize = 10;
 /// Buckets of the ring.
 const BUCKETS: u64 = 4096;
@@ -53,8 +53,8 @@ const BUCKETS_PER_WORD: u64 = u64::BITS as u64;
 /// log2 of the span of a bucket in picoseconds at first, and its bounds.
 const SPAN_SHIFT: u32 = 12;
 const SPAN_SHIFTS: std::ops::RangeInclusive<u32> = 4..=30;
-/// After so many buckets the span is doubled or halved if they held fewer or more fibers than these
-/// on average.
+/// After this many buckets the span is doubled or halved if they held fewer or more fibers than
+/// these on average.
 const BUCKETS_JUDGED: u32 = 1024;
 const HELD_MIN: u32 = 3;
 const HELD_MAX: u32 = 14;
@@ -62,12 +62,12 @@ const HELD_MAX: u32 = 14;
 /// No fiber.
 const NOBODY: u32 = u32::MAX;
 
-/// Where a fiber is.
+/// The list that a fiber is in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum List {
     Nowhere,
     Front,
-    /// The bucket in this place of the ring.
+    /// The bucket in this slot of the ring.
     Bucket(u16),
     Late,
 }
@@ -83,11 +83,11 @@ struct Entry {
 
 /// Keys of all fibers that do not run.
 pub(crate) struct ReadyQueue {
-    /// Ascending, from `first` on, `count` of them; the rest of the array has room to both sides.
+    /// Ascending, from `first` on, `count` of them; the array has spare room on both sides.
     front: [u128; 2 * FRONT],
     first: usize,
     count: usize,
-    /// Keys below this one are in the front, all others behind it.
+    /// Smaller keys are in the front, all others behind it.
     horizon: u128,
     /// First fiber of each bucket of the ring.
     heads: Vec<u32>,
@@ -96,16 +96,16 @@ pub(crate) struct ReadyQueue {
     /// Number of the first bucket of the ring: no key behind the front lies in an earlier one.
     floor: u64,
     /// First of the fibers beyond the ring, and the number of the earliest bucket that any of them
-    /// may be in.
+    /// may belong to.
     late: u32,
     late_from: u64,
     /// log2 of the span of a bucket.
     shift: u32,
     /// By fiber.
     entries: Vec<Entry>,
-    /// Used while a bucket is sorted.
+    /// Scratch memory for the sorting of a bucket.
     scratch: Vec<u128>,
-    /// Buckets sorted since the span was last judged, and the fibers in them.
+    /// Buckets sorted since the last adjustment of the span, and the fibers in them.
     judged: (u32, u32),
 }
 
@@ -128,7 +128,7 @@ impl ReadyQueue {
         }
     }
 
-    /// Gives a fiber its key.
+    /// Sets the key of a fiber.
     #[inline]
     pub(crate) fn set(&mut self, fiber: u32, key: u128) {
         if fiber as usize >= self.entries.len() {
@@ -157,7 +157,7 @@ impl ReadyQueue {
         if self.count == 0 { NEVER } else { self.front[self.first] }
     }
 
-    /// Takes out the fiber with the smallest key, which exists.
+    /// Removes the fiber with the smallest key, which exists.
     #[inline]
     pub(crate) fn pop(&mut self) {
         debug_assert!(self.count > 0);
@@ -171,25 +171,25 @@ impl ReadyQueue {
         }
     }
 
-    /// The fiber that comes so many after the first one, if that is known.
+    /// The fiber `places` positions after the first one, if the front has it.
     #[inline(always)]
     pub(crate) fn ahead(&self, places: usize) -> Option<u32> {
         (places < self.count).then(|| fiber_of(self.front[self.first + places]))
     }
 
-    /// True if at most so many fibers come before a key that was set.
+    /// True if at most `places` fibers come before a key that was set.
     #[inline(always)]
     pub(crate) fn is_ahead(&self, key: u128, places: usize) -> bool {
         self.count <= places || key <= self.front[self.first + places]
     }
 
-    /// Number of the bucket of a key, were there no end to the ring.
+    /// Number of the bucket of a key in an unbounded ring.
     #[inline(always)]
     fn bucket(&self, key: u128) -> u64 {
         clock_of(key) >> self.shift
     }
 
-    /// Puts a key into the front, the last one of a full front behind it.
+    /// Inserts a key into the front, and moves the last key of a full front behind it.
     fn enter_front(&mut self, key: u128) {
         if self.count == FRONT {
             let last = self.front[self.first + FRONT - 1];
@@ -225,7 +225,7 @@ impl ReadyQueue {
         }
     }
 
-    /// Puts a key into its bucket, or the list of late ones.
+    /// Inserts a key into its bucket, or into the list of late fibers.
     fn link(&mut self, key: u128) {
         let bucket = self.bucket(key).max(self.floor);
         let fiber = fiber_of(key);
@@ -244,7 +244,7 @@ impl ReadyQueue {
         }
     }
 
-    /// Takes a fiber out of its bucket, or of the list of late ones.
+    /// Removes a fiber from its bucket, or from the list of late fibers.
     fn unlink(&mut self, fiber: u32) {
         let Entry { next, previous, list, .. } = self.entries[fiber as usize];
         if next != NOBODY {
@@ -265,7 +265,7 @@ impl ReadyQueue {
         }
     }
 
-    /// The bucket in this place of the ring is empty.
+    /// Marks the bucket in this slot of the ring as empty.
     fn vacate(&mut self, place: u64) {
         self.occupied[(place / BUCKETS_PER_WORD) as usize] &= !(1 << (place % BUCKETS_PER_WORD));
     }
@@ -274,7 +274,7 @@ impl ReadyQueue {
     fn first_bucket(&self) -> Option<u64> {
         let start = self.floor % BUCKETS;
         let words = BUCKETS / BUCKETS_PER_WORD;
-        // The first word is looked at twice: its upper bits first, its lower ones last.
+        // The first word is checked twice: its upper bits first, its lower bits last.
         (0..=words).find_map(|step| {
             let word = (start / BUCKETS_PER_WORD + step) % words;
             let from_start = u64::MAX << (start % BUCKETS_PER_WORD);
@@ -285,7 +285,7 @@ impl ReadyQueue {
         })
     }
 
-    /// Fills the front with the earliest buckets.
+    /// Refills the front from the earliest buckets.
     fn refill(&mut self) {
         if self.judged.0 >= BUCKETS_JUDGED {
             self.judge();
@@ -297,7 +297,7 @@ impl ReadyQueue {
                 continue;
             }
             let Some(first) = first else {
-                // All keys that come are behind what is there.
+                // All other keys are behind those of the front.
                 return;
             };
             self.take_bucket(first);
@@ -336,8 +336,8 @@ impl ReadyQueue {
         self.scratch = keys;
     }
 
-    /// Moves the fibers beyond the ring into it that have come near. `first`: the first bucket that
-    /// is not empty.
+    /// Moves fibers from beyond the ring into it if their buckets are part of it now. `first`: the
+    /// first bucket that is not empty.
     #[cold]
     fn sort_late(&mut self, first: Option<u64>) {
         if first.is_none() {
@@ -359,7 +359,7 @@ impl ReadyQueue {
         self.entries.resize(fiber as usize + 1, nowhere);
     }
 
-    /// Makes buckets longer or shorter if they held too few fibers or too many.
+    /// Adjusts the span of the buckets if they held too few fibers or too many.
     #[cold]
     fn judge(&mut self) {
         let (buckets, fibers) = std::mem::take(&mut self.judged);
@@ -385,8 +385,8 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    /// The queue does what a scan does, with clocks drawn by `clock` from the latest clock taken
-    /// out.
+    /// Compares the queue with a linear scan. `clock` draws clocks from the latest clock that was
+    /// taken out.
     fn agrees_with_a_scan(fibers: u64, clock: impl Fn(&Random, u64) -> u64) {
         let random = Random::new(1);
         let mut queue = ReadyQueue::new();

@@ -1,22 +1,22 @@
-//! Lists of what is under way, or was a moment ago.
+//! Lists of operations that are under way, or were a moment ago.
 
 use crate::line::LineNumber;
 
-/// What has ended is remembered so long: lines of one touch are asked for ahead of the core's
+/// Ended entries are kept this long, because lines of one touch are requested ahead of the core's
 /// clock.
 const REMEMBERED_PS: u64 = 1_000_000;
 
-/// True if what ends at `end_ps` must still be known.
+/// True if an entry that ends at `end_ps` must be kept.
 #[inline(always)]
 pub(crate) fn is_remembered(end_ps: u64, now_ps: u64) -> bool {
     end_ps + REMEMBERED_PS > now_ps
 }
 
-/// How many entries a list holds before it forgets what has ended; twice as many as before if all
-/// of them must be known.
+/// Number of entries at which a list drops the ended ones; doubled if all of them must be kept.
 ///
-/// When entries are forgotten decides what an access finds that was asked for long before its turn,
-/// so it is a rule of the machine, and no matter of how the host's vectors grow.
+/// The moment at which entries are dropped decides the result of an access that was requested long
+/// before its turn. It is a rule of the machine, and must not depend on how the host's vectors
+/// grow.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Room(usize);
 
@@ -28,7 +28,7 @@ impl Room {
         entries == self.0
     }
 
-    /// What has ended is forgotten, and so many entries are left.
+    /// Adjusts the room after ended entries were dropped and `entries` are left.
     pub(crate) fn make(&mut self, entries: usize) {
         if self.is_full(entries) {
             self.0 = (self.0 * 2).max(Room::LEAST);
@@ -36,29 +36,29 @@ impl Room {
     }
 }
 
-/// Something that happens to a line and ends.
+/// An event of a line that ends.
 pub(crate) trait Passing: Copy {
     fn line(&self) -> LineNumber;
     fn end_ps(&self) -> u64;
 }
 
-/// An entry, and the one before it in its chain: its place plus 1, or 0.
+/// An entry, and the previous entry of its chain: its index plus 1, or 0.
 #[derive(Clone, Copy)]
 struct Link<T> {
     entry: T,
     older: u32,
 }
 
-/// The list of one core, oldest first. Entries of lines that have the same lowest bits form a
-/// chain, so that a question looks at few.
+/// The list of one core, oldest first. Entries of lines with the same lowest bits form a chain, so
+/// that a lookup compares few entries.
 #[derive(Clone)]
 pub(crate) struct Recent<T> {
     links: Vec<Link<T>>,
-    /// The newest entry of each chain: its place plus 1, or 0. As many as there is room for
+    /// Newest entry of each chain: its index plus 1, or 0. There are as many chains as room for
     /// entries, a power of two.
     chains: Vec<u32>,
     room: Room,
-    /// The latest end.
+    /// Latest end of an entry.
     latest_ps: u64,
 }
 
@@ -77,7 +77,8 @@ impl<T: Passing> Recent<T> {
         self.latest_ps = self.latest_ps.max(entry.end_ps());
     }
 
-    /// Puts the entry at this place, of this line, first into its chain; the one that was first.
+    /// Makes the entry at this index, of this line, the first of its chain. Returns the former
+    /// first one.
     #[inline(always)]
     fn enchain(&mut self, line: LineNumber, place: usize) -> u32 {
         let chain = line as usize & (self.chains.len() - 1);
@@ -95,7 +96,8 @@ impl<T: Passing> Recent<T> {
         }
     }
 
-    /// The newest entry of a line that satisfies the condition, if any lasts beyond this moment.
+    /// The newest entry of a line that satisfies the condition; `None` if no entry lasts beyond
+    /// `now_ps`.
     #[inline]
     pub(crate) fn newest(&self, line: LineNumber, now_ps: u64, condition: impl Fn(&T) -> bool) -> Option<&T> {
         if now_ps >= self.latest_ps {

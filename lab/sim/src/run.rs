@@ -1,5 +1,5 @@
-//! A machine from its beginning to its end, and what programs ask of it beside the platform's
-//! calls.
+//! A run of a machine from beginning to end, and operations for programs beyond those of the
+//! platform.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -15,17 +15,17 @@ use crate::{
     VirtualMachine,
 };
 
-/// Lines that are reported as hot.
+/// Number of lines that are reported as hot.
 const HOT_LINES: usize = 32;
 
 impl VirtualMachine {
-    /// Builds the machine and runs `main` on it, as a supervisor: its events cost no time, and it
-    /// starts workers with [`platform::Platform::parallel`]. All of it happens on the calling host
-    /// thread; several machines may run on several threads.
+    /// Builds the machine and runs `main` on it as a supervisor: its events cost no time, and it
+    /// starts workers with [`platform::Platform::parallel`]. All of the run happens on the calling
+    /// host thread; several machines may run on several threads.
     ///
     /// The result is `Send`, so that it cannot hold a handle of a core.
     ///
-    /// A panic of any fiber goes on out of this call after all fibers are unwound, with their
+    /// A panic of any fiber continues out of this call after all fibers are unwound, with their
     /// operations on shared memory suppressed.
     pub fn run<R: Send>(
         config: &Config,
@@ -64,7 +64,7 @@ impl VirtualMachine {
         }
     }
 
-    /// What the machine has counted so far; `elapsed` is the caller's moment.
+    /// Counters so far; `elapsed` is the caller's moment.
     pub fn statistics(c: VirtualCore) -> Statistics {
         statistics(c.simulation(), c.fiber().now())
     }
@@ -74,41 +74,40 @@ impl VirtualMachine {
         c.simulation().all_events()
     }
 
-    /// Processor time of the host in seconds since counting began, with the run or at
-    /// [`Self::count_from_here`]: what else the host does meanwhile is not in it.
+    /// Processor time of the host thread in seconds since counting began, with the run or at
+    /// [`Self::count_from_here`]. Other work of the host is not included.
     pub fn host_seconds(c: VirtualCore) -> f64 {
         processor_seconds() - c.simulation().host_counted_from.get()
     }
 
-    /// The worker belongs to a crew, not 0, which may [fall](crate::Fall) once that is allowed to
-    /// all of its workers.
+    /// Adds the worker to a crew, not 0, which may [fall](crate::Fall) once that is allowed to all
+    /// of its workers.
     pub fn join_crew(c: VirtualCore, crew: u16) {
         c.fiber().crew.set(crew);
     }
 
-    /// The crew that was the one of this number to fall, from 0.
+    /// The crew that fell as number `number`, from 0.
     pub fn fallen_crew(c: VirtualCore, number: usize) -> Option<u16> {
         c.simulation().falling.fallen(number)
     }
 
-    /// From now on the worker's crew may fall, if all of its workers have said so.
+    /// Allows the worker's crew to fall from now on, once all of its workers have called this.
     pub fn allow_falls(c: VirtualCore) {
         c.fiber().may_fall.set(true);
     }
 
-    /// From now on no crew falls any more, and no link between machines is cut any more.
+    /// Cancels all falls and all cuts between machines that are still to come.
     pub fn end_troubles(c: VirtualCore) {
         c.simulation().falling.end();
         c.simulation().network().end_cuts(c.fiber().clock_ps.get());
     }
 
-    /// The cut of this number, in the order of their moments from 0, if it has happened.
+    /// The cut with this index, by the order of their moments, if it has happened.
     pub fn cut(c: VirtualCore, number: usize) -> Option<Cut> {
         c.simulation().network().cut(number, c.fiber().clock_ps.get())
     }
 
-    /// Counts from zero from now on: what was loaded and warmed up before is not part of the
-    /// measurement.
+    /// Restarts the counters: loading and warming up are not part of the measurement.
     pub fn count_from_here(c: VirtualCore) {
         if c.turn() {
             c.simulation().counted_from.set(c.fiber().now());
@@ -119,7 +118,7 @@ impl VirtualMachine {
     }
 }
 
-/// What a machine has counted up to this moment.
+/// Counters of a machine up to this moment.
 fn statistics(simulation: &Simulation, now: Nanos) -> Statistics {
     let coherence = &simulation.cost().coherence;
     let node = |position: usize| simulation.config.model.nodes[position];

@@ -1,16 +1,16 @@
-//! Which worker sits on which hardware thread, and where the operating system puts workers without
-//! a place.
+//! Workers of each hardware thread, and the operating system's placement of workers that are not
+//! pinned.
 //!
-//! A worker without a place runs on the first machine. It starts as Linux's wake-up balancing would
-//! have it: on the node with the fewest workers, there on the core with the fewest, there on the
-//! thread with the fewest. From then on every [`crate::Costs::balance_ps`] it is moved to an idle
-//! hardware thread of the machine with a probability of one in [`crate::Costs::move_rarity`], if
-//! there is one: a stand-in for load balancing, daemons and interrupts. Its caches are cold there,
-//! and the move costs a wake-up. Interval and probability are estimates.
+//! A worker without a place runs on the first machine. It starts as under Linux's wake-up
+//! balancing: on the node with the fewest workers, there on the core with the fewest, there on the
+//! thread with the fewest. From then on, every [`crate::Costs::balance_ps`] it is moved to an idle
+//! hardware thread of the machine, if there is one, with a probability of one in
+//! [`crate::Costs::move_rarity`]: a stand-in for load balancing, daemons and interrupts. Its caches
+//! are cold there, and the move costs a wake-up. Interval and probability are estimates.
 //!
-//! Workers of one hardware thread take turns: while `m` of them are not parked, everything that
-//! they do takes `m` times as long. A worker that spins keeps its share, so a preempted holder of a
-//! lock is not shown.
+//! Workers of one hardware thread take turns: while `m` of them are not parked, all their
+//! operations take `m` times as long. A worker that spins keeps its share, so the preemption of a
+//! lock's holder is not modelled.
 
 use std::cell::RefCell;
 
@@ -27,24 +27,24 @@ impl Seats {
         Seats { residents: RefCell::new(vec![Vec::new(); model.threads.len()]) }
     }
 
-    /// A worker takes a seat; all workers that sit there now.
+    /// Adds a worker to a hardware thread. Returns all workers that are there now.
     pub(crate) fn take(&self, seat: Seat, worker: u32) -> Vec<u32> {
         let residents = &mut self.residents.borrow_mut()[seat.slot as usize];
         residents.push(worker);
         residents.clone()
     }
 
-    /// A worker leaves its seat.
+    /// Removes a worker from its hardware thread.
     pub(crate) fn leave(&self, seat: Seat, worker: u32) {
         self.residents.borrow_mut()[seat.slot as usize].retain(|resident| *resident != worker);
     }
 
-    /// How many of a seat's workers satisfy the condition.
+    /// Number of workers of a hardware thread that satisfy the condition.
     pub(crate) fn count(&self, seat: Seat, condition: impl Fn(u32) -> bool) -> usize {
         self.residents.borrow()[seat.slot as usize].iter().filter(|worker| condition(**worker)).count()
     }
 
-    /// Where a new worker starts that has no place.
+    /// Start of a new worker without a place.
     pub(crate) fn idlest(&self, model: &Model) -> Seat {
         let residents = self.residents.borrow();
         let mut by_node = vec![0; model.nodes.len()];
@@ -61,7 +61,7 @@ impl Seats {
         Seat { core: model.threads[slot].1.into(), slot: slot as u32 }
     }
 
-    /// Where the operating system moves a worker, if it does.
+    /// Draws the hardware thread to which the operating system moves a worker, if it does.
     pub(crate) fn balance(&self, model: &Model, random: &Random) -> Option<Seat> {
         if random.below(model.costs.move_rarity.max(1)) != 0 {
             return None;
@@ -73,7 +73,7 @@ impl Seats {
     }
 }
 
-/// The seats of the first machine.
+/// Hardware threads of the first machine.
 fn first_machine(model: &Model) -> impl Iterator<Item = usize> + '_ {
     (0..model.threads.len()).filter(|slot| model.machine_of_core(model.threads[*slot].1.into()) == 0)
 }

@@ -9,9 +9,8 @@ const COLOURS: usize = 64;
 const COLOUR_BYTES: usize = 64;
 const _: () = assert!(COLOUR_BYTES.is_multiple_of(STACK_ALIGNMENT));
 
-/// A stack that begins a few lines below its mapping's end, another number of lines for each fiber:
-/// otherwise the hot frames of all fibers would compete for the same few sets of the host's nearest
-/// cache.
+/// A stack that begins a few lines below its mapping's end, another number of lines for each fiber.
+/// Otherwise the hot frames of all fibers would compete for the same few sets of the host's L1.
 pub(crate) struct ColouredStack {
     mapping: DefaultStack,
     skipped: usize,
@@ -25,7 +24,7 @@ impl ColouredStack {
             purpose: "the stack of a fiber",
             reason: error.to_string(),
         };
-        // A step that is coprime to the number of colours keeps the lines of neighbours apart.
+        // A step that is coprime to the number of colours keeps the stacks of neighbours apart.
         let skipped = fiber as usize * 11 % COLOURS * COLOUR_BYTES;
         Ok(ColouredStack {
             mapping: DefaultStack::new(bytes + COLOURS * COLOUR_BYTES).map_err(refused)?,
@@ -34,8 +33,8 @@ impl ColouredStack {
     }
 }
 
-// SAFETY: the guard page is the mapping's; `new` asked for as many bytes more as are skipped, so at
-// least the minimum remains; the base stays aligned, because a colour is a multiple of the
+// SAFETY: the guard page is the mapping's; `new` requested as many additional bytes as are skipped,
+// so at least the minimum remains; the base stays aligned, because a colour is a multiple of the
 // alignment.
 unsafe impl Stack for ColouredStack {
     #[inline]

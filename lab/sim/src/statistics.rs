@@ -1,4 +1,4 @@
-//! What a run did.
+//! Results and counters of a run.
 
 use platform::{Address, Nanos, Node};
 
@@ -7,21 +7,21 @@ pub use crate::bandwidth::PortKind;
 /// A finished run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome<R> {
-    /// What the program returned.
+    /// Result of the program.
     pub value: R,
-    /// What the machine counted.
+    /// Counters of the machine.
     pub statistics: Statistics,
 }
 
-/// Counters of a run, and its end. Identical for identical configuration and program.
+/// Counters of a run, and its end. Identical for identical configurations and programs.
 ///
 /// They begin with the run, or where [`crate::VirtualMachine::count_from_here`] was called last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Counts of events.
     pub counts: Counts,
-    /// Lines that the L3 of the core's group did not have, in bytes over links: each line once,
-    /// however far it went.
+    /// Lines that the L3 of the core's group did not have, in bytes over links. Each line counts
+    /// once, whatever its distance.
     pub interconnect_bytes: u64,
     /// Bytes over all memory controllers, write-backs included.
     pub memory_bytes: u64,
@@ -29,26 +29,26 @@ pub struct Statistics {
     pub ports: Vec<PortUse>,
     /// Lines with the most coherence misses, the hottest first.
     pub hot_lines: Vec<HotLine>,
-    /// What went wrong on purpose, since the run began.
+    /// Injected faults since the run began.
     pub faults: FaultCounts,
     /// The moment at which counting ended.
     pub elapsed: Nanos,
-    /// How long was counted.
+    /// Duration of the counted part.
     pub counted: Nanos,
 }
 
-/// What went wrong on purpose.
+/// Injected faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultCounts {
     /// Crews that have fallen.
     pub falls: u64,
     /// Cuts between machines.
     pub cuts: u64,
-    /// Directions of links between machines that are slower than others.
+    /// Directions of links between machines with an additional delay.
     pub delays: u64,
-    /// Messages between machines that were lost, and sent again.
+    /// Messages between machines that were lost and sent again.
     pub losses: u64,
-    /// Messages between machines that came twice, and were taken once.
+    /// Messages between machines that were duplicated and delivered once.
     pub duplicates: u64,
 }
 
@@ -57,37 +57,37 @@ pub struct FaultCounts {
 pub struct Counts {
     /// Atomic operations and lines of data touched by simulated cores.
     pub events: u64,
-    /// The same by supervisors, which cost nothing.
+    /// The same events of supervisors, which cost nothing.
     pub supervisor_events: u64,
     /// Events that found their line in the core's L1, or in private memory.
     pub l1_hits: u64,
     /// Events that found their line in the core's L2.
     pub l2_hits: u64,
-    /// Accesses of a core to a line that another one had asked for and that had not left yet.
+    /// Accesses of a core to a line that another core had requested and that had not left yet.
     pub late_hits: u64,
     /// Accesses that waited for a line which was under way to their core already.
     pub merged_misses: u64,
-    /// Lines brought from the L3 of the core's group.
+    /// Lines from the L3 of the core's group.
     pub l3_hits: u64,
-    /// Lines brought from another core of the group, or taken from readers in it.
+    /// Lines from another core of the group, or taken from readers in it.
     pub near_misses: u64,
-    /// Lines brought from the caches of another group, or taken from readers in it.
+    /// Lines from the caches of another group, or taken from readers in it.
     pub far_misses: u64,
-    /// Lines brought from the memory of the core's own node.
+    /// Lines from the memory of the core's own node.
     pub local_memory_misses: u64,
-    /// Lines brought from the memory of another node.
+    /// Lines from the memory of another node.
     pub remote_memory_misses: u64,
-    /// Changed lines that an L3 gave back to memory.
+    /// Changed lines that an L3 wrote back to memory.
     pub write_backs: u64,
     /// Stores that waited because the store buffer was full.
     pub full_store_buffers: u64,
     /// Prefetches among the events.
     pub prefetches: u64,
-    /// Times that the host went from one fiber to another.
+    /// Switches of the host from one fiber to another.
     pub switches: u64,
     /// Waiting cores that were woken by a write of their line or by `unpark`.
     pub wakes: u64,
-    /// Moves of threads that the operating system places.
+    /// Moves of workers that are not pinned.
     pub migrations: u64,
 }
 
@@ -103,32 +103,32 @@ impl Counts {
     }
 }
 
-/// What a memory controller or link carried.
+/// Traffic of a memory controller or link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortUse {
-    /// The node that it belongs to.
+    /// Node of the port.
     pub node: Node,
-    /// What it is.
+    /// Kind of the port.
     pub kind: PortKind,
     /// Bytes in both directions.
     pub bytes: u64,
-    /// How long it was occupied.
+    /// Time in which it was busy.
     pub busy: Nanos,
-    /// How long all lines together waited for it.
+    /// Waiting time of all lines together.
     pub waited: Nanos,
 }
 
-/// A line that went from core to core.
+/// A line that moved from core to core.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HotLine {
     /// Its address in the machine's memory.
     pub address: Address,
-    /// Name of the region that it lies in; `None` if that was returned.
+    /// Name of its region; `None` if the region was freed.
     pub region: Option<&'static str>,
-    /// Offset of the line in its region, in bytes.
+    /// Offset of the line in the region, in bytes.
     pub offset: u64,
     /// Node of its memory.
     pub node: Node,
-    /// Times that it came from another core's cache or was taken from readers.
+    /// Number of times that it came from another core's cache or was taken from readers.
     pub misses: u64,
 }

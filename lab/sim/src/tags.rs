@@ -1,14 +1,14 @@
-//! Tags of caches: which lines, in which version, lie in which cache.
+//! Tags of caches: the lines, with their versions, in each cache.
 //!
-//! A tag is a line's number and the version that was current when the line came. Taking a line to
-//! write raises its version, which invalidates all copies at once, wherever they are. A set holds
-//! one tag for each of its ways, most recently used first.
+//! A tag is a line's number and the version that was current when the line came. Requesting a line
+//! to write raises its version, which invalidates all copies at once, wherever they are. A set
+//! holds one tag for each of its ways, most recently used first.
 
 use crate::SimError;
 use crate::arena::{Arena, Pages, prefetch};
 use crate::line::LineNumber;
 
-/// A line's number and version; never 0, because line 0 is in no cache.
+/// A line's number and version; never 0, because no cache has line 0.
 pub(crate) type Tag = u64;
 
 /// Tag of a version of a line.
@@ -30,7 +30,7 @@ pub(crate) struct Tags<const WAYS: usize> {
     /// 2^64 / `sets`, rounded up: Lemire, Kaser, Kurz, "Faster remainder by direct
     /// computation", 2019.
     reciprocal: u64,
-    /// Scatters lines over the sets, as shared caches do; private ones are indexed by the line's
+    /// Scatters lines over the sets, as shared caches do. Private caches are indexed by the line's
     /// lowest bits.
     hashed: bool,
 }
@@ -60,7 +60,7 @@ impl<const WAYS: usize> Tags<WAYS> {
         (cache * self.sets as usize + set as usize) * WAYS
     }
 
-    /// Has the host bring the set of a line.
+    /// Prefetches the set of a line on the host.
     #[inline(always)]
     pub(crate) fn announce(&self, cache: usize, line: LineNumber) {
         let set = self.set(cache, line);
@@ -70,7 +70,7 @@ impl<const WAYS: usize> Tags<WAYS> {
         }
     }
 
-    /// True if a cache holds the tag, which becomes the most recently used one of its set.
+    /// True if a cache has the tag, which becomes the most recently used one of its set.
     #[inline(always)]
     pub(crate) fn find(&mut self, cache: usize, tag: Tag) -> bool {
         let start = self.set(cache, line_of(tag));
@@ -87,14 +87,14 @@ impl<const WAYS: usize> Tags<WAYS> {
         }
     }
 
-    /// True if a cache holds the tag; nothing is moved.
+    /// True if a cache has the tag. The order of the set stays.
     pub(crate) fn holds(&self, cache: usize, tag: Tag) -> bool {
         let start = self.set(cache, line_of(tag));
         self.tags[start..start + WAYS].contains(&tag)
     }
 
-    /// Puts a tag first; an older version of the same line makes room for it, or else the least
-    /// recently used one, which is returned.
+    /// Makes a tag the most recently used one. It replaces an older version of the same line, or
+    /// else the least recently used tag, which is returned.
     #[inline]
     pub(crate) fn insert(&mut self, cache: usize, tag: Tag) -> Option<Tag> {
         let start = self.set(cache, line_of(tag));

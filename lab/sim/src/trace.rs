@@ -6,28 +6,28 @@ use platform::{HardwareThread, Nanos};
 
 use crate::line::{Access, LineNumber};
 
-/// Events that are remembered of each core.
+/// Number of events that are recorded for each core.
 const EVENTS: usize = 16;
 
-/// What a core did with a line.
+/// Kind of an access to a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// Read it.
+    /// A read.
     Load,
-    /// Wrote it.
+    /// A write.
     Store,
-    /// Read and wrote it in one step.
+    /// An atomic read-modify-write.
     Atomic,
 }
 
 /// One event of a core.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When it was asked for.
+    /// Moment of the request.
     pub at: Nanos,
-    /// What it was.
+    /// Kind of the access.
     pub kind: EventKind,
-    /// Name of the region that holds the line; `None` for private memory and returned regions.
+    /// Name of the line's region; `None` for private memory and freed regions.
     pub region: Option<&'static str>,
     /// Offset of the line in its region, in bytes.
     pub offset: u64,
@@ -47,7 +47,7 @@ impl fmt::Display for Event {
     }
 }
 
-/// What a core did last.
+/// Last events of a core.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CoreEvents {
     /// The core's hardware thread.
@@ -56,7 +56,7 @@ pub struct CoreEvents {
     pub events: Vec<Event>,
 }
 
-/// Events of one fiber as they are remembered.
+/// Recorded events of one fiber.
 #[derive(Clone)]
 pub(crate) struct Ring {
     pub(crate) thread: HardwareThread,
@@ -74,7 +74,7 @@ impl Ring {
         self.count += 1;
     }
 
-    /// The events, oldest first, with the places of their lines.
+    /// The events, oldest first. `locate` returns the region of a line.
     pub(crate) fn events(&self, locate: impl Fn(LineNumber) -> Option<(&'static str, u64)>) -> Vec<Event> {
         let first = self.count.saturating_sub(EVENTS);
         let event = |index: usize| {

@@ -1,4 +1,4 @@
-//! A simulated core's events: what a fiber does with the machine.
+//! A simulated core's events: operations of a fiber on the machine.
 
 use std::ptr::NonNull;
 
@@ -13,28 +13,29 @@ use crate::ready::{NEVER, clock_of, key, order, picoseconds};
 use crate::simulation::Simulation;
 use crate::word::VirtualWord;
 
-/// Free events of a supervisor in a row before it is taken to be polling.
+/// Consecutive free events of a supervisor after which it counts as polling.
 const FREE_EVENTS_MAX: u32 = 1024;
-/// What passes then if all others wait, where there is a time limit.
+/// Time that passes then if all others wait and there is a time limit.
 const ALONE_PS: u64 = 1_000_000;
-/// Operations of a fiber while it is unwound before it is taken to wait for something.
+/// Operations of a fiber during its unwinding after which it counts as waiting.
 const SUPPRESSED_EVENTS_MAX: u32 = 1 << 24;
 
 /// A simulated core, or a supervisor: the capability that every call of the platform takes.
 ///
-/// The handle is valid inside the call of [`crate::VirtualMachine::run`] that handed it out, and
-/// only in the worker that it was given to; it is neither `Send` nor `Sync`, so it can only leave
-/// through thread-local storage, which simulated programs do not use.
+/// The handle is valid inside the call of [`crate::VirtualMachine::run`] that created it, and only
+/// in the worker that received it. It is neither `Send` nor `Sync`, so it can only leave through
+/// thread-local storage, which simulated programs do not use.
 #[derive(Clone, Copy, Debug)]
 pub struct VirtualCore {
     simulation: NonNull<Simulation>,
     fiber: NonNull<Fiber>,
 }
 
-/// A new fiber that will run `body`; [`Simulation::wake`] starts it.
+/// Makes a new fiber that will run `body`; [`Simulation::wake`] starts it.
 ///
 /// # Safety
-/// What `body` borrows lives until the fiber has finished or [`Simulation::discard`] has returned.
+/// Everything that `body` borrows lives until the fiber has finished or [`Simulation::discard`] has
+/// returned.
 pub(crate) unsafe fn spawn(
     simulation: &Simulation,
     group: *const Group,
@@ -62,8 +63,7 @@ impl VirtualCore {
         unsafe { self.simulation.as_ref() }
     }
 
-    /// The machine that the core belongs to; of one that belongs to none, the machine that it works
-    /// for.
+    /// The machine of the core; for a core without one, the machine that it works for.
     pub(crate) fn machine(self) -> usize {
         let (fiber, simulation) = (self.fiber(), self.simulation());
         match fiber.thread.get() {
@@ -74,7 +74,7 @@ impl VirtualCore {
 
     /// One event: waits for this core's turn, charges the access, waits for the line's arrival, and
     /// returns the line; the caller then performs the operation. `None`: the fiber is being
-    /// unwound, perform nothing.
+    /// unwound, and the caller performs nothing.
     #[inline(always)]
     pub(crate) fn step(self, at: usize, access: Access) -> Option<LineNumber> {
         let (fiber, simulation) = (self.fiber(), self.simulation());
@@ -122,23 +122,23 @@ impl VirtualCore {
         }
     }
 
-    /// The next event will touch these data, of this line: the host brings them when the fiber's
-    /// turn comes near.
+    /// Announces that the next event will touch these data, of this line: the host prefetches them
+    /// when the fiber's turn comes near.
     #[inline(always)]
     pub(crate) fn announce(self, at: usize, line: LineNumber) {
         let fiber = self.fiber();
         self.simulation().plans.announce(fiber.id, fiber.seat.get().core, at, line);
     }
 
-    /// This event will touch these lines: the host brings what is known about them.
+    /// Announces that this event will touch these lines: the host prefetches their state.
     #[inline]
     pub(crate) fn announce_lines(self, lines: std::ops::RangeInclusive<LineNumber>) {
         let core = self.fiber().seat.get().core as usize;
         lines.for_each(|line| self.simulation().cost().coherence.announce(core, line));
     }
 
-    /// When an access that starts at `start_ps` takes effect and is complete. Call it in the core's
-    /// turn.
+    /// Moments at which an access that starts at `start_ps` takes effect and is complete. Called in
+    /// the core's turn.
     #[inline]
     pub(crate) fn charge(self, line: LineNumber, access: Access, start_ps: u64) -> Ready {
         let fiber = self.fiber();
@@ -164,8 +164,8 @@ impl VirtualCore {
         }
     }
 
-    /// Lets all fibers with a smaller key go first. `false`: the fiber is being unwound, do
-    /// nothing.
+    /// Lets all fibers with a smaller key run first. `false`: the fiber is being unwound, and the
+    /// caller does nothing.
     pub(crate) fn turn(self) -> bool {
         let fiber = self.fiber();
         let mode = fiber.mode.get();
@@ -188,8 +188,9 @@ impl VirtualCore {
         true
     }
 
-    /// A supervisor's events are free, so one that polls would never let time pass: after some
-    /// events at one moment its clock moves on to the next moment at which anything happens.
+    /// Handles an event of a supervisor. Its events are free, so a supervisor that polls would
+    /// never let time pass: after some events at one moment its clock moves to the next moment at
+    /// which anything happens.
     #[cold]
     fn supervisor_turn(self) {
         let (fiber, simulation) = (self.fiber(), self.simulation());
@@ -203,8 +204,8 @@ impl VirtualCore {
             fiber.free_events.set(0);
             fiber.clock_ps.set(fiber.clock_ps.get().max(clock_of(first_other)));
         } else if simulation.limit() != NEVER {
-            // The others only wait. The supervisor may be at work, or poll for ever: then it gets
-            // to the time limit this way.
+            // All others wait. The supervisor may be working, or poll for ever: then it reaches the
+            // time limit this way.
             fiber.free_events.set(0);
             fiber.clock_ps.set(fiber.clock_ps.get() + ALONE_PS);
         }
@@ -220,9 +221,9 @@ impl VirtualCore {
         );
     }
 
-    /// Goes to sleep under this key until the run loop finds it the smallest; `false` if that is
-    /// not possible now. A thread that is panicking does not switch: its panic would seem to be the
-    /// next fiber's.
+    /// Sleeps under this key until the run loop finds it the smallest; `false` if that is not
+    /// possible now. A thread that is panicking does not switch, because its panic would be taken
+    /// for the next fiber's.
     fn switch(self, key: u128) -> bool {
         let fiber = self.fiber();
         if std::thread::panicking() {
@@ -239,7 +240,7 @@ impl VirtualCore {
         true
     }
 
-    /// Charges computation, or a fixed cost; nothing to a supervisor.
+    /// Charges computation, or a fixed cost; a supervisor pays nothing.
     #[inline(always)]
     pub(crate) fn spend(self, picoseconds: u64) {
         let fiber = self.fiber();
@@ -263,7 +264,7 @@ impl VirtualCore {
         }
     }
 
-    /// A transaction begins or ends: it declares anew what it accesses.
+    /// Forgets the declarations: a transaction begins or ends.
     #[inline(always)]
     pub(crate) fn forget_declarations(self) {
         let fiber = self.fiber();
@@ -277,7 +278,7 @@ impl VirtualCore {
         self.simulation().compute(self.fiber(), begin);
     }
 
-    /// Does not compete for the issue slots of the core during the action.
+    /// Performs the action without competing for the issue slots of the core.
     pub(crate) fn idle<T>(self, action: impl FnOnce() -> T) -> T {
         let computes = self.fiber().computing.get();
         self.compute(false);
@@ -298,13 +299,13 @@ impl VirtualCore {
         })
     }
 
-    /// Becomes a supervisor, or a worker again.
+    /// Makes the core a supervisor, or a worker again.
     pub(crate) fn set_supervisor(self, supervisor: bool) {
         self.simulation().set_supervisor(self.fiber(), supervisor);
     }
 
-    /// Sleeps until another fiber wakes this one, or the deadline. `false` if the fiber cannot wait
-    /// now.
+    /// Sleeps until another fiber wakes this one, or until the deadline. `false` if the fiber
+    /// cannot wait now.
     pub(crate) fn sleep(
         self,
         reason: WaitReason,

@@ -1,6 +1,6 @@
-//! The name of the platform. Operations on files are typed by their platform, so the disk names it;
-//! what the platform does stands far above the disk, in `run.rs` and `implementation.rs`.
+//! The name of the platform. Operations on files are typed by their platform, so the disk needs the
+//! name; `run.rs` and `implementation.rs`, far above the disk, implement it.
 
-/// The platform that is simulated.
+/// The simulated platform.
 #[derive(Clone, Copy, Debug)]
 pub struct VirtualMachine;

@@ -1,9 +1,9 @@
-//! What a sleeping fiber waits for, and the lists of sleepers on a line.
+//! Waits of sleeping fibers, and the lists of sleepers on a line.
 //!
-//! Sleepers of one line form a list through their fibers, newest first. A write of the line, of
-//! whatever word, takes the line from all that spin on it: each looks again when its loop comes
-//! round, which brings the line to it, and goes on spinning if its word has not changed. Those that
-//! are parked do not look.
+//! Sleepers of one line form a list through their fibers, newest first. A write of the line, to
+//! whatever word, takes the line from all fibers that spin on it. Each of them reads its word at
+//! the next turn of its loop, which fetches the line again, and continues to spin if the word has
+//! not changed. Parked fibers do not read it.
 
 use std::cell::Cell;
 
@@ -17,14 +17,14 @@ pub(crate) struct Wait {
     /// `None` while the fiber is not asleep.
     pub(crate) reason: Cell<Option<WaitReason>>,
     pub(crate) line: Cell<LineNumber>,
-    /// The word waited for; it outlives the wait, because the sleeping call holds a reference to
+    /// The word waited for. It outlives the wait, because the sleeping call holds a reference to
     /// it.
     pub(crate) word: Cell<*const VirtualWord>,
     pub(crate) seen: Cell<u64>,
-    /// Order of arrival: `unpark` is first come, first served.
+    /// Order of arrival: `unpark` serves fibers in this order.
     pub(crate) ticket: Cell<u64>,
     pub(crate) since_ps: Cell<u64>,
-    /// Key at which it wakes by itself.
+    /// Key of the deadline.
     pub(crate) until: Cell<u128>,
     /// Next fiber of the list, plus 1.
     pub(crate) next: Cell<u32>,
@@ -44,9 +44,9 @@ impl Wait {
         }
     }
 
-    /// True if the word has another value than the sleeper saw.
+    /// True if the word differs from the value that the sleeper saw.
     pub(crate) fn changed(&self) -> bool {
-        // SAFETY: only asked of sleepers in a list, whose call of `spin_while` or `park` borrows
+        // SAFETY: called only for sleepers in a list, whose call of `spin_while` or `park` borrows
         // the word.
         unsafe { (*self.word.get()).get() != self.seen.get() }
     }

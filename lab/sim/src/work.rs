@@ -1,9 +1,9 @@
-//! What computation between touches costs: cycles of one core that has its issue slots for itself.
+//! Cost of computation between touches: cycles of one core without busy siblings.
 //!
 //! One table for all machines, scaled by the machine's clock. Calibrated by the example `calibrate`
 //! of `workloads` from primitives on one core (`docs/calibration.md`): a virtual machine of AMD
 //! EPYC of the fourth generation at 3.69 GHz as `isles probe` describes it, 2026-11-21. No
-//! benchmark took part in the fit.
+//! benchmark was used for the fit.
 
 use platform::Work;
 

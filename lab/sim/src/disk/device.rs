@@ -1,27 +1,27 @@
-//! How long a disk takes.
+//! Timing of a disk.
 
-/// The costs of a disk. Times are nanoseconds.
+/// Costs of a disk. Times are nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskModel {
-    /// From the request to the first byte read.
+    /// Time from the request to the first byte read.
     pub read_nanos: u64,
-    /// From the last byte sent to the acknowledgement of a write.
+    /// Time from the last byte sent to the acknowledgement of a write.
     pub write_nanos: u64,
-    /// A flush, besides the writing of what is dirty in the operating system's cache.
+    /// Time of a flush, besides the writing of dirty data in the operating system's cache.
     pub flush_nanos: u64,
-    /// On top for an access that does not begin where the last one ended.
+    /// Additional time of an access that does not begin where the last one ended.
     pub seek_nanos: u64,
     /// Bytes a second between machine and device.
     pub bytes_per_second: u64,
-    /// Requests that it works on at a time.
+    /// Requests that the device serves at the same time.
     pub queue_depth: usize,
 }
 
-/// Bytes a second at which the operating system copies to and from its cache.
+/// Bytes a second that the operating system copies to and from its cache.
 const COPY_BYTES_PER_SECOND: u64 = 8_000_000_000;
-/// A system call on a file: entering, looking up pages, leaving.
+/// Time of a system call on a file: entering, looking up pages, leaving.
 const CALL_NANOS: u64 = 1_000;
-/// A change of a name, in the cache.
+/// Time of a change of a name in the cache.
 const NAME_NANOS: u64 = 5_000;
 
 impl DiskModel {
@@ -35,7 +35,7 @@ impl DiskModel {
         queue_depth: 64,
     };
 
-    /// A solid-state disk of a data centre, whose cache survives a loss of power.
+    /// A data-centre SSD, whose cache survives a loss of power.
     pub const NVME: DiskModel = DiskModel {
         read_nanos: 80_000,
         write_nanos: 15_000,
@@ -67,29 +67,29 @@ impl DiskModel {
     }
 }
 
-/// What an operation asks of the device.
+/// Work of an operation for the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
-    /// Nothing: it is a matter of the operating system's memory, and of copying so many bytes.
+    /// No device access: the operation copies this many bytes in the operating system's memory.
     Cache { bytes: u64 },
-    /// A name changes.
+    /// A change of a name.
     Name,
-    /// Bytes are read, from this place on.
+    /// A read from this position on.
     Read { place: u64, bytes: u64 },
-    /// Bytes are written, from this place on.
+    /// A write from this position on.
     Write { place: u64, bytes: u64 },
-    /// Everything written becomes durable, after so many dirty bytes have been written.
+    /// A flush of everything written, which first writes this many dirty bytes.
     Flush { place: u64, dirty: u64 },
 }
 
-/// The device at work.
+/// State of the device.
 pub(crate) struct Device {
     model: DiskModel,
-    /// When each of the requests that fit will be done.
+    /// End of the latest request in each slot of the queue.
     slots_ps: Vec<u64>,
-    /// When the way to the device is free.
+    /// Moment from which the path to the device is free.
     way_ps: u64,
-    /// Where the last access ended.
+    /// End of the last access.
     head: u64,
 }
 
@@ -102,12 +102,12 @@ impl Device {
         Device { model, slots_ps: vec![0; model.queue_depth.max(1)], way_ps: 0, head: u64::MAX }
     }
 
-    /// Time begins anew, with nothing under way.
+    /// Restarts time, with nothing under way.
     pub(crate) fn reset(&mut self) {
         *self = Device::new(self.model);
     }
 
-    /// When a request that starts at `start_ps` is done. Starts do not go back in time.
+    /// End of a request that starts at `start_ps`. Starts do not go back in time.
     pub(crate) fn done_ps(&mut self, start_ps: u64, request: Request) -> u64 {
         let called_ps = start_ps + CALL_NANOS * 1000;
         match request {
@@ -120,7 +120,7 @@ impl Device {
                     0 => called_ps,
                     _ => self.transfer(called_ps, place, dirty, self.model.write_nanos),
                 };
-                // A flush waits for all that the device works on.
+                // A flush waits for all requests of the device.
                 let idle_ps = self.slots_ps.iter().fold(written_ps, |latest, slot| latest.max(*slot));
                 idle_ps + self.model.flush_nanos * 1000
             }

@@ -1,28 +1,28 @@
-//! What goes wrong with a disk. The fault model stands in the module above.
+//! Faults of a disk. The module above describes the fault model.
 
 use platform::files::{FileErrorKind, Operation};
 
 use crate::VirtualMachine;
 
-/// What goes wrong with a disk. The default: nothing but what a loss of power may always do.
+/// Faults of a disk. The default has only the effects that any loss of power may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Faults {
-    /// Decides everything that is left open.
+    /// Decides everything that the faults leave open.
     pub seed: u64,
-    /// Bytes that files may have together.
+    /// Capacity for all files together.
     pub capacity_bytes: u64,
-    /// What the device writes as a whole: 512 or 4096.
+    /// Unit of the device's writes: 512 or 4096.
     pub sector_bytes: usize,
     /// One flush of a file in this many fails; 0: none.
     pub flush_failure_one_in: u64,
-    /// At a loss of power, one unflushed sector in this many holds garbage; 0: none.
+    /// At a loss of power, one unflushed sector in this many has garbage; 0: none.
     pub garbage_one_in: u64,
-    /// The disk says that it has flushed files, and has not: a test that a program flushes must
-    /// notice.
+    /// The disk reports flushes of files as done without doing them: a test that a program flushes
+    /// must notice.
     pub ignores_flushes: bool,
-    /// The same for directories.
+    /// The same for flushes of directories.
     pub ignores_directory_flushes: bool,
-    /// Calls that the system refuses.
+    /// Calls that the operating system refuses.
     pub refusal: Option<Refusal>,
 }
 
@@ -41,48 +41,49 @@ impl Default for Faults {
     }
 }
 
-/// Calls of one kind that the operating system refuses, counted from when the faults were set.
+/// Calls of one kind that the operating system refuses, counted from the moment at which the faults
+/// were set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Their kind.
+    /// Kind of the calls.
     pub call: Call,
-    /// So many succeed first.
+    /// Number of calls that succeed first.
     pub after: u64,
-    /// So many are refused then.
+    /// Number of calls that are refused then.
     pub times: u64,
 }
 
 /// Kinds of calls that the operating system may refuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// A directory is opened.
+    /// Open a directory.
     OpenDirectory,
-    /// A thread for a queue of operations begins.
+    /// Start a thread for a queue of operations.
     Thread,
-    /// Memory is taken for a region.
+    /// Map memory for a region.
     Map,
-    /// A directory is listed.
+    /// List a directory.
     List,
-    /// A file is opened or made.
+    /// Open or create a file.
     Open,
-    /// A file is read.
+    /// Read a file.
     Read,
-    /// A file is written.
+    /// Write a file.
     Write,
-    /// A file is flushed. What was to be flushed is lost with the power.
+    /// Flush a file. A loss of power loses the changes that were to be flushed.
     Flush,
-    /// A directory is flushed.
+    /// Flush a directory.
     FlushDirectory,
-    /// Space is taken.
+    /// Allocate space.
     Preallocate,
-    /// A file gets another name.
+    /// Rename a file.
     Rename,
-    /// A name is removed.
+    /// Remove a name.
     Remove,
 }
 
 impl Call {
-    /// All.
+    /// All kinds.
     pub const ALL: [Call; 12] = [
         Call::OpenDirectory,
         Call::Thread,
@@ -98,7 +99,7 @@ impl Call {
         Call::Remove,
     ];
 
-    /// The call that an operation makes, if it is one that may be refused.
+    /// The call that an operation makes, if the call may be refused.
     pub(super) fn of(operation: &Operation<VirtualMachine>) -> Option<Call> {
         Some(match operation {
             Operation::List => Call::List,
@@ -131,7 +132,7 @@ impl Call {
         }
     }
 
-    /// Why the system says that it refuses.
+    /// The error with which the operating system refuses it.
     pub(crate) fn refusal(self) -> FileErrorKind {
         let device = |words: &str| FileErrorKind::Device(words.to_owned());
         match self {

@@ -1,25 +1,24 @@
-//! Disks of the virtual machine: how long they take, and what they forget.
+//! Disks of the virtual machine: their timing and their faults.
 //!
 //! A [`Disk`] outlives the machines that are booted with it ([`crate::Config::disk`]). A run that
-//! crashes ([`crate::Config::crash`]) stops at that moment. What its processes had the operating
-//! system do is in the operating system's cache, where the next run finds it, as after `kill -9`;
-//! unless [`Disk::lose_power`] is called in between.
+//! crashes ([`crate::Config::crash`]) stops at that moment. Operations that its processes passed to
+//! the operating system are in the operating system's cache, where the next run finds them, as
+//! after `kill -9`; unless [`Disk::lose_power`] is called in between.
 //!
 //! # Fault model
 //!
-//! - Loss of power: of each file any part of what was not flushed is lost, by sectors, each of
-//!   which keeps some version it had since the last flush: nothing of it, all, a beginning in the
-//!   order of writing that ends within a write, or any mixture. Likewise names that were made,
-//!   changed or removed since the last flush of the directory. A sector that was being written may
-//!   hold garbage ([`Faults::garbage_one_in`]).
-//! - A flush fails ([`Faults::flush_failure_one_in`]): what it was to flush stays readable and is
-//!   lost with the power, whatever later flushes say.
+//! - Loss of power: each file may lose any part of its unflushed changes, by sectors. Each sector
+//!   keeps some version that it had since the last flush: no change, all changes, a prefix in the
+//!   order of writing that ends within a write, or any mixture. The same holds for names that were
+//!   made, changed or removed since the last flush of the directory. A sector that was being
+//!   written may have garbage ([`Faults::garbage_one_in`]).
+//! - A flush fails ([`Faults::flush_failure_one_in`]): the changes that it was to flush stay
+//!   readable and are lost with the power, whatever later flushes report.
 //! - The disk is full ([`Faults::capacity_bytes`]).
 //! - Calls of one kind are refused for a while, or for good ([`Faults::refusal`]): files, names,
 //!   threads and memory.
-//! - The disk lies about flushes ([`Faults::ignores_flushes`]): as if the program had forgotten
-//!   them.
-//! - Bits flip where a test says so ([`Disk::flip_bit`]).
+//! - The disk ignores flushes ([`Faults::ignores_flushes`]): as if the program had forgotten them.
+//! - Bits flip on request of a test ([`Disk::flip_bit`]).
 //!
 //! Under [`crate::Config::perturb`] operations begin up to 20 us late by chance, and rarely some
 //! milliseconds.
@@ -48,7 +47,7 @@ use queues::{Queues, State};
 use store::Store;
 use terms::random::mix;
 
-/// One simulated disk; clones are the same disk.
+/// One simulated disk. Clones are the same disk.
 #[derive(Clone)]
 pub struct Disk(Arc<Mutex<State>>);
 
@@ -67,7 +66,7 @@ impl PartialEq for Disk {
 impl Eq for Disk {}
 
 impl Disk {
-    /// An empty disk. Sectors of other than 512 or 4096 bytes are taken as 512.
+    /// An empty disk. Sector sizes other than 512 and 4096 bytes are taken as 512.
     pub fn new(model: DiskModel, faults: Faults) -> Disk {
         let sector_bytes = if faults.sector_bytes == 4096 { 4096 } else { 512 };
         Disk(Arc::new(Mutex::new(State {
@@ -88,13 +87,13 @@ impl Disk {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The power fails while no machine runs, at the moment at which the last one stopped.
+    /// Loses the power while no machine runs, at the moment at which the last one stopped.
     pub fn lose_power(&self) {
         let state = &mut *self.state();
         state.store.lose_power(state.stopped_ps, &state.faults, &state.random);
     }
 
-    /// Whoever had a directory open has ended; with `power`, what was not flushed there is lost.
+    /// Closes a directory whose users have ended. With `power` its unflushed changes are lost.
     pub(crate) fn lose_directory(&self, path: &Path, at_ps: u64, power: bool) {
         let queues = {
             let state = &mut *self.state();
@@ -109,18 +108,18 @@ impl Disk {
         drop(queues);
     }
 
-    /// How many calls were refused since the faults were set.
+    /// Number of calls that were refused since the faults were set.
     pub fn refused(&self) -> u64 {
         let state = self.state();
         state.faults.refusal.map_or(0, |refusal| state.calls.saturating_sub(refusal.after).min(refusal.times))
     }
 
-    /// What it has done.
+    /// Work of the disk so far.
     pub fn used(&self) -> DiskUse {
         self.state().used
     }
 
-    /// From now on other things go wrong; the size of sectors stays.
+    /// Replaces the faults; the size of sectors stays.
     pub fn set_faults(&self, faults: Faults) {
         let state = &mut *self.state();
         state.faults = Faults { sector_bytes: state.faults.sector_bytes, ..faults };
@@ -133,23 +132,23 @@ impl Disk {
         self.state().store.contents()
     }
 
-    /// Where the last bytes begin that were written to a file together, before one flush; zeros do
+    /// Offset of the last bytes that were written to a file together, before one flush; zeros do
     /// not count.
     pub fn last_group(&self, directory: &Path, name: &str) -> Option<u64> {
         self.state().store.last_group(directory, name)
     }
 
-    /// Puts these files, durable, in place of all that a directory has, which no program has open.
+    /// Replaces the contents of a directory, which no program has open, by these durable files.
     pub fn replace_directory(&self, path: &Path, files: &BTreeMap<String, Vec<u8>>) {
         self.state().store.replace_directory(path, files);
     }
 
-    /// Flips one bit of a file, on the medium and in the cache; false if there is no such bit.
+    /// Flips one bit of a file, on the medium and in the cache; false without such a bit.
     pub fn flip_bit(&self, path: &Path, byte: u64, bit: u8) -> bool {
         self.state().store.flip_bit(path, byte, bit)
     }
 
-    /// A machine begins to use the disk: its time begins anew.
+    /// Restarts time for a machine that begins to use the disk.
     pub(crate) fn boot(&self, perturbed: bool) {
         let state = &mut *self.state();
         state.perturbed = perturbed;
@@ -158,7 +157,7 @@ impl Disk {
         state.device.reset();
     }
 
-    /// The machine has stopped: what was not begun does not happen.
+    /// Drops operations that have not begun: the machine has stopped.
     pub(crate) fn stop(&self, at_ps: u64) {
         let queues = {
             let state = &mut *self.state();
@@ -167,7 +166,7 @@ impl Disk {
             state.store.unlock_all();
             std::mem::take(&mut state.queues)
         };
-        // Completions hold files, which look at the disk when they are dropped.
+        // Completions have files, which lock the disk when they are dropped.
         drop(queues);
     }
 }

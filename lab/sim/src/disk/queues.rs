@@ -1,7 +1,7 @@
-//! Operations under way: each queue begins one when the one before is over.
+//! Operations under way: each queue begins an operation when the one before is over.
 //!
 //! Operations of all queues begin in the order of virtual time, and take effect for readers when
-//! they begin; how they end is known then too, and told when they are over.
+//! they begin. Their results are computed then too, and reported when they are over.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ const STALL_RARITY: u64 = 64;
 const STALL_PS: u64 = 5_000_000_000;
 const DELAY_PS: u64 = 20_000_000;
 
-/// What a disk has done since it was made.
+/// Work of a disk since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskUse {
     /// Operations of all kinds.
@@ -39,7 +39,7 @@ pub struct DiskUse {
     pub failed_flushes: u64,
 }
 
-/// A disk with all that is under way.
+/// A disk with all operations under way.
 pub(crate) struct State {
     pub(crate) store: Store,
     pub(crate) queues: Queues,
@@ -49,8 +49,8 @@ pub(crate) struct State {
     /// Calls of the kind that the faults refuse.
     pub(super) calls: u64,
     pub(crate) random: Random,
-    /// The identities of databases on this disk: no fault draws from them, so that faults stay the
-    /// same.
+    /// Source of the identities of databases on this disk. Faults do not draw from it, so that they
+    /// stay the same.
     pub(crate) identities: Random,
     /// The moment at which the last machine stopped.
     pub(super) stopped_ps: u64,
@@ -58,7 +58,7 @@ pub(crate) struct State {
     pub(super) perturbed: bool,
 }
 
-/// How an operation ends, but for its buffers.
+/// Result of an operation, without its buffers.
 type Outcome = Result<Done<VirtualMachine>, FileError>;
 
 /// All queues of a machine.
@@ -71,9 +71,9 @@ pub(crate) struct Queues {
 struct Queue {
     directory: PathBuf,
     waiting: VecDeque<(u64, Operation<VirtualMachine>)>,
-    /// Ended, or under way: the moment of the end goes before.
+    /// Results of operations that have ended or are under way, with the moment of their end.
     ended: VecDeque<(u64, Completion<VirtualMachine>)>,
-    /// When the last operation that was begun is over.
+    /// End of the last operation that was begun.
     free_ps: u64,
     begun: u64,
     submitted: u64,
@@ -86,7 +86,7 @@ impl Queue {
 }
 
 impl Queues {
-    /// Takes the queues of a directory out, with all that is in them.
+    /// Removes the queues of a directory, with all their operations.
     pub(super) fn take_of(&mut self, directory: &std::path::Path) -> Queues {
         let (gone, left) =
             std::mem::take(&mut self.queues).into_iter().partition(|(_, queue)| queue.directory == directory);
@@ -119,7 +119,7 @@ impl State {
         Ticket(queue.submitted)
     }
 
-    /// The next completion, if it is over at this moment.
+    /// The next completion, if the operation is over at this moment.
     pub(crate) fn take(&mut self, queue: u64, now_ps: u64) -> Option<Completion<VirtualMachine>> {
         self.advance(now_ps);
         let ended = &mut self.queues.queues.get_mut(&queue)?.ended;
@@ -127,13 +127,13 @@ impl State {
         if over { ended.pop_front().map(|(_, completion)| completion) } else { None }
     }
 
-    /// When the next completion is there; `None` if nothing is under way.
+    /// Moment of the next completion; `None` if nothing is under way.
     pub(crate) fn next_done_ps(&mut self, queue: u64, now_ps: u64) -> Option<u64> {
         self.advance(now_ps);
         self.queues.queues.get(&queue)?.ended.front().map(|(done_ps, _)| *done_ps)
     }
 
-    /// Begins all operations that begin up to this moment.
+    /// Begins all operations that are due up to this moment.
     pub(crate) fn advance(&mut self, now_ps: u64) {
         loop {
             let starts = self.queues.queues.iter().filter_map(|(number, queue)| {
@@ -152,7 +152,7 @@ impl State {
         }
     }
 
-    /// By how much the next operation is late, in a run that explores schedules.
+    /// Additional delay of the next operation, in a run that explores schedules.
     fn slower_ps(&self) -> u64 {
         match self.perturbed {
             false => 0,
@@ -161,14 +161,14 @@ impl State {
         }
     }
 
-    /// True if the system refuses this call, which counts.
+    /// True if the faults refuse this call. Counts the call.
     pub(crate) fn refuses(&mut self, call: Call) -> bool {
         let Some(refusal) = self.faults.refusal.filter(|refusal| refusal.call == call) else { return false };
         self.calls += 1;
         (refusal.after..refusal.after.saturating_add(refusal.times)).contains(&(self.calls - 1))
     }
 
-    /// How a refused operation ends: the buffers it had, and the error.
+    /// Result of a refused operation: its buffers and the error.
     fn refuse(
         &mut self,
         start_ps: u64,
@@ -192,7 +192,7 @@ impl State {
         (buffers, Err(FileError::new(&path, call.name(), call.refusal())))
     }
 
-    /// Begins one operation: when it is over, the buffers it had, and how it ends.
+    /// Begins one operation. Returns the moment of its end, its buffers and its result.
     fn begin(
         &mut self,
         start_ps: u64,
@@ -231,7 +231,7 @@ impl State {
         }
     }
 
-    /// Operations on names and sizes.
+    /// Performs operations on names and sizes.
     fn name(&mut self, directory: PathBuf, operation: Operation<VirtualMachine>) -> (Request, Outcome) {
         let failed = |name: &str, call, kind| Err(FileError::new(&directory.join(name), call, kind));
         let result = match operation {

@@ -1,4 +1,4 @@
-//! What is on a disk: what readers see, what is durable, and the changes between the two.
+//! Contents of a disk: the state for readers, the durable state, and the changes between the two.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use platform::files::{Entry, FileErrorKind};
 use super::faults::Faults;
 use crate::random::Random;
 
-/// A file, whatever its names.
+/// Number of a file, whatever its names.
 pub(crate) type FileNumber = usize;
 
 /// One change of a file that is not durable.
@@ -17,7 +17,8 @@ enum Change {
     Grow { bytes: u64 },
 }
 
-/// A flush that was begun: when it ends, and how many changes since the file was made it covers.
+/// A flush that was begun: its end, and the number of changes since the file was made that it
+/// covers.
 struct FlushBegun {
     done_ps: u64,
     covers: u64,
@@ -28,17 +29,16 @@ struct Stored {
     cached: Vec<u8>,
     durable: Vec<u8>,
     changes: Vec<Change>,
-    /// Changes that went before those in `changes`.
+    /// Number of changes before those in `changes`.
     settled: u64,
     flushes: Vec<FlushBegun>,
-    /// Bytes in the cache that no flush has begun to write, and where the last of them were
-    /// written.
+    /// Bytes in the cache that no flush has begun to write, and the position of the last of them.
     dirty: u64,
     dirty_from: u64,
-    /// Where the file begins on the medium, for the distance between accesses.
+    /// Begin of the file on the medium, for the distance between accesses.
     place: u64,
-    /// Where the first bytes other than zeros lie that were written since the last flush began, and
-    /// between that and the one before.
+    /// First bytes other than zeros that were written since the last flush began, and between that
+    /// flush and the one before.
     group: Option<u64>,
     former_group: Option<u64>,
 }
@@ -67,13 +67,13 @@ pub(crate) struct Store {
     directories: BTreeMap<PathBuf, Directory>,
 }
 
-/// How much of what was not flushed survives a loss of power.
+/// Part of the unflushed changes that survives a loss of power.
 enum Surviving {
     Nothing,
     Everything,
-    /// A beginning, in the order of writing.
+    /// A prefix, in the order of writing.
     Beginning,
-    /// Any.
+    /// Any changes.
     Mixture,
 }
 
@@ -110,7 +110,7 @@ impl Change {
         }
     }
 
-    /// The sectors it changes, each with the range of its bytes there.
+    /// Sectors of the change, each with the range of its bytes there.
     fn sectors(&self, sector_bytes: usize) -> Vec<(u64, std::ops::Range<usize>)> {
         let Change::Write { offset, bytes } = self else { return Vec::new() };
         let (mut parts, mut at) = (Vec::new(), 0);
@@ -125,7 +125,7 @@ impl Change {
 }
 
 impl Stored {
-    /// Makes durable what flushes covered that were over at this moment.
+    /// Makes changes durable if a flush that covers them was over at this moment.
     fn settle(&mut self, now_ps: u64) {
         let over = self.flushes.iter().take_while(|flush| flush.done_ps <= now_ps).count();
         let Some(last) = self.flushes.drain(..over).next_back() else { return };
@@ -166,7 +166,7 @@ impl Stored {
         self.dirty = 0;
     }
 
-    /// Each changed sector gets one of the versions that it had.
+    /// Gives each changed sector one of the versions that it had.
     fn mix(&mut self, changes: &[Change], faults: &Faults, random: &Random) {
         let mut versions: BTreeMap<u64, u64> = BTreeMap::new();
         for (sector, _) in changes.iter().flat_map(|change| change.sectors(faults.sector_bytes)) {
@@ -192,7 +192,7 @@ impl Stored {
         }
     }
 
-    /// Garbage in sectors that were being written.
+    /// Puts garbage into sectors that were being written.
     fn spoil(&mut self, changes: &[Change], faults: &Faults, random: &Random) {
         for (sector, _) in changes.iter().flat_map(|change| change.sectors(faults.sector_bytes)) {
             let from = sector as usize * faults.sector_bytes;
@@ -325,7 +325,7 @@ impl Store {
         self.files[file].cached.len() as u64
     }
 
-    /// Where a byte of a file lies on the medium.
+    /// Position on the medium of a byte of a file.
     pub(crate) fn place(&self, file: FileNumber, offset: u64) -> u64 {
         self.files[file].place + offset
     }
@@ -336,7 +336,7 @@ impl Store {
         used + more <= faults.capacity_bytes
     }
 
-    /// Writes into the cache; `cached` says whether the device still has to be told.
+    /// Writes into the cache. `cached`: the device still has to write the bytes.
     pub(crate) fn write(
         &mut self,
         file: FileNumber,
@@ -378,7 +378,7 @@ impl Store {
         Ok(())
     }
 
-    /// Fills `to` from `offset` on; how many bytes there were.
+    /// Fills `to` from `offset` on. Returns the number of bytes read.
     pub(crate) fn read(&self, file: FileNumber, offset: u64, to: &mut [u8]) -> usize {
         let content = &self.files[file].cached;
         let from = (offset as usize).min(content.len());
@@ -387,19 +387,19 @@ impl Store {
         count
     }
 
-    /// Where the last bytes begin that were written to a file together, before one flush.
+    /// Offset of the last bytes that were written to a file together, before one flush.
     pub(crate) fn last_group(&self, path: &Path, name: &str) -> Option<u64> {
         let stored = &self.files[*self.directories.get(path)?.names.get(name)?];
         stored.group.or(stored.former_group)
     }
 
-    /// Dirty bytes of a file, and where they begin; a flush is about to write them.
+    /// Takes the number and the begin of a file's dirty bytes: a flush is about to write them.
     pub(crate) fn take_dirty(&mut self, file: FileNumber) -> (u64, u64) {
         let stored = &mut self.files[file];
         (stored.place + stored.dirty_from, std::mem::take(&mut stored.dirty))
     }
 
-    /// A flush begins, which covers everything changed so far, and will succeed at `done_ps`.
+    /// Begins a flush of all changes so far, which will succeed at `done_ps`.
     pub(crate) fn flush(&mut self, file: FileNumber, done_ps: u64) {
         let stored = &mut self.files[file];
         stored.former_group = stored.group.take().or(stored.former_group);
@@ -408,7 +408,7 @@ impl Store {
         stored.flushes.sort_by_key(|flush| flush.done_ps);
     }
 
-    /// A flush fails: what it was to flush is readable, and never becomes durable.
+    /// Fails a flush: its changes are readable and never become durable.
     pub(crate) fn fail_flush(&mut self, file: FileNumber, now_ps: u64) {
         let stored = &mut self.files[file];
         stored.settle(now_ps);
@@ -423,7 +423,7 @@ impl Store {
         directory.flushes.sort_by_key(|flush| flush.done_ps);
     }
 
-    /// Makes durable whatever flushes covered that were over at this moment.
+    /// Makes changes durable if a flush that covers them was over at this moment.
     pub(crate) fn settle(&mut self, file: FileNumber, now_ps: u64) {
         self.files[file].settle(now_ps);
     }
@@ -438,7 +438,7 @@ impl Store {
         self.directories.values_mut().for_each(|directory| directory.lose_power(at_ps, random));
     }
 
-    /// As [`Self::lose_power`], of one directory.
+    /// Like [`Self::lose_power`], for one directory.
     pub(crate) fn lose_power_in(&mut self, path: &Path, at_ps: u64, faults: &Faults, random: &Random) {
         let Some(directory) = self.directories.get_mut(path) else { return };
         let changed = directory.changes.iter().filter_map(|change| match change {

@@ -1,4 +1,4 @@
-//! A described machine as a model: every latency and bandwidth is the description's own.
+//! Models of described machines: every latency and bandwidth is the description's own.
 
 use machine::{CoreCost, Description, FactMatrix, Topology};
 
@@ -71,12 +71,12 @@ pub(crate) fn model(description: &Description) -> Result<Model, SimError> {
     })
 }
 
-/// The costs with what the description says of a core in place of the estimates.
+/// The costs, with the description's figures for a core in place of the estimates.
 fn of_core(description: &Description, estimates: Costs) -> Result<Costs, SimError> {
     let value = |cost: CoreCost| description.core.get(cost).value;
     let pico = |cost: CoreCost| {
         let picos = (value(cost) * 1000.0).round();
-        // False for what is no number.
+        // False for NaN.
         let usable = (0.0..1e15).contains(&picos);
         let reason = || format!("`core.{}` is {}: expected a time below 1000 s", cost.key(), value(cost));
         if usable { Ok(picos as u64) } else { Err(refused(description, reason())) }
@@ -114,7 +114,7 @@ fn of_core(description: &Description, estimates: Costs) -> Result<Costs, SimErro
         wake_each_ps: pico(CoreCost::WakeEachNs)?,
         message_send_ps: pico(CoreCost::MessageSendNs)?,
         message_receive_ps: pico(CoreCost::MessageReceiveNs)?,
-        // Fractions of a picosecond count: there are many bytes.
+        // Fractions of a picosecond count, because there are many bytes.
         message_kib_ps: pico(CoreCost::MessageByteNs)
             .map(|_| (value(CoreCost::MessageByteNs) * 1024.0 * 1000.0).round() as u64)?,
         interrupt_ps: pico(CoreCost::InterruptNs)?,
@@ -147,14 +147,14 @@ fn check(description: &Description, name: &str, matrix: &FactMatrix, size: usize
 
 fn picoseconds(description: &Description, nanos: f64, what: &str) -> Result<u32, SimError> {
     let picos = (nanos * 1000.0).round();
-    // `contains` is false for what is no number.
+    // `contains` is false for NaN.
     if (1.0..f64::from(u32::MAX)).contains(&picos) {
         return Ok(picos as u32);
     }
     Err(refused(description, format!("`{what}` is {nanos} ns: expected a positive time below 4 ms")))
 }
 
-/// Which cores coherence treats alike.
+/// Groups of cores that coherence treats alike.
 struct Groups {
     cores: Vec<Core>,
     /// Node of each group.
@@ -167,8 +167,8 @@ struct Groups {
 
 impl Groups {
     fn of(topology: &Topology) -> Groups {
-        // A thread without a core of its own, or without an L3, has one by itself: the machine may
-        // show none, or not all.
+        // A thread without a core, or without an L3, gets one of its own: a machine may report
+        // none, or not all.
         let core_count = topology.core_count();
         let domains = topology.threads().iter().map(|info| info.l3_domain as usize + 1).max().unwrap_or(0);
         let shared = topology.counts().l3_domains > 0 && domains < core_count.max(2);
@@ -189,8 +189,7 @@ impl Groups {
         Groups { nodes, l3s, size: core_count.div_ceil(groups), cores }
     }
 
-    /// Capacity of a group's L3; where there is none, that of its L2s, in which neighbours find
-    /// lines.
+    /// Capacity of a group's L3. Without an L3 that of its L2s, in which neighbours find lines.
     fn l3_bytes(&self, description: &Description) -> usize {
         match &description.l3 {
             Some(l3) => l3.bytes.value as usize * self.l3s,

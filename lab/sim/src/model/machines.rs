@@ -1,8 +1,7 @@
 //! The machines of a cluster as one model: tables of one machine along the diagonal, and the
 //! network between them.
 //!
-//! No memory is shared: entries of the tables between two machines mean nothing, and nobody reads
-//! them.
+//! No memory is shared: entries of the tables between two machines are meaningless and never read.
 
 use machine::Description;
 
@@ -10,7 +9,8 @@ use super::wires::Wires;
 use super::{Core, GROUPS_MAX, Model, described, index_threads};
 use crate::SimError;
 
-/// The small message whose way between two idle machines a description gives.
+/// Size of the small message for which a description has the one-way time between two idle
+/// machines.
 const SMALL_BYTES: usize = 64;
 
 /// Builds the model of the first `machines` machines of a cluster.
@@ -69,7 +69,7 @@ fn beside<T: Copy + Default>(tables: &[T], size: usize, machines: usize) -> Vec<
     wide
 }
 
-/// Divides the described one-way time of a small message between two idle machines, whose receiver
+/// Splits the described one-way time of a small message between two idle machines, whose receiver
 /// sleeps.
 fn wires(description: &Description, one: &Model) -> Result<Wires, SimError> {
     let refused = |reason: String| Err(described::refused(description, reason));
@@ -104,12 +104,12 @@ fn wires(description: &Description, one: &Model) -> Result<Wires, SimError> {
 }
 
 impl super::Costs {
-    /// What sending a message costs its core.
+    /// Cost of sending a message for its core.
     pub(crate) fn sending_ps(&self, bytes: usize) -> u64 {
         self.message_send_ps + self.copying_ps(bytes)
     }
 
-    /// What receiving a message costs its core.
+    /// Cost of receiving a message for its core.
     pub(crate) fn receiving_ps(&self, bytes: usize) -> u64 {
         self.message_receive_ps + self.copying_ps(bytes)
     }

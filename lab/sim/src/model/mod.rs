@@ -1,11 +1,11 @@
-//! The machine that is simulated, as dense tables in picoseconds.
+//! The simulated machine as dense tables in picoseconds.
 //!
 //! A model is built from a [`Description`](machine::Description), whose figures it takes as they
 //! are, or from a [`Shape`] with round figures.
 //!
-//! A *group* is what coherence keeps apart: the cores behind one L3, or those of a node where a
-//! machine has more than [`GROUPS_MAX`] L3s, none, or one in each core (POWER: its L3 regions serve
-//! the other cores of the chip too).
+//! A *group* is the unit of coherence: the cores behind one L3, or those of a node if the machine
+//! has more than [`GROUPS_MAX`] L3s, none, or one in each core (POWER: its L3 regions serve the
+//! other cores of the chip too).
 
 mod described;
 mod machines;
@@ -22,16 +22,16 @@ use crate::spin::SpinLoop;
 pub use uniform::Shape;
 pub(crate) use wires::Wires;
 
-/// Most groups: a line's sharers are a bit mask of groups.
+/// Largest number of groups: a line's sharers are a bit mask of groups.
 pub(crate) const GROUPS_MAX: usize = 64;
-/// Most physical cores: a line's owner has 14 bits.
+/// Largest number of physical cores: a line's owner has 14 bits.
 pub(crate) const CORES_MAX: usize = (1 << 14) - 2;
-/// Most outstanding misses of one core.
+/// Largest number of outstanding misses of one core.
 pub(crate) const FILL_BUFFERS_MAX: usize = 16;
-/// Most stores that wait in one core.
+/// Largest number of stores that wait in one core.
 pub(crate) const STORE_BUFFER_MAX: usize = 64;
 
-/// What operations cost that does not depend on where a line is, in picoseconds.
+/// Costs of operations that do not depend on the location of a line, in picoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Costs {
     /// Load of a line that is in the core's L1.
@@ -40,49 +40,49 @@ pub struct Costs {
     pub l2_ps: u64,
     /// Load of a line that is in the L3 of the core's group.
     pub l3_ps: u64,
-    /// Store to an own line: it leaves for the store buffer.
+    /// Store to an own line: it moves to the store buffer.
     pub store_ps: u64,
     /// Atomic read-modify-write of an own line; a sequentially consistent fence.
     pub atomic_ps: u64,
-    /// Between the starts of two overlapped accesses of one core.
+    /// Time between the starts of two overlapped accesses of one core.
     pub issue_ps: u64,
-    /// How long the home of a clean line is busy with a reader from another L3.
+    /// Time for which a reader from another L3 keeps the home of a clean line busy.
     pub reader_ps: u64,
-    /// How long an L3 is busy with one reader of a line.
+    /// Time for which one reader of a line keeps an L3 busy.
     pub l3_reader_ps: u64,
     /// Reading the clock.
     pub clock_ps: u64,
-    /// Pausing between two looks of a loop that spins.
+    /// Pause between two reads of a spin loop.
     pub pause_ps: u64,
     /// Parts in 1024 of a core's issue slots that a hardware thread takes from its siblings while
     /// it spins or pauses.
     pub pauser_parts: u32,
-    /// Looks of a loop that spins before it offers the processor to the operating system.
+    /// Reads of a spin loop before it yields the processor to the operating system.
     pub spins: u64,
-    /// Offering the processor when nobody wants it.
+    /// Yielding the processor if no other thread is ready.
     pub yield_ps: u64,
     /// A system call that does not wait.
     pub system_call_ps: u64,
-    /// From the wake-up of a parked core to its next instruction.
+    /// Time from the wake-up of a parked core to its next instruction.
     pub wake_ps: u64,
-    /// What the one who wakes parked cores spends on each.
+    /// Time that a core spends on each parked core that it wakes.
     pub wake_each_ps: u64,
-    /// Sending a message to another machine, besides its bytes.
+    /// Sending a message to another machine, without its bytes.
     pub message_send_ps: u64,
-    /// Receiving a message of another machine, besides its bytes.
+    /// Receiving a message of another machine, without its bytes.
     pub message_receive_ps: u64,
     /// Copying 1024 bytes of a message, on either side.
     pub message_kib_ps: u64,
     /// An interrupt of the network card.
     pub interrupt_ps: u64,
-    /// How often the operating system looks where a worker without a place should run.
+    /// Interval at which the operating system balances workers without a place.
     pub balance_ps: u64,
-    /// One look in this many moves the worker.
+    /// One balancing in this many moves the worker.
     pub move_rarity: u64,
-    /// Outstanding misses of a core, 1 to 16; one more waits for the first to arrive.
+    /// Outstanding misses of a core, 1 to 16. A further miss waits for the first to arrive.
     pub fill_buffers: usize,
-    /// Stores of a hardware thread that wait for their lines, 1 to 64; one more waits for the
-    /// oldest.
+    /// Stores of a hardware thread that wait for their lines, 1 to 64. A further store waits for
+    /// the oldest.
     pub store_buffer: usize,
     /// One unit of each kind of [`Work`], in the order of [`Work::ALL`].
     pub work_ps: [u64; Work::ALL.len()],
@@ -107,7 +107,7 @@ pub(crate) struct Core {
     pub(crate) node: u16,
 }
 
-/// Where a hardware thread's events happen.
+/// Hardware thread and core of a worker's events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seat {
     /// Physical core.
@@ -116,7 +116,7 @@ pub(crate) struct Seat {
     pub(crate) slot: u32,
 }
 
-/// A machine in the form that the cost model reads.
+/// A machine in the form that the cost model needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Model {
     pub(crate) name: String,
@@ -130,15 +130,15 @@ pub struct Model {
     /// Numbers of the nodes.
     pub(crate) nodes: Vec<Node>,
     pub(crate) groups: usize,
-    /// Why this is no machine.
+    /// Reason for which this is no valid machine.
     refusal: Option<String>,
     /// Cache to cache: by access and state, then requester's and holder's group.
     transfer_ps: Vec<u32>,
     /// Memory to cache: by the requester's and the memory's node.
     memory_ps: Vec<u32>,
-    /// The same pairs' bandwidths: picoseconds for a line.
+    /// For the same pairs the inverse bandwidth: picoseconds for a line.
     line_ps: Vec<u32>,
-    /// Whether two nodes are in one chassis.
+    /// For each pair of nodes, true if they are in one chassis.
     pub(crate) near_nodes: Vec<bool>,
     /// The machine of each node: more than one in a cluster.
     pub(crate) node_machines: Vec<u16>,
@@ -149,14 +149,14 @@ pub struct Model {
     pub(crate) caches: CacheSizes,
     /// log2 of the line size.
     pub(crate) line_shift: u32,
-    /// Parts in 1024 by which computing takes longer with this many siblings at work; entry 0 is
-    /// for none.
+    /// Parts in 1024 by which computing takes longer with this many busy siblings. Entry 0 is for
+    /// none.
     pub(crate) smt_stretch: Vec<u32>,
     pub(crate) costs: Costs,
 }
 
 impl Costs {
-    /// A loop that spins on a line of its L1: a load, a cycle to compare and branch, and a pause.
+    /// A spin loop on a line of its L1: a load, a cycle to compare and branch, and a pause.
     pub(crate) fn spin_loop(&self) -> SpinLoop {
         let turn_ps = self.l1_ps + self.store_ps + self.pause_ps;
         SpinLoop { turn_ps: turn_ps.max(1), turns: self.spins.max(1), yield_ps: self.yield_ps }
@@ -189,8 +189,7 @@ impl Model {
         self.threads.iter().map(|(thread, _)| *thread)
     }
 
-    /// Cost of an access by one core to a line that another one holds; `None` for threads that do
-    /// not exist.
+    /// Cost of an access by one core to a line that another core has; `None` for unknown threads.
     pub fn transfer_ps(
         &self,
         access: Access,
@@ -203,13 +202,13 @@ impl Model {
         Some(u64::from(self.transfer_ps[(row + group(requester)?) * self.groups + group(holder)?]))
     }
 
-    /// Latency of the memory of a node for a hardware thread; `None` for what does not exist.
+    /// Latency of the memory of a node for a hardware thread; `None` for unknown ones.
     pub fn memory_ps(&self, requester: HardwareThread, node: Node) -> Option<u64> {
         let from = usize::from(self.cores[self.core_of(requester)?].node);
         Some(u64::from(self.memory_ps[from * self.nodes.len() + self.node_position(node)?]))
     }
 
-    /// Where a hardware thread's events happen.
+    /// The seat of a hardware thread.
     pub(crate) fn seat(&self, thread: HardwareThread) -> Option<Seat> {
         let slot = self.slot_of.get(thread.0 as usize).copied().flatten()?;
         Some(Seat { core: self.threads[usize::from(slot)].1.into(), slot: slot.into() })
@@ -219,7 +218,7 @@ impl Model {
         self.seat(thread).map(|seat| seat.core as usize)
     }
 
-    /// Most hardware threads of a core.
+    /// Largest number of hardware threads of a core.
     pub(crate) fn smt(&self) -> usize {
         self.smt_stretch.len() - 1
     }
@@ -248,14 +247,14 @@ impl Model {
         u64::from(self.memory_ps[requester * self.nodes.len() + home])
     }
 
-    /// Picoseconds for which a line on its way between the nodes occupies the narrowest part of
-    /// that way.
+    /// Picoseconds for which a line on its way between the nodes occupies the narrowest part of its
+    /// path.
     #[inline(always)]
     pub(crate) fn occupancy(&self, requester: usize, home: usize) -> u64 {
         u64::from(self.line_ps[requester * self.nodes.len() + home])
     }
 
-    /// Says in one line what is wrong.
+    /// Checks the model. The error is one line.
     pub(crate) fn check(&self) -> Result<(), SimError> {
         let refuse = |reason: String| Err(SimError::Config(reason));
         if let Some(reason) = &self.refusal {
@@ -303,10 +302,10 @@ fn index_threads(threads: &[(HardwareThread, u16)]) -> Vec<Option<u16>> {
     slot_of
 }
 
-/// What a machine without a description costs, at this many picoseconds a cycle: the rules of
-/// `machine::CoreCost` for a recent server, and what no description holds: the costs of
-/// computation, and how often the platform's loop that spins looks before it offers the processor
-/// (as on hardware).
+/// Costs of a machine without a description, at this many picoseconds a cycle: the rules of
+/// `machine::CoreCost` for a recent server. Descriptions lack two of them: the costs of
+/// computation, and the reads of the platform's spin loop before it yields the processor (as on
+/// hardware).
 fn estimated(cycle_ps: f64, l1_ps: u64, l2_ps: u64, l3_ps: u64, atomic_ps: u64) -> Costs {
     Costs {
         l1_ps,
@@ -337,7 +336,7 @@ fn estimated(cycle_ps: f64, l1_ps: u64, l2_ps: u64, l3_ps: u64, atomic_ps: u64) 
     }
 }
 
-/// Parts in 1024 by which computing takes longer with 0, 1, 2, ... siblings at work.
+/// Parts in 1024 by which computing takes longer with 0, 1, 2, ... busy siblings.
 pub(super) fn stretches(smt: usize, share: &dyn Fn(usize) -> f64) -> Vec<u32> {
     (0..=smt).map(|siblings| (1024.0 / share(siblings.max(1)).clamp(0.01, 1.0)).round() as u32).collect()
 }

@@ -1,14 +1,14 @@
-//! Smaller caches, for data that was made smaller.
+//! Smaller caches, for smaller data.
 
 use super::{CacheSizes, Model};
 
 impl Model {
-    /// The same machine with caches that hold as large a share of the data as before, if the data
-    /// is only `scale` times as large, 0 to 1.
+    /// The same machine for data that is only `scale` times as large, 0 to 1: its caches hold as
+    /// large a share of the data as before.
     ///
-    /// The L2 and the L3 shrink by that factor. The L1 stays: it holds what a worker needs for a
-    /// transaction, which does not shrink with the data. So that each level is still a level, an L2
-    /// keeps twice the L1, and an L3 as much as the L2s of its cores together.
+    /// The L2 and the L3 shrink by that factor. The L1 stays: it holds a worker's data of one
+    /// transaction, which does not shrink. So that each level is still a level, an L2 keeps twice
+    /// the L1, and an L3 as much as the L2s of its cores together.
     pub fn with_scaled_caches(self, scale: f64) -> Model {
         let CacheSizes { l1_bytes, l2_bytes, l3_bytes } = self.caches;
         let scaled = |bytes: usize| (bytes as f64 * scale.clamp(0.0, 1.0)) as usize;

@@ -1,5 +1,4 @@
-//! A machine of round figures, for tests: those of a recent two-socket server, no machine's in
-//! particular.
+//! A machine of round figures for tests, like those of a recent two-socket server.
 
 use machine::{Access, HardwareThread, LineState, Node};
 
@@ -46,7 +45,7 @@ impl Shape {
         self.cores() * self.smt
     }
 
-    /// The machine, or why there is none.
+    /// The machine, or the reason for which the shape is invalid.
     pub(crate) fn model(&self) -> Result<Model, SimError> {
         let Shape { sockets, cores_per_socket, smt } = *self;
         let refuse = |reason: String| Err(SimError::Config(reason));
@@ -63,8 +62,7 @@ impl Shape {
         Ok(self.uniform())
     }
 
-    /// The model of this shape, or what stands for a machine that cannot be and says why when it is
-    /// to run.
+    /// The model of this shape, or a stand-in that reports the reason when it is to run.
     pub(crate) fn model_or_refusal(&self) -> Model {
         self.model().unwrap_or_else(|refusal| {
             let reason = match refusal {

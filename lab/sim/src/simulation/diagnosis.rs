@@ -1,4 +1,4 @@
-//! What a run that cannot go on says of its fibers: where each waits, and its last events.
+//! Diagnosis of a run that cannot continue: the wait of each fiber, and its last events.
 
 use platform::Nanos;
 
@@ -8,7 +8,7 @@ use crate::line::LineNumber;
 use crate::{CoreEvents, Event, SimError, Waiting};
 
 impl Simulation {
-    /// The last events of a fiber, if they are remembered.
+    /// The last events of a fiber, if they are recorded.
     fn events(&self, fiber: &Fiber) -> Option<CoreEvents> {
         let trace = fiber.trace.borrow();
         let ring = trace.as_ref()?;

@@ -1,5 +1,5 @@
-//! What is added to the costs of a fiber: workers that share its hardware thread, and what a
-//! perturbed run draws.
+//! Additions to the costs of a fiber: for workers that share its hardware thread, and random ones
+//! of a perturbed run.
 
 use super::Simulation;
 use crate::error::WaitReason;
@@ -7,14 +7,14 @@ use crate::fiber::{CROWDED, Fiber, PERTURBED};
 
 /// Under `perturb`, one event in this many stalls.
 const STALL_RARITY: u64 = 128;
-/// Longest stall: sixteen misses or so.
+/// Longest stall: about sixteen misses.
 const STALL_PS: u64 = 2_000_000;
 
 /// Under `perturb`, one parking in this many returns at once.
 const EARLY_WAKE_RARITY: u64 = 16;
 
 impl Simulation {
-    /// What is added to a cost of a fiber that is not on the fast path.
+    /// Addition to a cost of a fiber that is not on the fast path.
     pub(crate) fn disturbance(&self, fiber: &Fiber, picoseconds: u64) -> u64 {
         let mode = fiber.mode.get();
         let turns = if mode & CROWDED != 0 { self.crowd(fiber) } else { 1 };
@@ -22,7 +22,7 @@ impl Simulation {
         others_ps + if mode & PERTURBED != 0 { self.jitter(picoseconds) } else { 0 }
     }
 
-    /// Workers that take turns on a fiber's hardware thread.
+    /// Number of workers that take turns on a fiber's hardware thread.
     fn crowd(&self, fiber: &Fiber) -> u64 {
         let runs = |id: u32| {
             let worker = self.fiber(id);
@@ -32,7 +32,7 @@ impl Simulation {
         (self.seats.count(fiber.seat.get(), runs) as u64).max(1)
     }
 
-    /// What a perturbed run adds to a cost.
+    /// Random addition of a perturbed run to a cost.
     fn jitter(&self, picoseconds: u64) -> u64 {
         let jitter = self.random.below(picoseconds / 4 + 1);
         if self.random.below(STALL_RARITY) != 0 {
@@ -41,8 +41,8 @@ impl Simulation {
         jitter + self.random.below(STALL_PS)
     }
 
-    /// Returns true if a perturbed run lets a parked core wake early, which every caller of `park`
-    /// must expect.
+    /// True if a perturbed run lets a parked core wake early, which every caller of `park` must
+    /// expect.
     pub(crate) fn wakes_early(&self) -> bool {
         self.config.perturb && self.random.below(EARLY_WAKE_RARITY) == 0
     }

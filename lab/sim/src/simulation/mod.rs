@@ -1,7 +1,7 @@
 //! The state of one machine, and the loop that always resumes the fiber with the smallest key.
 //!
-//! Everything here is touched by one host thread. Exclusive borrows of the parts (`cost`, `ready`)
-//! are taken for single calls that never switch fibers and call no foreign code.
+//! One host thread touches all of it. Exclusive borrows of the parts (`cost`, `ready`) are taken
+//! for single calls that never switch fibers and call no foreign code.
 
 mod diagnosis;
 mod disturbance;
@@ -33,11 +33,10 @@ use crate::word::VirtualWord;
 use crate::{Config, Crash, SimError};
 use terms::random::mix;
 
-/// Address space for what belongs to no machine.
+/// Address space for regions that belong to no machine.
 const CONTROL_BYTES: usize = 64 << 20;
 
-/// The host is told what a fiber will touch when so many others stand between it and the running
-/// one.
+/// A fiber's data are prefetched when this many fibers come between it and the running one.
 const PLACES_AHEAD: usize = 4;
 
 /// The first key that is not reached: that of the time limit, or of the crash.
@@ -63,20 +62,20 @@ pub(crate) struct Simulation {
     ready: UnsafeCell<ReadyQueue>,
     fibers: Fibers,
     pub(crate) memory: Arc<Memory>,
-    /// What belongs to no machine, if there are several.
+    /// Memory that belongs to no machine, if there are several.
     pub(crate) control: Option<Arc<Memory>>,
     network: UnsafeCell<Network>,
-    /// The machine that cores work for which belong to none.
+    /// The machine for which cores without a machine work.
     pub(crate) works_for: Cell<usize>,
     pub(crate) config: Config,
     pub(crate) random: Random,
-    /// What [`platform::Platform::secret`] draws from: schedules and faults do not depend on how
-    /// often it does.
+    /// Source of [`platform::Platform::secret`], so that schedules and faults do not depend on the
+    /// number of its calls.
     pub(crate) secrets: Random,
     pub(crate) seats: Seats,
-    /// When counting began.
+    /// Moment at which counting began.
     pub(crate) counted_from: Cell<Nanos>,
-    /// What the host's thread had worked then, in seconds.
+    /// Processor time of the host thread at that moment, in seconds.
     pub(crate) host_counted_from: Cell<f64>,
     /// The latest moment at which a fiber was resumed, crashed the machine or finished.
     latest_ps: Cell<u64>,
@@ -85,7 +84,7 @@ pub(crate) struct Simulation {
     /// Operations submitted to the disk.
     disk_operations: Cell<u64>,
     crashed: Cell<bool>,
-    /// How often a fiber was resumed.
+    /// Number of times that a fiber was resumed.
     resumed: Cell<u64>,
     pub(crate) falling: Falling,
     /// Compares accesses to regions with declarations, if the configuration asks for that.
@@ -142,7 +141,7 @@ impl Simulation {
     #[inline(always)]
     pub(crate) fn cost(&self) -> &mut CostModel {
         // SAFETY: one host thread; callers use the reference for one call, which neither switches
-        // nor comes back here.
+        // nor calls this method again.
         unsafe { &mut *self.cost.get() }
     }
 
@@ -193,19 +192,19 @@ impl Simulation {
         self.fibers.get(id)
     }
 
-    /// A fiber's place among those with equal clocks, by the seed. Never a supervisor's.
+    /// A fiber's rank among fibers with equal clocks, by the seed; never a supervisor's.
     pub(crate) fn priority(&self, fiber: u32) -> u32 {
         (mix(self.config.seed ^ mix(u64::from(fiber) + 1)) >> 33) as u32
     }
 
-    /// A worker begins or ends to compete for the issue slots of its core.
+    /// Records that a worker begins or ends to compete for the issue slots of its core.
     pub(crate) fn compute(&self, fiber: &Fiber, begin: bool) {
         if fiber.computing.replace(begin) != begin {
             self.cost().compute(fiber.seat.get().core as usize, begin);
         }
     }
 
-    /// A fiber becomes a supervisor, or a worker again.
+    /// Makes a fiber a supervisor, or a worker again.
     pub(crate) fn set_supervisor(&self, fiber: &Fiber, supervisor: bool) {
         let (mode, priority) = match supervisor {
             true => (fiber.mode.get() | SUPERVISOR, u32::MAX),
@@ -213,21 +212,22 @@ impl Simulation {
         };
         fiber.mode.set(mode);
         fiber.order.set(order(priority, fiber.id));
-        // A worker that started others waits for them, and goes on computing afterwards.
+        // A worker that started others waits for them, and continues to compute afterwards.
         self.compute(fiber, !supervisor && fiber.thread.get().is_some());
         if fiber.id == self.current.get() {
             self.compare(Some(fiber));
         }
     }
 
-    /// Compares accesses with the declarations of this fiber, which runs; of none, with nothing.
+    /// Compares accesses with the declarations of this fiber, which runs; without a fiber, with
+    /// nothing.
     fn compare(&self, fiber: Option<&Fiber>) {
         if let Some(guard) = &self.guard {
             guard.compare(fiber.and_then(Fiber::compared));
         }
     }
 
-    /// A worker takes its seat and begins to compute.
+    /// Gives a worker its seat. The worker begins to compute.
     pub(crate) fn seat(&self, fiber: &Fiber, seat: Seat) {
         fiber.seat.set(seat);
         fiber.thread.set(Some(self.config.model.threads[seat.slot as usize].0));
@@ -241,7 +241,7 @@ impl Simulation {
         self.compute(fiber, true);
     }
 
-    /// A worker leaves its seat.
+    /// Removes a worker from its seat.
     fn unseat(&self, fiber: &Fiber) {
         if fiber.thread.replace(None).is_some() {
             self.compute(fiber, false);
@@ -249,7 +249,7 @@ impl Simulation {
         }
     }
 
-    /// The operating system looks where a worker should run.
+    /// Lets the operating system balance a worker.
     #[cold]
     pub(crate) fn balance(&self, fiber: &Fiber) {
         fiber.balance_ps.set(fiber.clock_ps.get() + self.config.model.costs.balance_ps);
@@ -266,10 +266,11 @@ impl Simulation {
         }
     }
 
-    /// A new fiber that will run `body`; [`Self::wake`] starts it.
+    /// Makes a new fiber that will run `body`; [`Self::wake`] starts it.
     ///
     /// # Safety
-    /// What `body` borrows lives until the fiber has finished or [`Self::discard`] has returned.
+    /// Everything that `body` borrows lives until the fiber has finished or [`Self::discard`] has
+    /// returned.
     pub(crate) unsafe fn spawn(
         &self,
         group: *const Group,
@@ -300,7 +301,7 @@ impl Simulation {
         Ok(fiber)
     }
 
-    /// Makes a sleeping or new fiber ready at its clock, or at this moment if that is later.
+    /// Makes a sleeping or new fiber ready at its clock, or at `at_ps` if that is later.
     pub(crate) fn wake(&self, fiber: &Fiber, at_ps: u64) {
         fiber.clock_ps.set(fiber.clock_ps.get().max(at_ps));
         let key = fiber.key();
@@ -337,7 +338,7 @@ impl Simulation {
                 crews.into_iter().for_each(|crew| self.fall(crew));
                 continue;
             }
-            // A fiber that slept to its deadline wakes there.
+            // A fiber that slept to its deadline resumes there.
             fiber.clock_ps.set(fiber.clock_ps.get().max(clock_of(first)));
             // SAFETY: only this loop touches the coroutine of a fiber that runs; `discard` is for
             // others.
@@ -357,7 +358,7 @@ impl Simulation {
         }
     }
 
-    /// Has the host bring what fibers will touch that run soon.
+    /// Prefetches on the host the data of fibers that run soon.
     #[inline(always)]
     fn look_ahead(&self) {
         if let Some(soon) = self.ready().ahead(PLACES_AHEAD) {
@@ -371,7 +372,7 @@ impl Simulation {
         }
     }
 
-    /// Has the host bring what a fiber will touch.
+    /// Prefetches on the host the data of a fiber.
     #[inline(always)]
     fn bring(&self, id: u32) {
         let fiber = std::ptr::from_ref(self.fiber(id));
@@ -383,8 +384,8 @@ impl Simulation {
         }
     }
 
-    /// Counts an operation of the disk; true if the machine is to crash instead: its core goes to
-    /// sleep then.
+    /// Counts an operation of the disk. True if the machine crashes instead: its core goes to sleep
+    /// then.
     pub(crate) fn crashes_at_this_operation(&self, fiber: &Fiber) -> bool {
         self.disk_operations.set(self.disk_operations.get() + 1);
         if self.config.crash == Some(Crash::DiskOperation(self.disk_operations.get())) {
@@ -394,7 +395,7 @@ impl Simulation {
         self.crashed.get()
     }
 
-    /// The fiber's clock has moved since it was resumed.
+    /// Records that the fiber's clock has moved since it was resumed.
     fn reached(&self, fiber: &Fiber) {
         self.latest_ps.set(self.latest_ps.get().max(fiber.clock_ps.get()));
     }
@@ -413,7 +414,7 @@ impl Simulation {
         }
     }
 
-    /// A fiber has returned: tells its group and takes back what it used.
+    /// Ends a fiber that has returned: updates its group and frees its resources.
     fn finish(&self, fiber: &Fiber) {
         self.ready().set(fiber.id, NEVER);
         self.reached(fiber);
@@ -433,7 +434,7 @@ impl Simulation {
         self.crew(crew).all(|fiber| fiber.may_fall.get())
     }
 
-    /// All workers of a crew, if it has any, end where they are, without effects.
+    /// Ends all workers of a crew, if it has any, where they are, without effects.
     fn fall(&self, crew: u16) {
         if self.crew(crew).next().is_some() {
             self.falling.note(crew);
@@ -448,7 +449,7 @@ impl Simulation {
         }
     }
 
-    /// A worker of this group has returned.
+    /// Records that a worker of this group has returned.
     fn leave(&self, group: &Group, worker: &Fiber) {
         group.remaining.set(group.remaining.get() - 1);
         group.latest_ps.set(group.latest_ps.get().max(worker.clock_ps.get()));
@@ -458,7 +459,7 @@ impl Simulation {
         }
     }
 
-    /// Takes back a fiber that no longer runs.
+    /// Recycles a fiber that no longer runs.
     fn recycle(&self, fiber: &Fiber) {
         fiber.group.set(std::ptr::null());
         fiber.crew.set(0);
@@ -467,8 +468,8 @@ impl Simulation {
         self.fibers.recycle(fiber);
     }
 
-    /// Unwinds a fiber that has not finished, without effects. The fibers it started are unwound
-    /// with it.
+    /// Unwinds a fiber that has not finished, without effects. The fibers that it started are
+    /// unwound with it.
     pub(crate) fn discard(&self, fiber: &Fiber) {
         if matches!(fiber.wait.reason.get(), Some(WaitReason::Spin | WaitReason::Park)) {
             self.delist(fiber);
@@ -484,12 +485,12 @@ impl Simulation {
         self.recycle(fiber);
     }
 
-    /// Puts a fiber into the list of those that wait for a line.
+    /// Adds a fiber to the list of those that wait for a line.
     pub(crate) fn enlist(&self, fiber: &Fiber, line: LineNumber) {
         self.fibers.enlist(fiber, self.cost().waiters(line));
     }
 
-    /// Takes a fiber out of its list.
+    /// Removes a fiber from its list.
     pub(crate) fn delist(&self, fiber: &Fiber) {
         self.fibers.delist(fiber, self.cost().waiters(fiber.wait.line.get()));
     }
@@ -506,9 +507,9 @@ impl Simulation {
         self.wake(fiber, at_ps);
     }
 
-    /// A line was written at this moment: those that spin on it lose it, and look again. With
-    /// `all`, also those look whose line is private, or who are supervisors, and whose word has not
-    /// changed: the writer may yet `poke` it.
+    /// Handles a write of a line at this moment: fibers that spin on it lose it and read their
+    /// words again. With `all`, so do fibers whose line is private and supervisors, even if the
+    /// word has not changed: the writer may yet `poke` it.
     #[inline(always)]
     pub(crate) fn written(&self, line: LineNumber, at_ps: u64, all: bool) {
         if *self.cost().waiters(line) != 0 {
@@ -531,8 +532,8 @@ impl Simulation {
         }
     }
 
-    /// Wakes up to `count` of the fibers parked on a word, the first to come first, one after the
-    /// other; how many.
+    /// Wakes up to `count` of the fibers parked on a word, in the order of their arrival, one after
+    /// the other. Returns how many.
     pub(crate) fn unpark(&self, word: *const VirtualWord, count: u32, at_ps: u64, each_ps: u64) -> u64 {
         let parked = |fiber: &Fiber| {
             fiber.wait.reason.get() == Some(WaitReason::Park) && fiber.wait.word.get() == word
@@ -541,15 +542,15 @@ impl Simulation {
         fibers.sort_by_key(|fiber| fiber.wait.ticket.get());
         fibers.truncate(count as usize);
         let woken = fibers.len() as u64;
-        // Newest first: those are found soonest in the list.
+        // Newest first, because the list begins with those.
         for (earlier, fiber) in fibers.into_iter().enumerate().rev() {
             self.rouse(fiber, at_ps + (earlier as u64 + 1) * each_ps);
         }
         woken
     }
 
-    /// The network card rings at this moment: changes the word, and who is parked on it wakes then
-    /// if not before.
+    /// Rings the network card's bell at this moment: changes the word. Fibers that are parked on it
+    /// wake then, if not before.
     pub(crate) fn ring_at(&self, word: &VirtualWord, at_ps: u64) {
         word.set(word.get().wrapping_add(1));
         let parked = |fiber: &Fiber| {

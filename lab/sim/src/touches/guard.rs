@@ -1,9 +1,9 @@
-//! Pages of regions that trap when they are accessed.
+//! Memory protection of the pages of regions, so that each access traps.
 //!
 //! While a timed core runs, no page of the machine's memory may be accessed. An access raises
-//! SIGSEGV: the handler compares the access with the core's declarations, opens the page and has
+//! SIGSEGV: the handler compares the access with the core's declarations, opens the page and makes
 //! the processor trap after one instruction; the handler of SIGTRAP closes the page again. So every
-//! access is compared; of one that crosses lines, its first byte.
+//! access is compared. Of an access that crosses lines the first byte is compared.
 //!
 //! The handlers run on the stack of the fiber that accessed memory. They may allocate and take a
 //! backtrace: the interrupted instruction accesses a region, so it belongs neither to the host's
@@ -20,11 +20,11 @@ use crate::line::LineNumber;
 use crate::memory::{Memory, PAGE_BYTES};
 use crate::{Config, SimError};
 
-/// Calls that are reported of an instruction.
+/// Stack frames that are reported of an instruction.
 const CALLS_MAX: usize = 8;
-/// Pages that one instruction may access.
+/// Largest number of pages that one instruction accesses.
 const OPEN_MAX: usize = 4;
-/// The processor's flag that makes it trap after an instruction.
+/// The processor's flag for a trap after one instruction.
 const TRAP_FLAG: i64 = 1 << 8;
 /// Bit of the fault's error code that is set if the instruction writes.
 const WRITES: i64 = 1 << 1;
@@ -40,11 +40,11 @@ pub(crate) struct Guard {
     line_shift: u32,
     /// Names of regions and parts of names of functions that any core may access.
     unchecked: &'static [&'static str],
-    /// No page may be accessed but the open ones.
+    /// All pages are closed but the open ones.
     is_closed: Cell<bool>,
     /// Addresses of the pages that the current instruction accesses; 0: none.
     open: Cell<[usize; OPEN_MAX]>,
-    /// What the running core declared; null while no core runs.
+    /// Declarations of the running core; null while no core runs.
     declared: Cell<*const RefCell<DeclaredLines>>,
     /// By the address of the instruction.
     undeclared: RefCell<BTreeMap<usize, UndeclaredAccess>>,
@@ -72,8 +72,8 @@ impl Guard {
         Ok(guard)
     }
 
-    /// A core runs from now on, whose accesses are compared with these declarations; `None`:
-    /// the core or the machine itself may access all memory.
+    /// Compares accesses from now on with the declarations of the core that runs. `None`: the core
+    /// or the machine itself may access all memory.
     pub(crate) fn compare(&self, declared: Option<&RefCell<DeclaredLines>>) {
         self.declared.set(declared.map_or(std::ptr::null(), std::ptr::from_ref));
         let is_closed = declared.is_some();
@@ -93,7 +93,7 @@ impl Guard {
         at.wrapping_sub(self.memory.base().addr()) < self.memory.bytes()
     }
 
-    /// An instruction accesses a closed page.
+    /// Handles an instruction's access to a closed page.
     fn accessed(&self, at: usize, writes: bool, instruction: usize) {
         let page = at & !(PAGE_BYTES - 1);
         let mut open = self.open.get();
@@ -124,7 +124,7 @@ impl Guard {
         self.undeclared.borrow_mut().entry(instruction).or_insert_with(access).count += 1;
     }
 
-    /// The instruction has been executed.
+    /// Closes the pages after the instruction.
     fn executed(&self) {
         for page in self.open.take().into_iter().filter(|page| *page != 0) {
             protect(page, PAGE_BYTES, self.is_closed.get());
@@ -159,7 +159,7 @@ fn calls() -> Vec<String> {
 
 type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
-/// Has a handler called for a signal.
+/// Installs a handler for a signal.
 fn handle(signal: c_int, handler: Handler) {
     // SAFETY: zero is an empty `sigaction`; the handler has the signature that SA_SIGINFO asks for
     // and lives as long as the program.
@@ -172,7 +172,7 @@ fn handle(signal: c_int, handler: Handler) {
     assert_eq!(failed, 0, "the host takes no handler: {}", std::io::Error::last_os_error());
 }
 
-/// The signal has another reason: it ends the program as if there were no handler.
+/// Ends the program as if there were no handler: the signal has another reason.
 fn give_up(signal: c_int) {
     // SAFETY: restores the default action.
     unsafe { libc::signal(signal, libc::SIG_DFL) };

@@ -1,4 +1,4 @@
-//! Stands for `guard` where the host cannot execute single instructions.
+//! Replaces `guard` on hosts that cannot execute single instructions.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use crate::declared::{DeclaredLines, UndeclaredAccess};
 use crate::memory::Memory;
 use crate::{Config, SimError};
 
-/// There is none.
+/// No guard exists.
 pub(crate) enum Guard {}
 
 impl Guard {

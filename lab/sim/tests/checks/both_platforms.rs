@@ -23,7 +23,7 @@ fn acquire<P: Platform>(c: P::Core, lock: &P::Word) {
     }
 }
 
-/// Workers add to a row under a lock; the last to finish wakes the first, who is parked.
+/// Workers add to a row under a lock; the last to finish wakes the first, which is parked.
 fn program<P: Platform>(c: P::Core) -> Vec<u64> {
     let region = P::region(c, Some(Node(0)), 4096, "row and lock").expect("memory");
     let (lock, finished, row) = {
@@ -71,7 +71,8 @@ fn both_platforms_agree() {
     }
 }
 
-/// Words of many lines are copied as they are, however many lines are asked for together.
+/// Words of many lines are copied unchanged, whatever the number of lines that are requested
+/// together.
 fn copied<P: Platform>(c: P::Core) -> bool {
     const WORDS: usize = 8 * 150;
     let region = P::region(c, Some(Node(0)), WORDS * 8, "many lines").expect("memory");

@@ -1,4 +1,4 @@
-//! What the tests share: words in regions, and workers on the first hardware threads.
+//! Shared helpers of the tests: words in regions, and workers on the first hardware threads.
 
 use platform::{HardwareThread, Node, Place, Platform, RegionBytes};
 use sim::{Config, Shape, VirtualCore, VirtualMachine, VirtualRegion, VirtualWord};

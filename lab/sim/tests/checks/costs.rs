@@ -1,4 +1,4 @@
-//! What the cost model promises: distances, overlap, queueing, capacity.
+//! Rules of the cost model: distances, overlap, queueing, capacity.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
@@ -19,7 +19,7 @@ fn octo_socket() -> Config {
     Config { memory_bytes: 1 << 30, ..Config::of(&description).expect("a machine") }
 }
 
-/// Picoseconds of so many cycles of octo-socket.
+/// Picoseconds of this many cycles of octo-socket.
 fn cycles(count: u64) -> u64 {
     (count as f64 * 1000.0 / 2.13).round() as u64
 }
@@ -33,10 +33,11 @@ fn alone(config: &Config, program: impl Fn(VirtualCore, &Words) + Sync) {
     outcome.expect("a run");
 }
 
-/// What one hardware thread does.
+/// Action of one hardware thread.
 type Action = fn(VirtualCore, &Words);
 
-/// Runs the actions one after the other, each on its hardware thread; picoseconds that each takes.
+/// Runs the actions one after the other, each on its hardware thread. Returns the picoseconds of
+/// each.
 fn in_turn(config: &Config, actions: &[(u32, Action)]) -> Vec<u64> {
     let outcome = Vm::run(config, |c| {
         let words = Words::new(c, 0, 1 << 20, "words");
@@ -262,7 +263,7 @@ fn prefetch_overlaps_with_work() {
         let issue = Vm::timestamp(c) - start - costs.clock_ps;
         assert_eq!(issue, 2 * costs.issue_ps);
         Vm::work(c, Work::Hash, 10);
-        // It waits for the remainder only.
+        // The load waits for the remainder only.
         Vm::load(c, words.line(0), Relaxed);
         assert_eq!(Vm::timestamp(c) - start, cycles(355) + costs.clock_ps);
         Vm::pause(c, 1000);
@@ -306,8 +307,8 @@ fn a_contended_line_is_a_queue() {
     assert!(shared > 3 * own, "{shared} ns on one line, {own} ns on eight");
 }
 
-/// Three cores ask for a line that a fourth holds: in the order in which they asked, each a
-/// transfer after the one before.
+/// Three cores request a line of a fourth core: they are served in the order of their requests,
+/// each by a transfer after the one before.
 #[test]
 fn requests_are_served_in_the_order_in_which_they_are_made() {
     let config = octo_socket();
@@ -335,7 +336,7 @@ fn requests_are_served_in_the_order_in_which_they_are_made() {
     assert_eq!(ends[2], ends[1] + between(NEAR, TWO_HOPS));
 }
 
-/// The holder of a line goes on using it for half of the transfer to the next.
+/// The holder of a line still uses it for half of the transfer to the next holder.
 #[test]
 fn a_holder_may_win_again_until_the_request_reaches_it() {
     let config = octo_socket();
@@ -347,7 +348,7 @@ fn a_holder_may_win_again_until_the_request_reaches_it() {
                     Vm::pause(c, 1_000);
                     return Vm::fetch_add(c, words.line(0), 0, AcqRel);
                 }
-                // The other asks at the thousandth nanosecond.
+                // The other core sends its request at the thousandth nanosecond.
                 Vm::fetch_add(c, words.line(0), 1, AcqRel);
                 while Vm::timestamp(c) < 1_000_000 {}
                 (0..1_000).fold(0, |_, _| Vm::fetch_add(c, words.line(0), 1, AcqRel))
@@ -494,7 +495,7 @@ fn the_operating_system_moves_workers_without_a_place() {
     let pinned = run(1, Some(HardwareThread(0)));
     let moved = run(1, None);
     assert_eq!(pinned.migrations, 0);
-    // Four workers, 100 looks at each, one in four moves.
+    // Four workers, 100 balancings of each, one in four moves.
     assert!((50..150).contains(&moved.migrations), "{}", moved.migrations);
     assert!(
         moved.far_misses + moved.l3_hits > pinned.far_misses + pinned.l3_hits,

@@ -1,7 +1,7 @@
-//! What a disk keeps when its machine crashes: all that was flushed, and of the rest anything.
+//! The contents of a disk after a crash of its machine: all flushed data, and any part of the rest.
 //!
 //! A writer appends numbered records and publishes how many it has acknowledged; the next machine
-//! counts those that are whole. Writers with a mistake are caught.
+//! counts the whole records. Faulty writers are detected.
 
 // The acknowledgements outlive the simulated machine: they are kept outside it.
 #![allow(clippy::disallowed_types)]
@@ -20,13 +20,13 @@ type Vm = VirtualMachine;
 const RECORD_BYTES: usize = 1500;
 const RECORDS: u64 = 12;
 
-/// What a writer does, or forgets.
+/// A correct writer, and writers with a mistake.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Writer {
     Correct,
     SkipsFlush,
     SkipsFlushOfDirectory,
-    /// Flushes again after a failure, and believes the second answer.
+    /// Flushes again after a failure, and trusts the second result.
     RetriesFlush,
 }
 
@@ -81,7 +81,7 @@ fn write(c: VirtualCore, writer: Writer, acknowledged: &AtomicU64) {
     }
 }
 
-/// Whole records from the first on, and whether what follows them is part of one.
+/// Number of whole records from the first on, and true if a part of a record follows them.
 fn recovered(disk: &Disk) -> (u64, bool) {
     let contents = disk.contents();
     let Some(bytes) = contents.get(Path::new("d/journal")) else { return (0, false) };
@@ -95,14 +95,14 @@ fn recovered(disk: &Disk) -> (u64, bool) {
     (whole, rest.iter().any(|byte| *byte != 0))
 }
 
-/// What a campaign met.
+/// Counts of a campaign.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Met {
     runs: u64,
     crashes: u64,
     /// Acknowledged records that are gone.
     lost: u64,
-    /// Records that were there without having been acknowledged.
+    /// Records that were there without an acknowledgement.
     unacknowledged: u64,
     torn: u64,
     flush_failures: u64,
@@ -144,7 +144,7 @@ fn campaign(writer: Writer, seeds: u64, faults: Faults, power: bool) -> Met {
 fn what_was_flushed_survives_a_loss_of_power() {
     let met = campaign(Writer::Correct, 600, Faults::default(), true);
     assert_eq!(met.lost, 0, "{met:?}");
-    // The campaign has been where it is dangerous.
+    // The campaign has reached the dangerous states.
     assert!(met.crashes > 300 && met.unacknowledged > 10 && met.torn > 50, "{met:?}");
     let met = campaign(Writer::Correct, 300, Faults { sector_bytes: 4096, ..Faults::default() }, true);
     assert_eq!(met.lost, 0, "{met:?}");
@@ -200,7 +200,7 @@ fn a_machine_is_booted_again_over_what_is_left() {
     let acknowledged = acknowledged.into_inner();
     assert!((1..RECORDS).contains(&acknowledged), "{acknowledged}");
     let again = Vm::run(&config, |c| {
-        // The lock went with the machine.
+        // The lock was lost with the machine.
         let directory = Vm::open_directory(c, Path::new("d"), false).expect("a directory");
         let mut queue = Vm::queue(c, &directory).expect("a queue");
         let file = open(c, &mut queue, Existence::Old).expect("a file");
@@ -212,7 +212,7 @@ fn a_machine_is_booted_again_over_what_is_left() {
     assert!(again.expect("a run").value);
 }
 
-/// Workers end at any of their events while another one runs on, and what they have flushed is
+/// Workers end at any of their events while another worker continues, and their flushed data is
 /// there.
 #[test]
 fn a_crew_falls_and_others_run_on() {
@@ -248,8 +248,8 @@ fn a_crew_falls_and_others_run_on() {
     assert_eq!(acknowledged_least, 0);
 }
 
-/// As when one of several machines crashes: two crews end together, one that began in place of the
-/// first falls later, and those that have not agreed do not fall.
+/// Two crews end together, one that began in place of the first falls later, and those that have
+/// not agreed do not fall: as if one of several machines crashed.
 #[test]
 fn crews_fall_together_and_again() {
     let falls = vec![Fall { crews: vec![1, 2], event: 20 }, Fall { crews: vec![1], event: 40 }];

@@ -7,7 +7,7 @@ use machine::{Access, Description, HardwareThread, LineState};
 use platform::{Node, Platform};
 use sim::{Config, Costs, Shape, VirtualCore, VirtualMachine as Vm};
 
-/// Four sockets of eight cores. Looking at the clock is free.
+/// Four sockets of eight cores. Reading the clock is free.
 fn four_sockets() -> Config {
     let config = Config { memory_bytes: 1 << 30, ..Config::new(Shape::new(4, 8, 1)) };
     free_clock(config)
@@ -22,8 +22,8 @@ fn transfer(config: &Config, access: Access, state: LineState, to: u32, from: u3
     config.model.transfer_ps(access, state, HardwareThread(to), HardwareThread(from)).expect("threads")
 }
 
-/// A first worker and some others; picoseconds that the load of each of the others takes. All begin
-/// at the tenth microsecond, each `apart` nanoseconds after the one before it.
+/// Runs a first worker and some others. Returns the picoseconds of the load of each of the others.
+/// All begin at the tenth microsecond, each `apart` nanoseconds after the one before it.
 fn readers(config: &Config, prepare: &[(u32, bool)], threads: &[u32], apart: u64) -> Vec<u64> {
     let outcome = Vm::run(config, |c| {
         let words = Words::new(c, 0, 64, "words");
@@ -47,7 +47,7 @@ fn readers(config: &Config, prepare: &[(u32, bool)], threads: &[u32], apart: u64
     outcome.expect("a run").value
 }
 
-/// The second reader in a socket waits for the first one's line, and then has it from their L3.
+/// The second reader in a socket waits for the first one's line, and then gets it from their L3.
 #[test]
 fn a_line_is_in_an_l3_when_it_has_arrived() {
     let config = four_sockets();
@@ -62,10 +62,10 @@ fn a_line_is_in_an_l3_when_it_has_arrived() {
     assert!((far..far + costs.reader_ps).contains(&taken[2]), "{}", taken[2]);
     // Later it is an L3 hit.
     assert_eq!(readers(&config, &clean, &[16, 17], 1_000)[1], costs.l3_ps);
-    // The third socket does not have it from where it has not arrived.
+    // The third socket does not get it from a socket where it has not arrived.
     let description = Description::shipped("octo-socket").expect("shipped");
     let octo = free_clock(Config { memory_bytes: 1 << 30, ..Config::of(&description).expect("a machine") });
-    // Sockets 0 and 2 are one hop from each other, two hops from 5 and 7; those are neighbours.
+    // Sockets 0 and 2 are one hop from each other, and two hops from 5 and 7, which are neighbours.
     let far = transfer(&octo, Access::Load, LineState::Shared, 50, 0);
     let memory = octo.model.memory_ps(HardwareThread(50), Node(0)).expect("a node");
     let near = transfer(&octo, Access::Load, LineState::Shared, 70, 50);
@@ -77,8 +77,8 @@ fn a_line_is_in_an_l3_when_it_has_arrived() {
     assert!((way..=supplied + octo.model.costs().reader_ps).contains(&together), "{together}");
 }
 
-/// A crowd that reads one line: each socket's first reader occupies the home, each further one its
-/// L3.
+/// In a crowd that reads one line, each socket's first reader occupies the home, each further
+/// reader its L3.
 #[test]
 fn a_crowd_of_readers_pays_for_each() {
     let config = four_sockets();

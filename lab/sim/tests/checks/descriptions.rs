@@ -93,7 +93,7 @@ fn the_model_takes_what_a_description_says_of_its_cores() {
     }
 }
 
-/// Machines that show no cores, or show only some of them and of their L3s, are machines.
+/// Machines are valid if they report no cores, or only some of them and of their L3s.
 #[test]
 fn threads_without_a_core_are_cores_of_their_own() {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/machine/tests");

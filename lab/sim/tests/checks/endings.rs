@@ -1,7 +1,7 @@
-//! Runs that end badly end cleanly: panics come out, destructors run without effects, memory
-//! outlives its machine.
+//! Runs that fail end cleanly: panics come out, destructors run without effects, memory outlives
+//! its machine.
 
-// The tests count destructors outside the simulated memory, which those cannot change.
+// The tests count destructors outside the simulated memory, which destructors cannot change.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,4 +1,4 @@
-//! Files do the same on hardware and in the virtual machine, and fail in the same way.
+//! Files behave the same on hardware and in the virtual machine, and fail in the same way.
 
 // The test compares the two platforms: it makes directories for one of them itself.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
@@ -12,7 +12,7 @@ use platform::files::{
 use platform::{Hardware, Nanos};
 use sim::{Disk, DiskModel, Faults, VirtualMachine};
 
-/// A queue, and operations that are waited for.
+/// A queue whose operations are waited for.
 struct User<P: Files> {
     c: P::Core,
     queue: P::Queue,
@@ -61,7 +61,7 @@ fn kind<T>(result: Result<T, FileError>) -> Option<FileErrorKind> {
     result.err().map(|error| error.kind)
 }
 
-/// What both platforms do.
+/// Operations with the same results on both platforms.
 fn behaves<P: Files>(c: P::Core, path: &Path) {
     assert_eq!(kind(P::open_directory(c, path, false)), Some(FileErrorKind::Missing));
     let directory = P::open_directory(c, path, true).expect("a new directory");
@@ -130,7 +130,7 @@ fn contents<P: Files>(user: &mut User<P>) {
     assert_eq!(user.write(&direct, 0, &[9; 512]).err(), Some(FileErrorKind::Misaligned));
 }
 
-/// Operations of a queue end in their order, and what was submitted is seen by what follows.
+/// Operations of a queue end in order, and later operations see the effects of earlier ones.
 fn order<P: Files>(user: &mut User<P>) {
     let c = user.c;
     assert!(!P::wait(c, &mut user.queue, None), "nothing is under way");
@@ -156,7 +156,7 @@ fn order<P: Files>(user: &mut User<P>) {
     assert!((0..20).all(|number| content[number * 50] == number as u8));
 }
 
-/// An empty place for a test on the machine's own files.
+/// An empty directory for a test on the host's own files.
 fn place(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&path);
@@ -182,7 +182,7 @@ fn files_of_the_virtual_machine_behave() {
     }
 }
 
-/// The program that runs may not be written, by whoever it is.
+/// The program that runs cannot be written, not even by its owner.
 #[test]
 fn a_file_that_may_only_be_read_is_opened_to_be_read() {
     let (c, program) = (Hardware::core(), std::env::current_exe().expect("a program"));

@@ -1,5 +1,5 @@
-//! Links in the virtual machine: every mechanism keeps its promises under every schedule, and costs
-//! what it says.
+//! Links in the virtual machine: every mechanism keeps its guarantees under every schedule, and has
+//! its declared costs.
 
 // Tests hand ends to workers; no simulated time passes under a lock.
 #![allow(clippy::disallowed_types)]
@@ -37,7 +37,8 @@ fn send(c: VirtualCore, end: &mut End<VirtualMachine>, bytes: &[u8]) {
     }
 }
 
-/// Two senders and one receiver, which waits for both in one place; the sum of what it got.
+/// Two senders and one receiver, which waits for both at once. Returns the sum of the received
+/// numbers.
 fn serve(c: VirtualCore, mechanism: Mechanism) -> u64 {
     const MESSAGES: u64 = 12;
     let own = side(c);
@@ -190,7 +191,7 @@ fn one_look_at_many_links_costs_what_a_look_at_one_does() {
             let got = near[2].receiver.receive(c, &mut [0; 100], Patience::None).expect("open");
             let (found, nanos) = look(&near);
             assert_eq!((got, found), (Some(8), vec![5]), "{name}");
-            // Little more: where the rings say how far they are, is in the cache of the core.
+            // A little more: the positions of the rings are in the cache of the core.
             assert!((look_nanos..look_nanos + 200).contains(&nanos), "{name}: {nanos} and {look_nanos}");
         })
         .expect("it ends");

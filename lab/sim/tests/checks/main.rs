@@ -1,4 +1,4 @@
-//! The virtual machine: what it promises of schedules, costs, endings, links and files.
+//! Tests of the virtual machine: schedules, costs, endings, links and files.
 
 mod both_platforms;
 mod common;

@@ -54,8 +54,8 @@ fn receive(c: VirtualCore, end: &mut End<VirtualMachine>) -> usize {
     got.expect("waited for ever")
 }
 
-/// Runs `first` and `second` at the two ends of each link between these machines; what the machine
-/// counted.
+/// Runs `first` and `second` at the two ends of each link between these machines. Returns the
+/// machine's counters.
 fn pairs(
     config: &Config,
     links: &[(u32, u32)],
@@ -83,8 +83,7 @@ fn pairs(
     outcome.expect("it ends").statistics
 }
 
-/// Nanoseconds of each of some round trips of small messages between two machines that do nothing
-/// else.
+/// Nanoseconds of each of some round trips of small messages between two idle machines.
 fn round_trips(config: &Config) -> Vec<u64> {
     let times = Mutex::new(Vec::new());
     let ask = |c, end: &mut End<_>| {
@@ -110,7 +109,7 @@ fn round_trips(config: &Config) -> Vec<u64> {
 #[test]
 fn a_small_message_between_idle_machines_takes_the_described_time() {
     for nanos in round_trips(&cluster(2)) {
-        // What the two programs do besides is less than 1 %.
+        // Other work of the two programs is less than 1 %.
         assert!((2 * ONE_WAY_NANOS..2 * ONE_WAY_NANOS + 500).contains(&nanos), "{nanos}");
     }
 }
@@ -161,7 +160,7 @@ fn bursts_queue_at_the_receivers_port() {
     };
     let bytes = 4088 + 3 * 90;
     assert_eq!(waited(&[(1, 0)]), [(bytes, 0), (bytes, 0), (0, 0)]);
-    // Three messages come at one moment: one waits for another, and one for two.
+    // Three messages arrive at one moment: one waits for another, and one for two.
     let [(all, nanos), sent, _] = waited(&[(1, 0), (2, 0), (3, 0)]);
     let passing = bytes * 1000 / 1250;
     assert_eq!((all, sent), (3 * bytes, (bytes, 0)));
@@ -261,8 +260,8 @@ fn a_cut_link_is_closed_for_both_ends() {
     assert_eq!((of(0), of(1)), (vec![1], vec![1, 2, 3]));
 }
 
-/// Links that are made while machines are cut off from each other are closed, and those that are
-/// made later are whole.
+/// Links that are made while machines are cut off from each other are closed; links that are made
+/// later work.
 #[test]
 fn a_cut_has_an_end() {
     let cut = Cut { machines: [0, 1], at: Nanos(10_000), until: Nanos(50_000) };
@@ -292,12 +291,12 @@ fn a_cut_has_an_end() {
         (outcome.value, outcome.statistics.faults.cuts)
     };
     assert_eq!(run(false), (vec![false, false, true], 1));
-    // Cuts that have not come by the end of all troubles do not come.
+    // Cuts that have not happened before the end of all troubles never happen.
     assert_eq!(run(true), (vec![true; 3], 0));
 }
 
-/// TCP repairs what the network loses or repeats: each message comes once and in order, and late if
-/// it was lost.
+/// TCP repairs lost and duplicated messages: each message arrives once and in order, and late if it
+/// was lost.
 #[test]
 fn lost_messages_are_late_and_repeated_ones_come_once() {
     let run = |faults: NetworkFaults| {
@@ -324,7 +323,7 @@ fn lost_messages_are_late_and_repeated_ones_come_once() {
     assert!(twice.duplicates > 2 && twice.losses == 0, "{twice:?}");
 }
 
-/// What a panic inside of a run said.
+/// Message of the panic of a run.
 fn panic_of(run: impl FnOnce()) -> String {
     let panic = catch_unwind(AssertUnwindSafe(run)).expect_err("it panics");
     panic.downcast_ref::<String>().cloned().unwrap_or_default()

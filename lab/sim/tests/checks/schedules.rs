@@ -16,7 +16,7 @@ fn program(config: &Config) -> Outcome<Vec<u64>> {
         let words = Words::new(c, 1, 1024, "words");
         let log = Words::new(c, 0, 1024, "log");
         let worker = |c, index: usize| {
-            // Something whose place differs from run to run on the host.
+            // Memory whose address differs from run to run on the host.
             let private = vec![index as u64; 100 + index];
             for round in 0..10 {
                 let turn = Vm::fetch_add(c, words.line(0), 1, AcqRel) as usize;
@@ -142,7 +142,7 @@ fn every_hardware_thread_of_a_large_machine_can_run() {
     });
     let outcome = outcome.expect("a run");
     assert_eq!(outcome.value, 2 * 1568);
-    // All of them want one line, one after the other.
+    // All of them request one line, one after the other.
     assert!(outcome.statistics.elapsed.0 * 1000 > 2 * 1568 * 40_000);
 }
 

@@ -1,5 +1,5 @@
-//! SMT siblings that touch what the other has under way, and what holders of contended lines may do
-//! meanwhile.
+//! SMT siblings that touch lines of each other that are under way, and operations of holders of
+//! contended lines meanwhile.
 
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
 
@@ -9,7 +9,7 @@ use platform::{Intent, Node, Platform};
 use sim::{Config, Costs, Shape, VirtualCore, VirtualMachine as Vm};
 
 /// Two sockets of eight cores with two hardware threads: `SIBLING` shares the core of thread 0.
-/// Looking at the clock and pausing take no time of their own.
+/// Reading the clock and pausing take no time of their own.
 fn two_threads_a_core() -> Config {
     let config = Config { memory_bytes: 1 << 30, ..Config::new(Shape::new(2, 8, 2)) };
     let costs = Costs { clock_ps: 0, pause_ps: 0, ..config.model.costs().clone() };
@@ -21,11 +21,11 @@ const NEAR: u32 = 1;
 const NEXT: u32 = 2;
 const FAR: u32 = 8;
 
-/// What a worker does with the words; the result is reported.
+/// Action of a worker on the words. Its result is reported.
 type Action = fn(VirtualCore, &Words) -> u64;
 
-/// Runs each action on its hardware thread from this nanosecond on; how long each took, in
-/// picoseconds, and its result.
+/// Runs each action on its hardware thread from this nanosecond on. Returns the picoseconds of
+/// each, and its result.
 fn timed(config: &Config, actions: &[(u32, u64, Action)]) -> Vec<(u64, u64)> {
     let outcome = Vm::run(config, |c| {
         let words = Words::new(c, 0, 1 << 16, "words");
@@ -60,9 +60,9 @@ fn load(c: VirtualCore, words: &Words) -> u64 {
     Vm::load(c, words.line(0), Relaxed)
 }
 
-/// Thread 0 queues for a line behind another core and a third one behind it. The sibling of thread
-/// 0 has the line no sooner than thread 0 has, and has it then, until the third core's request
-/// arrives.
+/// Thread 0 queues for a line behind another core, and a third core queues behind thread 0. The
+/// sibling of thread 0 has the line no sooner than thread 0, and has it then, until the third
+/// core's request arrives.
 #[test]
 fn a_queued_line_is_its_requesters_no_sooner_than_it_arrives() {
     let config = two_threads_a_core();
@@ -96,7 +96,7 @@ fn each_contended_line_has_a_lease_of_its_own() {
     let config = two_threads_a_core();
     let costs = config.model.costs().clone();
     let far = transfer(&config, Access::Atomic, LineState::Modified, FAR, 0);
-    // Lines 0, 4, 8, ... fell into one slot of four.
+    // Lines 0, 4, 8, ... are in one slot of four.
     const LINES: usize = 4;
     let outcome = Vm::run(&config, |c| {
         let words = Words::new(c, 0, 1 << 16, "words");
@@ -156,7 +156,7 @@ fn readers_keep_their_copies_whatever_queues_behind_the_first_writer() {
     assert!(after > 20 * l1_ps, "{after}: it has now");
 }
 
-/// What one sibling has under way is no hit for the other, and costs no second line.
+/// A line that is under way to one sibling is no hit for the other, and causes no second transfer.
 #[test]
 fn a_miss_of_a_sibling_is_waited_for_and_not_repeated() {
     let config = two_threads_a_core();
@@ -188,12 +188,12 @@ fn a_miss_of_a_sibling_is_waited_for_and_not_repeated() {
         let arrived = timed(&config, &[(0, 1_000, begin), (SIBLING, 1_200, load)])[1].0;
         assert!(arrived <= l1_ps, "{name}: {arrived}");
     }
-    // A copy of what others have too.
+    // A copy that other cores have too.
     let shared =
         timed(&config, &[(FAR, 0, load), (FAR + 1, 500, load), (0, 1_000, load), (SIBLING, 1_005, load)]);
     let waited = shared[3].0;
     assert!((shared[2].0 - 5_000..=shared[2].0 - 5_000 + l1_ps).contains(&waited), "{shared:?}");
-    // The right to write is asked for when the copy is there.
+    // The right to write is requested when the copy is there.
     let shared =
         timed(&config, &[(NEAR, 0, load), (NEXT, 500, load), (0, 1_000, load), (SIBLING, 1_005, add)]);
     let taken = transfer(&config, Access::Atomic, LineState::Shared, 0, NEAR);
@@ -213,7 +213,7 @@ fn a_miss_of_a_sibling_is_waited_for_and_not_repeated() {
     assert_eq!((counts.events, statistics.memory_bytes), (2, 64));
 }
 
-/// Twelve misses of a core are under way at one time, whoever makes them and how.
+/// A core has twelve misses under way at one time, whatever thread and operation started them.
 #[test]
 fn siblings_share_the_fill_buffers() {
     let config = two_threads_a_core();

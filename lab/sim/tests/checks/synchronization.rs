@@ -1,4 +1,4 @@
-//! Programs that synchronize give what they give on a real machine.
+//! Programs that synchronize have the same results as on a real machine.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
@@ -146,7 +146,7 @@ fn deadlines_end_every_wait() {
             Vm::park(c, words.line(0), 0, Some(end));
             assert!(Vm::now(c) >= end && Vm::now(c) < end.plus(10_000));
         });
-        // The supervisor waits like any other.
+        // The supervisor waits like any worker.
         Vm::spin_while(c, words.line(0), 0, Some(Nanos(1_000_000)));
     });
     assert_eq!(outcome.expect("a run").statistics.elapsed, Nanos(1_000_000));

@@ -1,4 +1,4 @@
-//! A machine that checks touches finds each access that the program did not declare.
+//! A machine that checks touches reports each undeclared access of a program.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use std::sync::atomic::Ordering;
@@ -8,12 +8,12 @@ use sim::{Config, SimError, UndeclaredAccess, VirtualCore, VirtualMachine};
 
 use crate::common::{Words, small, workers};
 
-/// What two workers access undeclared.
+/// Undeclared accesses of two workers.
 fn undeclared(work: impl Fn(VirtualCore, &Words) + Sync) -> Vec<UndeclaredAccess> {
     let config = Config { checks_touches: true, memory_bytes: 64 << 20, ..small() };
     let run = VirtualMachine::run(&config, |c| {
         let words = Words::new(c, 0, 1024, "records");
-        // What is loaded is not timed.
+        // Loading is not timed.
         words.all().iter().for_each(|word| VirtualMachine::poke(word, 7));
         workers(c, 2, |c, _| work(c, &words));
     });

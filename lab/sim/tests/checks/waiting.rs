@@ -1,4 +1,4 @@
-//! What waiting costs those who wait, their siblings, and those they wait for.
+//! Costs of waiting for the waiters, their siblings, and the workers that they wait for.
 
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 
@@ -8,7 +8,7 @@ use platform::{Platform, Work};
 use sim::{Config, Costs, Shape, Statistics, VirtualCore, VirtualMachine as Vm};
 
 /// Two sockets of eight cores with two hardware threads: `SIBLING` shares the core of thread 0.
-/// Looking at the clock is free.
+/// Reading the clock is free.
 fn machine(change: impl FnOnce(&mut Costs)) -> Config {
     let config = Config { memory_bytes: 1 << 30, ..Config::new(Shape::new(2, 8, 2)) };
     let mut costs = Costs { clock_ps: 0, ..config.model.costs().clone() };
@@ -24,7 +24,7 @@ fn transfer(config: &Config, access: Access, state: LineState, to: u32, from: u3
     config.model.transfer_ps(access, state, HardwareThread(to), HardwareThread(from)).expect("threads")
 }
 
-/// Runs workers that may report a number each; the numbers, and what was counted.
+/// Runs workers, each of which may report a number. Returns the numbers and the counters.
 fn run(
     config: &Config,
     threads: &[u32],
@@ -44,15 +44,14 @@ fn run(
     (outcome.value, outcome.statistics)
 }
 
-/// How others wait while thread 0 adds ten times, 10 us apart, to a word beside the one that they
-/// wait for.
+/// How other threads wait while thread 0 adds ten times, 10 us apart, to a word beside theirs.
 #[derive(Clone, Copy, PartialEq)]
 enum How {
     Spin,
     Park,
 }
 
-/// Picoseconds that the ten additions take together, and what was counted.
+/// Picoseconds of the ten additions together, and the counters.
 fn additions_beside(config: &Config, waiters: &[u32], how: How) -> (u64, Statistics) {
     let threads: Vec<u32> = std::iter::once(0).chain(waiters.iter().copied()).collect();
     let (numbers, statistics) = run(config, &threads, |c, index, words| {
@@ -94,17 +93,17 @@ fn who_spins_on_a_line_reloads_it_at_every_write() {
     assert_eq!(taken, 10 * taken_back);
     let (taken, parked) = additions_beside(&config, &waiters, How::Park);
     assert_eq!(taken, own, "who is parked does not look");
-    // Eleven reloads by each of the three. The far one brings the line over the link each time.
+    // Eleven reloads by each of the three. The far one fetches the line over the link each time.
     let lines = |statistics: &Statistics| {
         statistics.counts.near_misses + statistics.counts.l3_hits + statistics.counts.far_misses
     };
     let reloads = lines(&spun) - lines(&parked);
     assert!((33..=33 + 11 + 3).contains(&reloads), "{reloads}: {:?} {:?}", spun.counts, parked.counts);
-    // Two siblings that spin on one line bring it once.
+    // Two siblings that spin on one line fetch it once.
     let (_, one) = additions_beside(&config, &[NEAR], How::Spin);
     let (_, two) = additions_beside(&config, &[NEAR, NEAR + 16], How::Spin);
     assert!(lines(&two) <= lines(&one) + 2, "{:?} {:?}", one.counts, two.counts);
-    // Words of another line are no concern of theirs.
+    // Writes of another line do not concern them.
     let (numbers, _) = run(&config, &[0, FAR], |c, index, words| {
         if index > 0 {
             return Vm::spin_while(c, words.line(0), 0, None);
@@ -120,7 +119,7 @@ fn who_spins_on_a_line_reloads_it_at_every_write() {
     assert_eq!(numbers[0], own);
 }
 
-/// A write that comes while the reload of a spinner is under way does not make it ask twice.
+/// A write that comes while the reload of a spinner is under way causes no second request.
 #[test]
 fn a_reload_under_way_is_not_asked_for_again() {
     let config = machine(|_| ());
@@ -137,13 +136,13 @@ fn a_reload_under_way_is_not_asked_for_again() {
         });
         statistics.counts.far_misses
     };
-    // Between two looks of the spinner the writer adds several times.
+    // Between two reads of the spinner the writer adds several times.
     let (one, four) = (reloads(1), reloads(4));
     assert_eq!(one, four);
     assert!(reloads(1_000) > four, "and for ever it does not wait");
 }
 
-/// A spinner looks once a turn of its loop, and goes on when the line has come after that.
+/// A spinner reads once a turn of its loop, and continues when the line has come after that.
 #[test]
 fn a_woken_spinner_goes_on_after_its_pause_and_its_line() {
     let waited = |pause_ps: u64, written: u64| {
@@ -176,7 +175,7 @@ fn a_woken_spinner_goes_on_after_its_pause_and_its_line() {
     assert!(waited(3_000, 20_000) < 5_000, "a short pause costs little");
 }
 
-/// A loop that spins long offers the processor, and does not look meanwhile.
+/// A loop that spins long yields the processor, and does not read meanwhile.
 #[test]
 fn who_spins_long_offers_the_processor() {
     let woken = |spins: u64| {
@@ -199,7 +198,7 @@ fn who_spins_long_offers_the_processor() {
     assert!((at_once + 200_000..at_once + 500_000).contains(&offered), "{offered}");
 }
 
-/// Who spins or pauses takes a few issue slots from its sibling; who is parked takes none.
+/// Spinning and pausing take a few issue slots from the sibling; parking takes none.
 #[test]
 fn a_sibling_that_pauses_takes_a_few_slots() {
     let computed = |parts: u32, sibling: u32, how: usize| {
@@ -232,8 +231,8 @@ fn a_sibling_that_pauses_takes_a_few_slots() {
     assert!((computed(100, SIBLING, 2) / alone - 1.0).abs() < 0.001);
 }
 
-/// The shortest pause is one turn of a loop that looks at the clock; a longer one takes what it is
-/// told to.
+/// The shortest pause is one turn of a loop that reads the clock; a longer pause takes its
+/// requested time.
 #[test]
 fn no_pause_is_shorter_than_one_turn_of_its_loop() {
     let config = machine(|costs| costs.clock_ps = 10_000);
@@ -249,7 +248,7 @@ fn no_pause_is_shorter_than_one_turn_of_its_loop() {
     assert_eq!([1, 10, 1_000, 100_000].map(paused), [least, least, 1_000_000, 100_000_000]);
 }
 
-/// Waking costs the one who wakes, for each sleeper, and the last sleeper runs last.
+/// Each sleeper costs the core that wakes it, and the last sleeper runs last.
 #[test]
 fn each_sleeper_costs_the_one_who_wakes_it() {
     let config = machine(|_| ());
