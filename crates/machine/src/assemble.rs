@@ -1,7 +1,7 @@
 //! From raw groups to a consistent topology.
 //!
-//! Groups are inserted from large to small into a tree ordered by containment; a group that
-//! overlaps another without being inside it is firmware nonsense and is dropped, as hwloc does. The
+//! Groups are inserted from large to small into a tree ordered by containment. A group that
+//! overlaps another without being inside it is a firmware error and is dropped, as in hwloc. The
 //! leaves of the tree, taken depth first with the lowest processor number first, are the fill
 //! order.
 
@@ -12,14 +12,15 @@ use crate::raw::{RawGroup, RawMachine, RawNode};
 use crate::topology::{Cache, Counts, Group, Level, MemoryKind, MemoryNode, ThreadInfo, Topology};
 use terms::{HardwareThread, Node};
 
-/// A group on its way into the tree.
+/// A node of the tree while groups are inserted.
 struct Branch {
     group: RawGroup,
     children: Vec<Branch>,
 }
 
 impl Branch {
-    /// Inserts a group that is not larger than any group already inserted; returns whether it fits.
+    /// Inserts a group that is not larger than any group already inserted. Returns false if it
+    /// overlaps another group.
     fn insert(&mut self, group: RawGroup) -> bool {
         for child in &mut self.children {
             if group.processors.is_subset(&child.group.processors) {
@@ -46,7 +47,7 @@ impl Branch {
     }
 }
 
-/// Accepted groups of each level in fill order, and which of them holds a processor.
+/// Accepted groups of each level in fill order, and the group of each processor.
 #[derive(Default)]
 struct Levels {
     groups: BTreeMap<Level, Vec<RawGroup>>,
@@ -63,7 +64,7 @@ impl Levels {
         known.len() as u32 - 1
     }
 
-    /// The group of the first of `candidates` that holds the processor.
+    /// The group of the first of `candidates` that contains the processor.
     fn group_of(&self, candidates: &[Level], processor: u32) -> (Level, usize) {
         let found =
             candidates.iter().find_map(|&level| Some((level, *self.position.get(&(level, processor))?)));
@@ -71,29 +72,29 @@ impl Levels {
     }
 }
 
-/// What threads and memories are to each other, besides the tree.
+/// Properties of hardware threads and memories that are not in the tree.
 pub(crate) struct Surroundings {
-    /// Processor number and efficiency class, where cores differ.
+    /// Processor number and efficiency class, if cores differ.
     pub(crate) efficiency: BTreeMap<u32, u8>,
-    /// For each processor the node that it is next to, as any number, and the node that it
+    /// For each processor the number of the nearest node, as a key only, and the node that it
     /// allocates on.
     pub(crate) homes: BTreeMap<u32, (usize, Node)>,
     /// Allowed memories, ascending by number.
     pub(crate) memories: Vec<Memory>,
 }
 
-/// A memory by itself.
+/// A memory with its processors.
 #[derive(Clone, Debug)]
 pub(crate) struct Memory {
     pub(crate) node: Node,
     pub(crate) bytes: u64,
     pub(crate) kind: MemoryKind,
-    /// Processors that it is beside, though another memory has them.
+    /// Processors next to which it is, though they allocate on another memory.
     pub(crate) beside: CpuSet,
 }
 
 impl Memory {
-    /// What the allowed processors have of a node.
+    /// The part of a node that belongs to the allowed processors.
     fn of(node: &RawNode, allowed: &CpuSet) -> Self {
         Self {
             node: Node(node.os_index),
@@ -125,8 +126,8 @@ impl Topology {
         Some(topology)
     }
 
-    /// Builds the topology whose tree has these groups below one of level `root`, outer ones before
-    /// those inside; `None` if they do not make a tree.
+    /// Builds the topology whose tree has these groups below one of level `root`, outer groups
+    /// before those inside; `None` if they do not form a tree.
     pub(crate) fn of_parts(
         root: Level,
         processors: &CpuSet,
@@ -180,8 +181,8 @@ fn plant(raw: &RawMachine) -> Branch {
         cache_bytes: node.memory_bytes,
         line_bytes: 0,
     }));
-    // Sizes are compared before the cut: a socket with one allowed core left is still larger than
-    // its caches.
+    // Sizes are compared before the restriction: a socket with one allowed core left is still
+    // larger than its caches.
     groups.sort_by_key(|group| (std::cmp::Reverse(group.processors.len()), group.level));
     let machine = RawGroup::plain(Level::Machine, raw.online.clone(), None);
     let mut root = Branch { group: machine, children: Vec::new() };
@@ -254,13 +255,13 @@ fn describe_threads(surroundings: &Surroundings, levels: &Levels, order: &[u32])
     threads
 }
 
-/// Position of the node next to a processor; the first one for a processor that no node claims.
+/// Position of the node next to a processor; the first node for a processor in no node.
 fn home_of(raw: &RawMachine, processor: u32) -> usize {
     raw.nodes.iter().position(|node| node.processors.contains(processor)).unwrap_or(0)
 }
 
-/// Position of the allowed node nearest to node `home`, preferring ordinary ones, and nodes with
-/// allowed processors.
+/// Position of the allowed node nearest to node `home`. Ordinary nodes and nodes with allowed
+/// processors are preferred.
 fn nearest(raw: &RawMachine, home: usize) -> usize {
     let rank = |position: usize| {
         let distance = raw.distances.as_ref().map_or(0, |matrix| matrix[home][position]);
@@ -271,7 +272,7 @@ fn nearest(raw: &RawMachine, home: usize) -> usize {
     allowed.min_by_key(|&position| rank(position)).expect("assemble refuses machines without allowed memory")
 }
 
-/// Allowed memories: those that hardware threads use, and the others.
+/// Splits the allowed memories into those that hardware threads use, and the others.
 fn describe_nodes(memories: &[Memory], threads: &[ThreadInfo]) -> (Vec<MemoryNode>, Vec<MemoryNode>) {
     let near = |node| threads.iter().filter(move |info| info.node == node).map(|info| info.thread).collect();
     let memories = memories.iter().map(|memory| MemoryNode {
@@ -281,7 +282,7 @@ fn describe_nodes(memories: &[Memory], threads: &[ThreadInfo]) -> (Vec<MemoryNod
         kind: memory.kind,
         beside: memory.beside.iter().map(HardwareThread).collect(),
     });
-    // By number, as hwloc and numactl list them; hops and distances read more naturally that way.
+    // By number, as hwloc and numactl list them, so that hops and distances are easy to read.
     let (mut nodes, memory_only): (Vec<_>, Vec<_>) = memories.partition(|memory| !memory.threads.is_empty());
     nodes.sort_by_key(|memory| memory.node);
     (nodes, memory_only)

@@ -1,4 +1,4 @@
-//! Sets of processor numbers, and the two spellings the Linux kernel prints them in.
+//! Sets of processor numbers, and the two formats in which the Linux kernel prints them.
 
 use std::collections::BTreeSet;
 
@@ -6,17 +6,17 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CpuSet(BTreeSet<u32>);
 
-/// Numbers above this are taken for garbage; the largest Linux configurations stay far below it.
+/// Larger numbers are errors: the largest Linux configurations stay far below it.
 const NUMBER_MAX: u32 = 1 << 16;
 
 impl CpuSet {
-    /// The set holding one number.
+    /// The set of one number.
     pub(crate) fn single(number: u32) -> Self {
         Self(BTreeSet::from([number]))
     }
 
-    /// Parses a kernel list such as `0-3,5`; `None` if it is not one. The empty text is the empty
-    /// set.
+    /// Parses a kernel list such as `0-3,5`; `None` if the text is no list. The empty text is the
+    /// empty set.
     pub(crate) fn parse_list(text: &str) -> Option<Self> {
         let mut set = BTreeSet::new();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -48,7 +48,8 @@ impl CpuSet {
     }
 
     /// Parses a bitmap of hwloc: hexadecimal words such as `0x0000000f`, separated by commas, the
-    /// most significant first, empty ones being zero; `None` if it is none, or infinite.
+    /// most significant first, empty words being zero; `None` if the text is no bitmap, or
+    /// infinite.
     pub(crate) fn parse_bitmap(text: &str) -> Option<Self> {
         let words = text.trim().split(',').map(|word| match word.trim() {
             "" => Some("0"),

@@ -1,5 +1,4 @@
-//! Machines in files of several kinds: descriptions (TOML), hwloc's XML, core-to-core matrices
-//! (CSV).
+//! Files that describe machines: descriptions (TOML), hwloc's XML, core-to-core matrices (CSV).
 
 use std::path::{Path, PathBuf};
 
@@ -8,37 +7,37 @@ use crate::core_matrix::MatrixError;
 use crate::description::{Confidence, Description, DescriptionError, Measurements};
 use crate::hwloc::{self, XmlError};
 
-/// Largest file taken for a machine.
+/// Size limit of such a file.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// Why a file describes no machine.
+/// Reasons for which a file describes no machine.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {
-    /// There is no such file, or it cannot be read.
+    /// The file does not exist, or cannot be read.
     #[error("{0}")]
     Read(std::io::Error),
     /// Larger than any machine needs.
     #[error("{bytes} bytes: expected at most {FILE_BYTES_MAX} bytes")]
     Large {
-        /// Its size.
+        /// Size of the file.
         bytes: u64,
     },
-    /// Bytes that are no text.
+    /// The file is not UTF-8 text.
     #[error("no text: expected a machine description (TOML), XML of hwloc, or a core-to-core matrix (CSV)")]
     NoText,
-    /// A bad description.
+    /// The description is invalid.
     #[error(transparent)]
     Description(#[from] DescriptionError),
-    /// Bad XML.
+    /// The XML is invalid.
     #[error(transparent)]
     Xml(#[from] XmlError),
-    /// A bad matrix.
+    /// The matrix is invalid.
     #[error(transparent)]
     Matrix(#[from] MatrixError),
 }
 
-/// What a file holds.
+/// Format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Toml,
@@ -47,7 +46,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// By the ending of the name, or else by what the file looks like.
+    /// The format by the name's extension, or else by the beginning of the text.
     fn of(path: &Path, text: &str) -> Self {
         let ending = path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase);
         match ending.as_deref() {
@@ -66,16 +65,15 @@ impl Kind {
 }
 
 impl Description {
-    /// Reads the machine that a file describes: a description (see [`Description::from_toml`]), the
-    /// XML of `lstopo --of xml`, or a matrix of measured times of a line between hardware threads
-    /// (CSV).
+    /// Reads the machine in a file: a description (see [`Description::from_toml`]), the XML of
+    /// `lstopo --of xml`, or a matrix of measured times of a line between hardware threads (CSV).
     ///
-    /// XML gives structure and relative distances, a matrix the costs of lines and what structure
-    /// shows in them; the rest are estimates. The machine is named after the file if the file does
-    /// not name it.
+    /// XML gives structure and relative distances. A matrix gives the costs of lines and the
+    /// structure that follows from them. All other values are estimates. The machine is named after
+    /// the file if the file has no name for it.
     ///
     /// # Errors
-    /// [`FileError`]: the file cannot be read, or is no machine.
+    /// [`FileError`]: the file cannot be read, or describes no machine.
     pub fn read(path: &Path) -> Result<Description, FileError> {
         let bytes = std::fs::metadata(path).map_err(FileError::Read)?.len();
         if bytes > FILE_BYTES_MAX {
@@ -98,7 +96,7 @@ impl Description {
     /// are estimates.
     ///
     /// # Errors
-    /// [`XmlError`]: no XML, or no machine in it.
+    /// [`XmlError`]: the text is no XML, or has no machine in it.
     pub fn from_hwloc_xml(text: &str, name: &str) -> Result<Description, XmlError> {
         let machine = hwloc::read(text)?;
         let measured =
@@ -106,10 +104,10 @@ impl Description {
         Ok(Description::of_measurements(&machine.topology, &measured))
     }
 
-    /// Reads a square matrix of times in ns that a line takes between hardware threads, one row a
-    /// line, entries separated by commas, those on and above the diagonal empty or not.
+    /// Reads a square matrix of the times in ns that a line takes between hardware threads: one
+    /// line a row, entries separated by commas. Entries on and above the diagonal may be empty.
     ///
-    /// Cores, L3 domains and sockets are found by clustering the times; `name` helps where times
+    /// Cores, L3 domains and sockets are found by clustering the times; `name` decides if the times
     /// are ambiguous.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use crate::placement::{Placement, place};
 use crate::topology::{ThreadInfo, Topology};
 use terms::HardwareThread;
 
-/// How large an island, and so an instance, is.
+/// Size of an island, and so of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Granularity {
     /// One physical core.
@@ -28,7 +28,7 @@ pub enum Granularity {
 }
 
 impl Granularity {
-    /// The granularities that hardware gives, from fine to coarse.
+    /// The granularities that follow from hardware, from fine to coarse.
     pub const HARDWARE: [Granularity; 6] = [
         Granularity::Core,
         Granularity::L2Group,
@@ -83,9 +83,9 @@ impl FromStr for Granularity {
 /// The islands of a machine at one granularity: every hardware thread in exactly one of them,
 /// islands and their members in fill order.
 ///
-/// Where the machine does not show a level, see [`ThreadInfo`] for what stands in. `Instances(n)`
-/// gives one island a hardware thread if `n` is larger than their number, and one island if it is
-/// 0; in a cluster as many more as it takes for each to lie within one machine.
+/// For levels that the machine does not report see [`ThreadInfo`]. `Instances(n)` gives one island
+/// for each hardware thread if `n` is larger than their number, and one island if it is 0. In a
+/// cluster it gives as many more as are needed for each island to be within one machine.
 pub fn islands(topology: &Topology, granularity: Granularity) -> Vec<Vec<HardwareThread>> {
     let key: fn(&ThreadInfo) -> u32 = match granularity {
         Granularity::Core => |info| info.core,

@@ -1,7 +1,7 @@
-//! What machine is this: topology, distances, islands and placements.
+//! Descriptions of machines: topology, distances, islands and placements.
 
 #![forbid(unsafe_code)]
-// Discovery reads the kernel's files: this crate is one of the few places that may.
+// Discovery reads the kernel's files: this crate is one of the few that may.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod assemble;

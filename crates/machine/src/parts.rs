@@ -1,5 +1,4 @@
-//! A topology taken apart into flat lists, and put together again: what complete description files
-//! hold.
+//! A topology split into flat lists, as in complete description files, and assembled again.
 
 use std::collections::BTreeMap;
 
@@ -14,32 +13,32 @@ use terms::Node;
 pub(crate) struct PartMemory {
     pub(crate) node: Node,
     pub(crate) bytes: u64,
-    /// Processors, those that are next to one and the same memory in one set: several sets where
-    /// some processors must use this memory because the one next to them is not allowed.
+    /// Processors in sets, one for each nearest memory. Several sets mean that some processors must
+    /// use this memory because their nearest one is not allowed.
     pub(crate) processors: Vec<CpuSet>,
     pub(crate) kind: MemoryKind,
-    /// Processors that it is beside, though another memory has them.
+    /// Processors next to which it is, though they allocate on another memory.
     pub(crate) beside: CpuSet,
 }
 
-/// A topology in parts: groups that are alike, and memories.
+/// A topology in parts: groups in lists of equal kind, and memories.
 #[derive(Clone, Debug)]
 pub(crate) struct Parts {
-    /// All groups but the machine and the hardware threads, outer ones before those inside.
+    /// All groups but the machine and the hardware threads, outer groups before those inside.
     pub(crate) groups: Vec<RawGroup>,
     pub(crate) memories: Vec<PartMemory>,
     /// Distances between the memories that have processors, ascending by number.
     pub(crate) distances: Option<Vec<Vec<u32>>>,
-    /// Processor number and efficiency class, where cores differ.
+    /// Processor number and efficiency class, if cores differ.
     pub(crate) efficiency: BTreeMap<u32, u8>,
 }
 
 impl Parts {
-    /// Takes a topology apart.
+    /// Splits a topology into parts.
     pub(crate) fn of(topology: &Topology) -> Self {
         let mut groups = Vec::new();
         collect(topology.tree(), 0, &mut groups);
-        // Parts of one depth and kind stand together; the sort keeps fill order among them.
+        // Parts of one depth and kind are adjacent; the sort keeps fill order among them.
         groups.sort_by_key(|(depth, group)| (*depth, group.level, group.cache_bytes, group.line_bytes));
         let all = topology.nodes().iter().chain(topology.memory_only_nodes());
         let memories = all.map(|memory| {
@@ -72,13 +71,12 @@ impl Parts {
         self.memories.iter().flat_map(|memory| &memory.processors).flat_map(CpuSet::iter).collect()
     }
 
-    /// Puts the parts of a machine together; `None` if groups overlap, or hold processors without
-    /// memory.
+    /// Assembles the topology; `None` if groups overlap, or have processors without memory.
     pub(crate) fn topology(&self) -> Option<Topology> {
         self.below(Level::Machine)
     }
 
-    /// Puts the parts together below a group of all of them, of this level.
+    /// Assembles the topology below a group of all parts, of this level.
     pub(crate) fn below(&self, root: Level) -> Option<Topology> {
         let mut homes = BTreeMap::new();
         let sets =

@@ -1,10 +1,10 @@
-//! Where two workers run that do nothing but talk to each other.
+//! Placement of two workers that only exchange messages.
 
 use crate::placement::PlaceError;
 use crate::topology::{ThreadInfo, Topology};
 use terms::HardwareThread;
 
-/// Where the two peers of the message experiment run.
+/// Placement of the two peers of the message experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peers {
     /// On two cores of one socket, or two threads of one core.
@@ -15,11 +15,11 @@ pub enum Peers {
     OtherMachine,
 }
 
-/// Two threads of one socket, on two cores if it has them, or the first of two sockets, or of two
-/// machines.
+/// Two hardware threads: of one socket (on two cores, if it has two), or the first threads of two
+/// sockets or of two machines.
 ///
 /// # Errors
-/// [`PlaceError::NoPeers`]: the machine has no two such threads.
+/// [`PlaceError::NoPeers`]: the machine has no such pair of threads.
 pub fn place_peers(topology: &Topology, peers: Peers) -> Result<[HardwareThread; 2], PlaceError> {
     let threads = topology.threads();
     let Some(first) = threads.first() else {

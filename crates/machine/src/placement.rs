@@ -1,15 +1,15 @@
-//! Which hardware threads the workers of one or several instances get: [`place_workers`] chooses
-//! them, [`place`] divides them among instances. Machines of a cluster are filled one after the
-//! other, and each has whole instances.
+//! Hardware threads of the workers of one or several instances: [`place_workers`] chooses them,
+//! [`place`] divides them among instances. Machines of a cluster are filled one after the other,
+//! and each has whole instances.
 //!
 //! *Island* placement. Instances take `q` or `q + 1` threads. Sockets that can be filled exactly by
-//! whole instances form a *component* of their own; within a component of several sockets the
+//! whole instances form a *component* of their own. Within a component of several sockets the
 //! instances follow each other along a chain of close sockets. Summed over instances, the number of
 //! sockets spanned is `instances + sockets - components`, because every socket of a component
-//! beyond the first costs one instance that crosses over; so the components are made as many and as
-//! small as possible. Along a chain an instance spans at most one socket more than its size alone
-//! requires. A component that is one socket is split in the same way among its memory nodes, L3
-//! domains, L2 groups and cores.
+//! beyond the first costs one instance that crosses over. So there are as many and as small
+//! components as possible. Along a chain an instance spans at most one socket more than its size
+//! alone requires. A component that is one socket is split in the same way among its memory nodes,
+//! L3 domains, L2 groups and cores.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,16 +18,16 @@ use std::str::FromStr;
 use crate::topology::{ThreadInfo, Topology};
 use terms::HardwareThread;
 
-/// How instances are laid over the hardware threads.
+/// Placement of instances on the hardware threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Placement {
     /// Each instance on as few and as close sockets as possible.
     Island,
     /// Each instance on as many sockets as possible.
     Spread,
-    /// Left to the operating system: nothing is pinned. The sets then only say how many threads an
-    /// instance has; as a stand-in that knows nothing of the machine, threads are dealt in turn by
-    /// the operating system's numbers.
+    /// Placement by the operating system: nothing is pinned. The sets then only give the number of
+    /// threads of each instance. As a stand-in without any information about the machine, threads
+    /// are dealt in turn by the operating system's numbers.
     Os,
 }
 
@@ -54,79 +54,79 @@ impl FromStr for Placement {
     }
 }
 
-/// Why threads cannot be placed.
+/// Reasons for which threads cannot be placed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlaceError {
     /// A text that names no placement.
     #[error("`{0}` is no placement: expected island, spread or os")]
     UnknownPlacement(String),
-    /// No instances asked for.
+    /// Zero instances were requested.
     #[error("0 instances: at least one is needed")]
     NoInstances,
-    /// Some instance would get no thread.
+    /// Some instances would get no thread.
     #[error("{instances} instances on {threads} hardware threads: each needs at least one")]
     TooManyInstances {
-        /// Instances asked for.
+        /// Number of requested instances.
         instances: usize,
-        /// Threads to share among them.
+        /// Number of threads to divide among them.
         threads: usize,
     },
-    /// A thread that the machine does not have, or does not allow.
+    /// A thread that the machine does not have, or that is not allowed.
     #[error("hardware thread {} is not one of the machine's allowed ones", .0.0)]
     UnknownThread(HardwareThread),
-    /// A thread given twice.
+    /// A thread that was given twice.
     #[error("hardware thread {} is given twice", .0.0)]
     Repeated(HardwareThread),
     /// Fewer threads than workers.
     #[error("{wanted} workers: the machine has {available}")]
     TooFewThreads {
-        /// Workers asked for.
+        /// Number of requested workers.
         wanted: usize,
-        /// Hardware threads that there are.
+        /// Number of available hardware threads.
         available: usize,
     },
-    /// Some instance would be on two machines.
+    /// An instance would be on two machines.
     #[error(
         "{instances} instances of {threads} workers on {machines} machines: an instance would be on two of them"
     )]
     SpansMachines {
-        /// Instances asked for.
+        /// Number of requested instances.
         instances: usize,
-        /// Their workers.
+        /// Number of their workers.
         threads: usize,
-        /// Machines that the workers are on.
+        /// Number of machines of the workers.
         machines: usize,
     },
     /// Workers of several machines that are not pinned.
     #[error("no operating system moves workers between machines")]
     NoOneSystem,
-    /// No two threads for peers.
+    /// The machine has no two such threads for peers.
     #[error("{0}")]
     NoPeers(&'static str),
 }
 
-/// Workers that need places.
+/// Request for the placement of workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerRequest {
-    /// Number of workers, one a hardware thread.
+    /// Number of workers, one for each hardware thread.
     pub workers: usize,
-    /// Most hardware threads used on a physical core.
+    /// Largest number of hardware threads used on a physical core.
     pub smt: usize,
     /// Instances that share the workers.
     pub instances: usize,
-    /// How they lie.
+    /// Placement of the instances.
     pub placement: Placement,
 }
 
 /// Chooses a hardware thread for each worker of each instance.
 ///
-/// The threads are the first ones in fill order; with [`Placement::Spread`] they go round the
+/// The threads are the first ones in fill order. With [`Placement::Spread`] they go round the
 /// sockets: the first thread of the first core of each socket, then of the second core, and the
 /// cores' other threads last. An instance's threads are in the order in which they were chosen.
 ///
 /// # Errors
-/// [`PlaceError`]: fewer threads than workers, no instances, more of them than workers.
+/// [`PlaceError`]: fewer threads than workers, no instances, more instances than workers.
 pub fn place_workers(
     topology: &Topology,
     request: &WorkerRequest,
@@ -149,7 +149,7 @@ pub fn place_workers(
     Ok(sets)
 }
 
-/// Workers of each machine in use: machines are filled one after the other.
+/// Number of workers on each machine in use: machines are filled one after the other.
 fn shares(topology: &Topology, workers: usize, smt: usize) -> Result<Vec<usize>, PlaceError> {
     let mut shares = Vec::new();
     let threads = topology.cores_limited(workers, smt);
@@ -182,12 +182,12 @@ fn round_the_sockets(topology: &Topology, machine: usize, count: usize, smt: usi
 
 /// Divides hardware threads among instances.
 ///
-/// Every thread goes to exactly one instance and sizes differ by at most one. Instances are ordered
-/// by their first thread in fill order, except for [`Placement::Os`]; their members are in fill
-/// order.
+/// Every thread belongs to exactly one instance, and sizes differ by at most one. Instances are
+/// ordered by their first thread in fill order, except for [`Placement::Os`]; their members are in
+/// fill order.
 ///
 /// # Errors
-/// [`PlaceError`]: no instances, more of them than threads, unknown or repeated threads.
+/// [`PlaceError`]: no instances, more instances than threads, unknown or repeated threads.
 pub fn place(
     topology: &Topology,
     threads: &[HardwareThread],
@@ -227,7 +227,8 @@ pub fn place(
     Ok(sets.into_iter().map(|set| set.into_iter().map(name).collect()).collect())
 }
 
-/// Divides instances among machines, whose threads are given, so that each lies within one.
+/// Divides instances among machines, whose threads are given, so that each instance is within one
+/// machine.
 fn on_machines(machines: Vec<&[usize]>, instances: usize) -> Result<Vec<(&[usize], usize)>, PlaceError> {
     let threads = machines.iter().map(|threads| threads.len()).sum::<usize>();
     let ranges: Vec<_> = machines.iter().map(|inside| fitting(inside.len(), threads / instances)).collect();
@@ -248,7 +249,7 @@ fn on_machines(machines: Vec<&[usize]>, instances: usize) -> Result<Vec<(&[usize
 /// Positions in fill order.
 type Positions = Vec<usize>;
 
-/// What a component is split by, from coarse to fine.
+/// Levels by which a component is split, from coarse to fine.
 const LEVELS: [fn(&ThreadInfo) -> u32; 6] = [
     |info| info.package,
     |info| info.die,
@@ -265,7 +266,7 @@ struct Divider<'a> {
     node_positions: Vec<usize>,
 }
 
-/// A socket, or a smaller unit, with the threads to hand out.
+/// A socket, or a smaller unit, with the threads that are to be assigned.
 #[derive(Clone)]
 struct Unit {
     threads: Positions,
@@ -277,8 +278,8 @@ struct Component {
     instances: usize,
 }
 
-/// How many instances of `small` or `small + 1` threads can fill exactly `threads`: a range, empty
-/// if none can.
+/// Numbers of instances of `small` or `small + 1` threads that can fill exactly `threads`: a range,
+/// empty if none can.
 fn fitting(threads: usize, small: usize) -> (usize, usize) {
     (threads.div_ceil(small + 1), threads / small)
 }
@@ -313,8 +314,8 @@ impl<'a> Divider<'a> {
         sets
     }
 
-    /// Finds many small groups of close units that whole instances fill exactly; what is left over
-    /// is the last one.
+    /// Finds many small groups of close units that whole instances fill exactly. The remaining
+    /// units are the last component.
     fn components(&self, mut rest: Vec<Unit>, instances: usize) -> Vec<Component> {
         let total: usize = rest.iter().map(|unit| unit.threads.len()).sum();
         let small = total / instances;
@@ -383,7 +384,7 @@ fn remove(units: Vec<Unit>, group: &[usize]) -> Vec<Unit> {
     kept.map(|(_, unit)| unit).collect()
 }
 
-/// Chooses the number of instances of each component within its range so that they sum up.
+/// Chooses the number of instances of each component within its range so that the numbers add up.
 fn settle(found: Vec<(Vec<Unit>, (usize, usize))>, instances: usize) -> Vec<Component> {
     let mut missing = instances - found.iter().map(|(_, range)| range.0).sum::<usize>();
     let mut components = Vec::with_capacity(found.len());
@@ -410,8 +411,8 @@ fn cut(sequence: &[usize], instances: usize) -> Vec<Positions> {
     runs
 }
 
-/// Gives every instance in turn threads of as many sockets as it can, always from those with the
-/// most left.
+/// Gives every instance in turn threads of as many sockets as it can, always from the sockets with
+/// the most threads left.
 fn spread(topology: &Topology, positions: Positions, instances: usize) -> Vec<Positions> {
     let bundle = bundle_size(topology, &positions, instances);
     let mut sockets: BTreeMap<u32, Vec<Positions>> = BTreeMap::new();
@@ -439,8 +440,8 @@ fn spread(topology: &Topology, positions: Positions, instances: usize) -> Vec<Po
     sets
 }
 
-/// Whole cores are dealt if that keeps sizes equal, so that instances do not share cores; single
-/// threads otherwise.
+/// Number of threads that are dealt together: those of a core if that keeps sizes equal, so that
+/// instances do not share cores; otherwise one.
 fn bundle_size(topology: &Topology, positions: &[usize], instances: usize) -> usize {
     let mut sizes: BTreeMap<u32, usize> = BTreeMap::new();
     for &position in positions {

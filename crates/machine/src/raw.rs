@@ -1,18 +1,17 @@
-//! What discovery and descriptions hand to the topology: groups of processors that may still
-//! contradict each other, and memories. `Topology::assemble` makes an immutable, consistent value
-//! of it.
+//! Input of a topology from discovery and descriptions: memories, and groups of processors that may
+//! still contradict each other. `Topology::assemble` makes an immutable, consistent value of it.
 
 use crate::cpu_set::CpuSet;
 use crate::topology::{Level, MemoryKind};
 
-/// A group of processors that share something.
+/// A group of processors that share a resource.
 #[derive(Clone, Debug)]
 pub(crate) struct RawGroup {
     pub(crate) level: Level,
     pub(crate) processors: CpuSet,
-    /// The operating system's number of the group, where it has a usable one.
+    /// The operating system's number of the group, if it has a usable one.
     pub(crate) os_index: Option<u32>,
-    /// Capacity and line size of a cache; zero for other groups or where unknown.
+    /// Capacity and line size of a cache; zero for other groups or if unknown.
     pub(crate) cache_bytes: u64,
     pub(crate) line_bytes: u32,
 }
@@ -32,19 +31,19 @@ pub(crate) struct RawNode {
     /// True if this process may allocate on it.
     pub(crate) allowed: bool,
     pub(crate) kind: MemoryKind,
-    /// Processors that it is beside, though another memory has them.
+    /// Processors next to which it is, though they allocate on another memory.
     pub(crate) beside: CpuSet,
 }
 
 impl RawNode {
-    /// Ordinary memory of these processors, allowed.
+    /// Ordinary memory of these processors, which is allowed.
     pub(crate) fn plain(os_index: u32, processors: CpuSet, memory_bytes: u64) -> Self {
         let (kind, beside) = (MemoryKind::Ordinary, CpuSet::default());
         Self { os_index, processors, memory_bytes, allowed: true, kind, beside }
     }
 }
 
-/// Everything known about a machine, before restriction to the allowed processors.
+/// All facts about a machine, before restriction to the allowed processors.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RawMachine {
     /// Processors that are online.
@@ -57,6 +56,6 @@ pub(crate) struct RawMachine {
     pub(crate) nodes: Vec<RawNode>,
     /// Distances between `nodes` in the order of `nodes`.
     pub(crate) distances: Option<Vec<Vec<u32>>>,
-    /// Processor number and efficiency class (0 is the slowest), where cores differ.
+    /// Processor number and efficiency class (0 is the slowest), if cores differ.
     pub(crate) efficiency: Vec<(u32, u8)>,
 }

@@ -1,4 +1,4 @@
-//! The machine as a plain, immutable value: hardware threads in fill order, what they share, and
+//! The machine as a plain, immutable value: hardware threads in fill order, their groups, and
 //! memories.
 
 use std::collections::BTreeMap;
@@ -51,7 +51,7 @@ impl Level {
         (Level::Core, "core"),
     ];
 
-    /// Its name in files.
+    /// Name of the level in files.
     pub(crate) fn type_name(self) -> &'static str {
         match self {
             Level::Machines => "machines",
@@ -62,12 +62,12 @@ impl Level {
     }
 }
 
-/// A hardware thread and the numbers of the groups it belongs to.
+/// A hardware thread and the numbers of its groups.
 ///
-/// Group numbers are logical: dense from zero, in fill order. Where the machine does not show a
-/// level, the group of the nearest level that it shows stands in (a missing socket is the whole
-/// machine, a missing die is the socket, a missing L2 is the core, a missing L3 is the L2);
-/// [`Topology::counts`] tells which levels exist.
+/// Group numbers are logical: dense from zero, in fill order. If the machine does not report a
+/// level, the group of the nearest reported level takes its place (a missing socket is the whole
+/// machine, a missing die is the socket, a missing L2 is the core, a missing L3 is the L2).
+/// [`Topology::counts`] returns the reported levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadInfo {
     /// The operating system's number.
@@ -84,7 +84,7 @@ pub struct ThreadInfo {
     pub die: u32,
     /// The socket.
     pub package: u32,
-    /// The machine; 0 but in a cluster.
+    /// The machine; 0 outside clusters.
     pub machine: u32,
     /// The memory to allocate on: the nearest one that is allowed.
     pub node: Node,
@@ -94,11 +94,10 @@ pub struct ThreadInfo {
     pub(crate) neighbourhood: u32,
 }
 
-/// What a memory is made of, where that sets it apart from the memory that processors use by
-/// default.
+/// Technology of a memory, if it differs from the memory that processors use by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MemoryKind {
-    /// DRAM, or not told.
+    /// DRAM, or not reported.
     #[default]
     Ordinary,
     /// On the package: wide and small (HBM, MCDRAM).
@@ -107,7 +106,7 @@ pub enum MemoryKind {
     Cxl,
     /// Persistent (NVM).
     Persistent,
-    /// Told to be of a kind that Isles does not know, as the memory of a GPU.
+    /// Another kind, as the memory of a GPU.
     Other,
 }
 
@@ -120,7 +119,7 @@ impl MemoryKind {
         (MemoryKind::Other, "other"),
     ];
 
-    /// Its name; `None` for ordinary memory.
+    /// Name of the kind; `None` for ordinary memory.
     pub fn name(self) -> Option<&'static str> {
         Self::NAMED.iter().find(|(kind, _)| *kind == self).map(|(_, name)| *name)
     }
@@ -139,15 +138,15 @@ impl MemoryKind {
 pub struct MemoryNode {
     /// The operating system's number.
     pub node: Node,
-    /// Capacity; 0 where unknown.
+    /// Capacity; 0 if unknown.
     pub memory_bytes: u64,
     /// Hardware threads that have this as their nearest memory, in fill order; empty for memory
     /// without processors.
     pub threads: Vec<HardwareThread>,
-    /// What it is made of.
+    /// Technology of the memory.
     pub kind: MemoryKind,
-    /// Hardware threads that it is beside although another memory is their nearest, ascending;
-    /// empty where unknown.
+    /// Hardware threads next to which it is although another memory is their nearest, ascending;
+    /// empty if unknown.
     pub beside: Vec<HardwareThread>,
 }
 
@@ -156,26 +155,26 @@ pub struct MemoryNode {
 pub struct Cache {
     /// `L4`, `L3`, `L2`, `L1Data` or `L1Instruction`.
     pub level: Level,
-    /// Capacity; 0 where unknown.
+    /// Capacity; 0 if unknown.
     pub bytes: u64,
-    /// Line size; 0 where unknown.
+    /// Line size; 0 if unknown.
     pub line_bytes: u32,
-    /// The hardware threads that share it, in fill order.
+    /// The hardware threads that share the cache, in fill order.
     pub threads: Vec<HardwareThread>,
 }
 
 /// A group of hardware threads in the containment tree of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// What the members share.
+    /// Resource that the members share.
     pub level: Level,
     /// Number among the groups of this level, dense from zero, in fill order.
     pub logical_index: u32,
-    /// The operating system's number, where there is one.
+    /// The operating system's number, if there is one.
     pub os_index: Option<u32>,
-    /// Capacity of a cache or of a node's memory; 0 where unknown.
+    /// Capacity of a cache or of a node's memory; 0 if unknown.
     pub bytes: u64,
-    /// Line size of a cache; 0 where unknown.
+    /// Line size of a cache; 0 if unknown.
     pub line_bytes: u32,
     /// Number of hardware threads inside.
     pub thread_count: u32,
@@ -183,7 +182,7 @@ pub struct Group {
     pub children: Vec<Group>,
 }
 
-/// How many of each part the machine shows; 0 where it shows none.
+/// Number of parts of each kind that the machine reports; 0 if it reports none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Counts {
     /// Sockets.
@@ -198,7 +197,7 @@ pub struct Counts {
     pub hardware_threads: usize,
 }
 
-/// A machine: its allowed hardware threads and memories, and how they are grouped.
+/// A machine: its allowed hardware threads and memories, and their groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     pub(crate) threads: Vec<ThreadInfo>,
@@ -213,7 +212,7 @@ pub struct Topology {
 
 /// Distance that firmware reports between a node and itself.
 const DISTANCE_LOCAL: u32 = 10;
-/// Distance assumed between two nodes where firmware reports none.
+/// Distance assumed between two nodes if firmware reports none.
 const DISTANCE_REMOTE: u32 = 20;
 
 impl Topology {
@@ -228,7 +227,7 @@ impl Topology {
         self.threads.iter().map(|info| info.thread).collect()
     }
 
-    /// What is known of one hardware thread; `None` if it is not one of the allowed ones.
+    /// A hardware thread with its groups; `None` if it is not allowed.
     pub fn thread(&self, thread: HardwareThread) -> Option<&ThreadInfo> {
         self.fill_position(thread).map(|position| &self.threads[position])
     }
@@ -269,8 +268,8 @@ impl Topology {
         self.nodes.iter().position(|memory| memory.node == node)
     }
 
-    /// The machine's distance matrix over [`Topology::nodes`]; `None` if it reports none or
-    /// nonsense.
+    /// The machine's distance matrix over [`Topology::nodes`]; `None` if it reports none or an
+    /// inconsistent one.
     pub fn distances(&self) -> Option<&[Vec<u32>]> {
         self.distances.as_deref()
     }
@@ -295,7 +294,7 @@ impl Topology {
         &self.tree
     }
 
-    /// How many of each part there are.
+    /// Number of parts of each kind.
     pub fn counts(&self) -> Counts {
         self.counts
     }
@@ -310,18 +309,18 @@ impl Topology {
         self.threads.iter().map(|info| info.machine as usize + 1).max().unwrap_or(0)
     }
 
-    /// Number of sockets used for placement: at least one, also where the machine shows none.
+    /// Number of sockets used for placement: at least one, also if the machine reports none.
     pub fn socket_count(&self) -> usize {
         self.threads.iter().map(|info| info.package as usize + 1).max().unwrap_or(0)
     }
 
-    /// Most hardware threads on any one core.
+    /// Largest number of hardware threads on any one core.
     pub fn smt(&self) -> usize {
         self.threads.iter().map(|info| info.sibling as usize + 1).max().unwrap_or(0)
     }
 
-    /// Total bytes of the allowed memories that rows may come to without being asked for: all but
-    /// those of a kind of their own that no hardware thread has as its nearest.
+    /// Total bytes of the allowed memories that rows are placed on by default: all memories but
+    /// those of a special kind that are the nearest memory of no hardware thread.
     pub fn memory_bytes(&self) -> u64 {
         let expanders = self.memory_only.iter().filter(|memory| memory.kind == MemoryKind::Ordinary);
         self.nodes.iter().chain(expanders).map(|memory| memory.memory_bytes).sum()
@@ -333,14 +332,14 @@ impl Topology {
         special.map(|memory| memory.memory_bytes).sum()
     }
 
-    /// Number of physical cores; a hardware thread for which the machine shows no core is one.
+    /// Number of physical cores. A hardware thread without a reported core counts as one.
     pub fn core_count(&self) -> usize {
         self.threads.iter().map(|info| info.core as usize + 1).max().unwrap_or(0)
     }
 
     /// The first `count` hardware threads in fill order, using at most `smt` of each core.
     ///
-    /// Fewer are returned if the machine has fewer.
+    /// The result is shorter if the machine has fewer.
     pub fn cores_limited(&self, count: usize, smt: usize) -> Vec<HardwareThread> {
         let usable = self.threads.iter().filter(|info| (info.sibling as usize) < smt);
         usable.take(count).map(|info| info.thread).collect()

@@ -1,9 +1,8 @@
 //! Results of runs on disk.
 //!
-//! An entry is one file that holds the key in full beside the result, so that a collision of file
-//! names costs a run and never gives a wrong result. Files appear by renaming: a reader sees all of
-//! an entry or nothing. Whatever is wrong with an entry, it is as if it were not there; the
-//! directory may be deleted at any time.
+//! An entry is one file with the full key and the result, so that a collision of file names costs a
+//! run and never gives a wrong result. Files appear by renaming: a reader sees a whole entry or
+//! none. A damaged entry counts as missing, and the directory may be deleted at any time.
 
 use std::io::{Error, Read};
 use std::path::{Path, PathBuf};
@@ -25,8 +24,8 @@ struct Entry {
 }
 
 impl Cache {
-    /// The cache under `directory`, which is created, for the program that `program` identifies:
-    /// its version and the digest of its binary.
+    /// The cache under `directory`, which is created, for the program identified by `program`: its
+    /// version and the digest of its binary.
     ///
     /// # Errors
     /// The directory cannot be created.
@@ -35,8 +34,7 @@ impl Cache {
         Ok(Cache { directory: directory.to_owned(), program: program.to_owned() })
     }
 
-    /// Where results lie if the user does not say otherwise: `isles` in the user's cache directory,
-    /// `None` if there is no such thing.
+    /// The default directory: `isles` in the user's cache directory; `None` if the user has none.
     pub fn default_directory() -> Option<PathBuf> {
         let named = |variable: &str| std::env::var_os(variable).filter(|value| !value.is_empty());
         let base = named("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
@@ -44,7 +42,7 @@ impl Cache {
         Some(base.join("isles").join("runs"))
     }
 
-    /// The stored result of the run that `identity` identifies.
+    /// The stored result of the run identified by `identity`.
     pub fn get(&self, identity: &str) -> Option<Json> {
         let key = self.key(identity);
         let text = std::fs::read(self.file(&key)).ok()?;
@@ -60,7 +58,7 @@ impl Cache {
         let key = self.key(identity);
         let file = self.file(&key);
         let text = serde_json::to_vec(&Entry { key, result: result.clone() })?;
-        // The process number keeps two studies that store the same run apart.
+        // The process number separates two studies that store the same run.
         let unfinished = file.with_extension(format!("{}.part", std::process::id()));
         std::fs::write(&unfinished, text)?;
         std::fs::rename(&unfinished, &file)
@@ -83,8 +81,8 @@ pub fn digest_of_file(file: &Path) -> Result<String, Error> {
     digest(std::fs::File::open(file)?)
 }
 
-/// FNV-1a of 128 bits: enough against accidents, which is all there is to fear in one's own
-/// directory.
+/// FNV-1a of 128 bits: sufficient against accidental collisions; the user's own directory needs no
+/// protection against attacks.
 fn digest(mut input: impl Read) -> Result<String, Error> {
     const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;

@@ -1,7 +1,7 @@
-//! Study files: TOML, one `[[finding]]` a claim.
+//! Study files: TOML, one `[[finding]]` for each claim.
 //!
-//! The file is read by hand rather than derived, so that every fault names the finding, the key and
-//! what is accepted.
+//! The file is read by hand rather than derived, so that every error names the finding, the key and
+//! the accepted values.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -22,7 +22,7 @@ const NOT_IN_RUNS: [&str; 3] = ["--json", "--report", "--help"];
 pub struct Study {
     /// Heading of the report; empty if the file has none.
     pub title: String,
-    /// What the study is about; empty if the file does not say.
+    /// Subject of the study; empty if the file has none.
     pub about: String,
     /// Findings in the order of the file.
     pub findings: Vec<Finding>,
@@ -33,17 +33,17 @@ pub struct Study {
 pub struct Finding {
     /// Its name, unique in the file.
     pub id: String,
-    /// Where it was published.
+    /// Publication of the finding.
     pub source: String,
-    /// What was found, in words.
+    /// The finding in words.
     pub claim: String,
     /// The published value.
     pub published: Published,
-    /// What is accepted as the same finding.
+    /// Values that reproduce the finding.
     pub accept: Accept,
-    /// How the value follows from the results of the runs.
+    /// Expression over the results of the runs.
     pub value: Expression,
-    /// Runs in the order in which the value names them.
+    /// Runs, in the order in which the value names them.
     pub runs: Vec<Run>,
 }
 
@@ -56,22 +56,22 @@ pub struct Run {
     pub arguments: Vec<String>,
 }
 
-/// A published value.
+/// The published result.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Published {
     /// A number.
     Number(f64),
-    /// That a comparison holds.
+    /// True if a comparison holds.
     Truth(bool),
 }
 
-/// What is accepted.
+/// Accepted values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Accept {
-    /// Numbers of this closed interval.
+    /// Numbers within this closed interval.
     Interval(f64, f64),
-    /// Truth.
+    /// The truth value true.
     True,
 }
 
@@ -104,11 +104,10 @@ impl Serialize for Accept {
     }
 }
 
-/// Why a text is no study. Displays as one line but for faults of TOML itself, which show the line
-/// of the file.
+/// Errors of a study file. Displays as one line; TOML syntax errors also show the line of the file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StudyError {
-    /// The text is no TOML.
+    /// The text is not TOML.
     #[error("{0}")]
     Toml(String),
     /// A key outside of findings.
@@ -116,9 +115,9 @@ pub enum StudyError {
     File {
         /// The key.
         key: String,
-        /// What is wrong with it.
+        /// The error.
         problem: String,
-        /// What would be right.
+        /// Accepted values.
         accepted: String,
     },
     /// A key of a finding.
@@ -128,7 +127,7 @@ pub enum StudyError {
         finding: String,
         /// The key.
         key: String,
-        /// What is wrong with it, and what would be right.
+        /// The error, and accepted values.
         problem: String,
     },
 }
@@ -137,8 +136,8 @@ impl Study {
     /// Parses the text of a study file.
     ///
     /// # Errors
-    /// [`StudyError`] with the first fault: a missing, unknown or unfitting key, an id given twice,
-    /// an expression with an error or with a run that is not there.
+    /// [`StudyError`] for the first error: a missing, unknown or unsuitable key, a repeated id, an
+    /// expression with an error or with an unknown run.
     pub fn parse(text: &str) -> Result<Study, StudyError> {
         let file: Table = text.parse().map_err(|error: toml::de::Error| toml_error(text, &error))?;
         let fault = |key: &str, problem: &str, accepted: &str| StudyError::File {
@@ -164,7 +163,7 @@ impl Study {
     }
 }
 
-/// The message of the TOML parser in one line, with the place.
+/// The message of the TOML parser in one line, with the position.
 fn toml_error(text: &str, error: &toml::de::Error) -> StudyError {
     let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
     let message = error.message().replace('\n', ", ");
@@ -199,7 +198,7 @@ fn fault(finding: &str, key: &str, problem: impl fmt::Display, accepted: &str) -
 /// Reads one finding.
 struct Reader<'a> {
     table: &'a Table,
-    /// How messages call it: its id once that is known.
+    /// Name of the finding in messages: its number, then its id.
     name: String,
 }
 
@@ -352,12 +351,12 @@ mod tests {
         let finding = &study.findings[0];
         assert_eq!((finding.id.as_str(), finding.source.as_str()), ("one", "[S] Fig. 1"));
         assert_eq!((finding.published, finding.accept), (Published::Number(2.0), Accept::Interval(1.0, 4.5)));
-        // As the value names them.
+        // In the order of the value.
         assert_eq!(finding.runs[0].arguments, ["counter", "--threads", "2"]);
         assert_eq!(finding.runs[1].arguments, ["counter", "--machine", "my machine.toml"]);
     }
 
-    /// A replacement in the good file, and the message it gives.
+    /// A replacement in the good file, and the expected message.
     const FAULTS: &[(&str, &str, &str)] = &[
         ("[[finding]]", "[finding", "line 2: "),
         ("[[finding]]", "titles = 3\n[[finding]]", "titles: unknown key (accepted: title, about, finding)"),

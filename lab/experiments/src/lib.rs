@@ -1,15 +1,15 @@
-//! Studies: published findings, the runs that test them, and how the outcome is shown.
+//! Studies: published findings, the runs that test them, and reports of the results.
 //!
 //! - `file`: study files;
 //! - `expression`: the language in which a finding computes its value;
 //! - `plan`, `execute`, `cache`: the runs, as child processes, identical ones once;
-//! - `verdict`: what they say;
+//! - `verdict`: judgement of the findings by their runs;
 //! - `report`: the page of a study;
-//! - `pages`: what pages are made of, for the reports of other crates too;
-//! - `numbers`: numbers as people read them.
+//! - `pages`: elements of pages, also for the reports of other crates;
+//! - `numbers`: formats of numbers for people.
 //!
-//! This crate knows neither the engine nor the command line: a run is a list of arguments, its
-//! result a JSON object.
+//! This crate depends neither on the engine nor on the command line: a run is a list of arguments,
+//! its result a JSON object.
 
 #![forbid(unsafe_code)]
 // Above the engine: it starts processes, reads files and writes pages.

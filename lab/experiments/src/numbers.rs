@@ -1,4 +1,4 @@
-//! Numbers as people read them: four digits or so, decimal prefixes.
+//! Formats of numbers for people: about four digits, decimal prefixes.
 
 /// Without a prefix: four significant digits, integers whole, very large and very small ones with
 /// an exponent.
@@ -29,7 +29,7 @@ pub fn si(number: f64) -> String {
     format!("{}{name}", trimmed(format!("{value:.digits$}")))
 }
 
-/// A share as percent. What is not zero does not read as zero.
+/// A share as percent. Small shares other than zero are not rounded to zero.
 pub fn percent(share: f64) -> String {
     match share {
         share if share > 0.0 && share < 0.0001 => "<0.01 %".to_owned(),
@@ -38,7 +38,7 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// Without zeros behind the decimal point.
+/// Removes zeros at the end of the decimals.
 fn trimmed(text: String) -> String {
     if !text.contains('.') {
         return text;

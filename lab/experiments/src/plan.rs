@@ -1,33 +1,33 @@
-//! Which runs a study needs: identical ones once, and none for findings that cannot be judged.
+//! Plan of a study's runs: identical ones once, and none for findings that cannot be judged.
 
 use std::collections::BTreeMap;
 
 use crate::file::Study;
 
-/// What the arguments of a run mean to the program that would run them.
+/// Interpretation of the arguments of a run by the program that would execute it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resolution {
-    /// It can run.
+    /// The run can be executed.
     Ready {
-        /// Text that is equal for runs that must give the same result, and different for others.
+        /// Text that is equal for runs with the same result, and different for others.
         identity: String,
         /// True if it runs on this machine's own hardware: alone, and never from the cache.
         native: bool,
     },
-    /// A flag or value of a later version, and which.
+    /// A flag or value of a later version, named here.
     NotYet(String),
-    /// The arguments are wrong, and why.
+    /// The arguments are wrong, for this reason.
     Wrong(String),
 }
 
-/// A run to be made.
+/// A run of the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedRun {
-    /// Arguments of `isles bench`, as the first finding that names the run writes them.
+    /// Arguments of `isles bench`, as in the first finding with this run.
     pub arguments: Vec<String>,
-    /// What it means.
+    /// Interpretation of the arguments.
     pub resolution: Resolution,
-    /// True if some finding can be judged with it; otherwise it is not worth its time.
+    /// True if it is needed to judge a finding; otherwise it is not executed.
     pub needed: bool,
 }
 
@@ -76,17 +76,17 @@ impl Plan {
         plan
     }
 
-    /// How many runs have to be made.
+    /// Number of runs that have to be executed.
     pub fn needed(&self) -> usize {
         self.runs.iter().filter(|run| run.needed).count()
     }
 }
 
-/// Positions of the findings whose id fits one of `patterns`, in the order of the study; all for no
-/// patterns.
+/// Positions of the findings whose id matches one of `patterns`, in the order of the study; all
+/// findings without patterns.
 ///
 /// # Errors
-/// The first pattern that fits none.
+/// The first pattern without a match.
 pub fn select(study: &Study, patterns: &[String]) -> Result<Vec<usize>, String> {
     let fits = |pattern: &String| study.findings.iter().any(|finding| glob(pattern, &finding.id));
     if let Some(useless) = patterns.iter().find(|pattern| !fits(pattern)) {
@@ -100,11 +100,11 @@ pub fn select(study: &Study, patterns: &[String]) -> Result<Vec<usize>, String> 
     Ok(positions.filter(chosen).collect())
 }
 
-/// True if `pattern` fits the whole of `text`: `*` is any characters, `?` any one.
+/// True if `pattern` matches the whole of `text`: `*` is any characters, `?` any one.
 pub fn glob(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
     let (mut at, mut position) = (0, 0);
-    // Where to go on if the last star takes one character more.
+    // Position at which to continue if the last star takes one character more.
     let mut retry = None;
     while position < text.len() {
         match pattern.get(at) {

@@ -1,9 +1,9 @@
-//! What several tests of this crate need.
+//! Helpers of several tests of this crate.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A directory that goes away with the test.
+/// A directory that is removed after the test.
 pub struct Scratch {
     pub path: PathBuf,
 }

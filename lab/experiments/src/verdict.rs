@@ -1,4 +1,4 @@
-//! What the runs of a finding say about it.
+//! Verdicts on findings by the results of their runs.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ use crate::expression::{Results, Value};
 use crate::file::{Accept, Finding, Study};
 use crate::plan::Plan;
 
-/// Whether a finding was reproduced.
+/// Result of the test of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -24,11 +24,11 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// All of them.
+    /// All verdicts.
     pub const ALL: [Verdict; 5] =
         [Verdict::Pass, Verdict::Fail, Verdict::Failed, Verdict::NotYet, Verdict::Stopped];
 
-    /// As people read it.
+    /// Name of the verdict for people.
     pub fn name(self) -> &'static str {
         match self {
             Verdict::Pass => "pass",
@@ -39,26 +39,26 @@ impl Verdict {
         }
     }
 
-    /// True if the study is no success because of it.
+    /// True if it makes the study fail.
     pub fn is_bad(self) -> bool {
         matches!(self, Verdict::Fail | Verdict::Failed | Verdict::Stopped)
     }
 }
 
-/// A finding, judged.
+/// A judged finding.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judgement<'a> {
     /// The finding.
     pub finding: &'a Finding,
-    /// Whether it was reproduced.
+    /// The verdict.
     pub verdict: Verdict,
-    /// The value; `None` where there is none.
+    /// The value; `None` without a value.
     pub measured: Option<Value>,
-    /// The comparisons behind the value, with numbers; empty where there are none.
+    /// The comparisons in the value, with numbers; empty without any.
     pub explanation: String,
-    /// Why there is no value; empty where there is one.
+    /// Reason for the missing value; empty if there is one.
     pub reason: String,
-    /// Results of the runs that ended well, by the name of the run.
+    /// Results of the runs that succeeded, by the name of the run.
     pub results: Results,
     /// Names of the runs whose results came from the cache.
     pub cached: Vec<String>,
@@ -109,7 +109,7 @@ fn judge_one<'a>(finding: &'a Finding, runs: &[(&str, &Outcome)]) -> Judgement<'
     judgement
 }
 
-/// What keeps a finding from having a value: a failed run before a missing one.
+/// Reason for which a finding has no value: a failed run before a missing one.
 fn obstacle(runs: &[(&str, &Outcome)]) -> Option<(Verdict, String)> {
     let obstacle = |(name, outcome): &(&str, &Outcome)| match outcome {
         Outcome::Done { .. } => None,

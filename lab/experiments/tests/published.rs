@@ -1,5 +1,4 @@
-//! The published findings and the studies of this repository, as data: everything that they say
-//! parses.
+//! Tests that the published findings and the studies of this repository parse.
 
 use experiments::Study;
 use experiments::file::{Accept, Published};
@@ -18,7 +17,7 @@ fn all_published_findings_parse() {
     assert_eq!(runs, 61);
 }
 
-/// What a study expects is what was published.
+/// Parses a study whose expected values are the published ones.
 fn expects_what_was_published(text: &str) -> Study {
     let study = Study::parse(text).expect("a study");
     for finding in &study.findings {

@@ -2,28 +2,29 @@
 //!
 //! Agglomerative clustering with average linkage (the distance of two groups is the mean over all
 //! pairs), by nearest-neighbour chains (Murtagh 1983), which takes time quadratic in the number of
-//! rows. Where the next merge is at a distance at least half as large again as the one before, the
+//! rows. If the next merge is at a distance at least half as large again as the one before, the
 //! groups so far are a level of the machine, provided that they are of similar size: a single
-//! thread that an interrupt hit is no level. One unevenness has a cause: a tool uses one line,
-//! whose home is the memory of one socket, and on some machines threads of another socket pass it
-//! by way of there, as slowly as threads of different sockets. Where one group holds half of all
-//! threads and the others are much smaller, they are the other half. Threads of one core may be as
-//! near as a coarse clock can tell apart, so that no gap shows them: `pairs` finds them by how
-//! systems number them.
+//! thread with a disturbed measurement is no level. One case of dissimilar sizes is a level: a tool
+//! uses one line, whose home is the memory of one socket, and on some machines threads of another
+//! socket pass the line through that socket, as slowly as threads of different sockets. If one
+//! group has half of all threads and the others are much smaller, the others together are the other
+//! half. Threads of one core may be as near as a coarse clock can distinguish, so that no gap shows
+//! them: `pairs` finds them by the usual numbering of siblings.
 
 use crate::description::median;
 
-/// A level is where the distance grows at least by this factor.
+/// Growth of the distance from which on the groups so far are a level.
 const GAP: f64 = 1.5;
 
 /// Groups of one level.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Groups {
-    /// Members of each, ascending; groups by their first member.
+    /// Members of each, ascending; groups ordered by their first member.
     pub(super) members: Vec<Vec<usize>>,
     /// Median distance of two members of one group.
     pub(super) inside_ns: f64,
-    /// One group was scattered, and taken for one because all the others hold half of the threads.
+    /// One group was scattered: it stands for all small groups, which have half of the threads
+    /// together.
     pub(super) scattered: bool,
 }
 
@@ -38,7 +39,7 @@ impl Groups {
     }
 }
 
-/// Two groups, each named by one of its members, that became one.
+/// Two groups, each named by one of its members, that were merged.
 #[derive(Clone, Copy, Debug)]
 struct Merge {
     one: usize,
@@ -55,7 +56,7 @@ pub(super) fn levels(distances: &[Vec<f64>]) -> Vec<Groups> {
     cuts.filter_map(|count| regular(groups(distances, &merges[..count]))).collect()
 }
 
-/// Groups of similar size; `None` if these are not.
+/// Accepts groups of similar size; `None` for others.
 fn regular(mut groups: Groups) -> Option<Groups> {
     let (smallest, largest) = (groups.smallest(), groups.largest());
     let threads: usize = groups.members.iter().map(Vec::len).sum();
@@ -75,9 +76,9 @@ fn regular(mut groups: Groups) -> Option<Groups> {
     Some(groups)
 }
 
-/// Siblings by the systems' ways of numbering them, neighbours or half of all threads apart: for
-/// each thread none is nearer than its sibling, and other threads are at least `GAP` further away.
-/// `None` where no way fits.
+/// Siblings by the usual numberings, neighbours or half of all threads apart: no thread is nearer
+/// to another than to its sibling, and other threads are at least `GAP` further away. `None` if no
+/// numbering fits.
 pub(super) fn pairs(distances: &[Vec<f64>]) -> Option<Groups> {
     let threads = distances.len();
     if threads < 4 || !threads.is_multiple_of(2) {
@@ -133,7 +134,7 @@ fn merges(distances: &[Vec<f64>]) -> Vec<Merge> {
     merges
 }
 
-/// The nearest group; among equally near ones the one before in the chain, so that chains end.
+/// The nearest group; among equally near ones the previous one in the chain, so that chains end.
 fn nearest(row: &[f64], alive: &[bool], here: usize, before: Option<usize>) -> usize {
     let others = (0..row.len()).filter(|&other| alive[other] && other != here);
     let rank = |one: &usize, other: &usize| {
@@ -167,7 +168,8 @@ fn groups(distances: &[Vec<f64>], merges: &[Merge]) -> Groups {
 mod tests {
     use super::levels;
 
-    /// Threads 2i and 2i + 1 are siblings, four of them a domain; `noise` makes no two pairs equal.
+    /// Threads 2i and 2i + 1 are siblings, four threads form a domain; `noise` makes all pairs
+    /// different.
     fn two_levels(noise: f64) -> Vec<Vec<f64>> {
         let value =
             |one: usize, other: usize| match (one == other, one / 2 == other / 2, one / 4 == other / 4) {
@@ -204,8 +206,8 @@ mod tests {
 
     #[test]
     fn a_socket_away_from_the_line_is_the_other_half() {
-        // Pairs of threads; those of the first six are near each other, of the last six as far as
-        // from the first.
+        // Pairs of threads. Those of the first six are near each other, those of the last six as
+        // far from each other as from the first.
         let value = |one: usize, other: usize| match (one == other, one / 2 == other / 2) {
             (true, _) => 0.0,
             (_, true) => 8.0,

@@ -2,13 +2,13 @@
 //! core-to-core-latency and similar tools print them: comma-separated, one row a hardware thread,
 //! usually only the half below the diagonal.
 //!
-//! Structure is what the times show (`cluster`): hardware threads fall into nested groups between
-//! which a line takes at least half as long again as inside. What a group is follows from how long
-//! a line takes inside it and how many levels there are (`structure`).
+//! The times determine the structure (`cluster`): hardware threads form nested groups between which
+//! a line takes at least half as long again as inside. The time inside a group and the number of
+//! levels determine its kind (`structure`).
 //!
-//! Limits: times do not show what is shared without being faster (an L3 for each core, POWER7;
-//! clusters of four cores, Kunpeng 920), and one level of groups may be sockets or L3 domains of
-//! one socket. There the name of the file decides if it names a processor whose answer is known
+//! Limits: times do not show resources that are shared without being faster (an L3 for each core,
+//! POWER7; clusters of four cores, Kunpeng 920), and one level of groups may be sockets or L3
+//! domains of one socket. There the name of the file decides if it names a known processor
 //! (`Hints`); otherwise they are sockets. Two levels outside of the cores are L3 domains and
 //! sockets, or L3 domains and dies of one socket (`are_dies`). Sizes of caches and memories are
 //! unknown.
@@ -22,38 +22,38 @@ use crate::description::Measurements;
 use crate::raw::{RawGroup, RawMachine, RawNode};
 use crate::topology::{Level, Topology};
 
-/// Most rows of a matrix.
+/// Largest number of rows of a matrix.
 const ROWS_MAX: usize = 2048;
 /// Two threads of one core pass a line within its L1, faster than any two cores do.
 const SIBLING_NS_MAX: f64 = 16.0;
-/// Most threads of a core.
+/// Largest number of threads of a core.
 const SIBLINGS_MAX: usize = 8;
 
-/// Why a file is no matrix.
+/// Reasons for which a file is no matrix.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MatrixError {
-    /// Too few or too many rows.
+    /// The matrix has too few or too many rows.
     #[error("{0} rows: expected a square matrix of 2 to 2048 rows of times in ns, separated by commas")]
     Rows(usize),
-    /// A row that is longer or shorter than there are rows.
+    /// A row with too many or too few entries.
     #[error("row {row}: {found} entries: expected {expected}, as many as there are rows")]
     Width {
         /// Number of the row, from 1.
         row: usize,
-        /// Its entries.
+        /// Number of its entries.
         found: usize,
         /// Number of rows.
         expected: usize,
     },
-    /// An entry that is no time.
+    /// An entry that is no valid time.
     #[error("row {row}, column {column}: `{found}`: expected a positive number of ns")]
     Entry {
         /// Number of the row, from 1.
         row: usize,
         /// Number of the column, from 1.
         column: usize,
-        /// What the file has.
+        /// Text of the entry.
         found: String,
     },
     /// Two threads without a time between them.
@@ -68,7 +68,7 @@ pub enum MatrixError {
     },
 }
 
-/// A machine from a matrix.
+/// A machine that was derived from a matrix.
 #[derive(Clone, Debug)]
 pub(crate) struct MatrixMachine {
     pub(crate) topology: Topology,
@@ -91,7 +91,7 @@ pub(crate) fn read(text: &str, name: &str) -> Result<MatrixMachine, MatrixError>
     Ok(MatrixMachine { topology, measured })
 }
 
-/// The whole symmetric matrix, its diagonal zero.
+/// Returns the whole symmetric matrix, with zeros on the diagonal.
 fn parse(text: &str) -> Result<Vec<Vec<f64>>, MatrixError> {
     let rows: Vec<Vec<&str>> = text.trim_end().lines().map(|line| line.split(',').collect()).collect();
     let size = rows.len();
@@ -130,7 +130,7 @@ fn parse(text: &str) -> Result<Vec<Vec<f64>>, MatrixError> {
     Ok(times)
 }
 
-/// What the name of a file tells of a machine that its times do not.
+/// Facts about a machine that follow from the name of a file and not from its times.
 #[derive(Clone, Copy, Debug, Default)]
 struct Hints {
     /// Number of sockets.
@@ -159,9 +159,9 @@ fn are_cores(groups: &Groups) -> bool {
     groups.inside_ns < SIBLING_NS_MAX && groups.largest() <= SIBLINGS_MAX
 }
 
-/// True if halves are the dies of one socket and not sockets: each of two complexes of at most four
-/// cores (AMD's Zen and Zen 2), where complexes of one die are no nearer to each other than to
-/// those of the other. Sockets of which one passes lines by way of the other look alike, but have
+/// True if halves are the dies of one socket and not sockets: each has two complexes of at most
+/// four cores (AMD's Zen and Zen 2), where complexes of one die are no nearer to each other than to
+/// those of the other. Sockets of which one passes lines through the other look alike, but have
 /// more complexes.
 fn are_dies(inner: &Groups, halves: &Groups, cores: &[CpuSet]) -> bool {
     const COMPLEXES: usize = 2;
@@ -172,8 +172,8 @@ fn are_dies(inner: &Groups, halves: &Groups, cores: &[CpuSet]) -> bool {
         && inner.largest() <= CORES_MAX * threads
 }
 
-/// Levels of groups from small to large: cores, if they have several threads, and what is outside
-/// of them.
+/// Levels of groups from small to large: cores, if they have several threads, and the levels
+/// outside of them.
 struct Levels {
     cores: Option<Groups>,
     outer: Vec<Groups>,
@@ -185,7 +185,7 @@ fn levels(times: &[Vec<f64>]) -> Levels {
     Levels { cores: found.or_else(|| cluster::pairs(times).filter(are_cores)), outer }
 }
 
-/// What the groups of the levels are.
+/// Decides the kind of the groups of each level.
 fn structure(levels: Levels, hints: &Hints, threads: usize) -> Topology {
     let everything = vec![(0..threads as u32).collect::<CpuSet>()];
     let sets = |groups: &Groups| -> Vec<CpuSet> {
@@ -228,7 +228,7 @@ fn structure(levels: Levels, hints: &Hints, threads: usize) -> Topology {
     Topology::assemble(&raw).expect("a matrix has at least two threads, all of them allowed")
 }
 
-/// The nominal clock, where a name has one such as `2.60ghz`.
+/// The nominal clock, if the name contains one such as `2.60ghz`.
 pub(crate) fn clock_ghz(name: &str) -> Option<f64> {
     let name = name.to_ascii_lowercase();
     let before = &name[..name.find("ghz")?];

@@ -1,4 +1,4 @@
-//! Reads complete description files, which say every value; see `write.rs` for their form.
+//! Reads complete description files, which have every value; see `write.rs` for their form.
 
 use super::core::{self, CoreCosts};
 use super::fact::{Confidence, Fact, FactMatrix};
@@ -41,15 +41,15 @@ const KEYS: &[&str] = &[
     "core_to_core",
 ];
 
-/// Greatest capacity of a cache or memory, 2^50 bytes.
+/// Largest capacity of a cache or memory, 2^50 bytes.
 const BYTES_MAX: u64 = 1 << 50;
-/// Greatest number of hops between two nodes.
+/// Largest number of hops between two nodes.
 const HOPS_MAX: u32 = 64;
-/// Greatest relative distance; firmware gives tenths of the local latency.
+/// Largest relative distance; firmware gives tenths of the local latency.
 const DISTANCE_MAX: u32 = 1 << 20;
-/// Greatest operating system's number of a package, core or node.
+/// Largest number of a package, core or node by the operating system.
 const INDEX_MAX: u32 = u32::MAX;
-/// Most siblings that a share is given for.
+/// Largest number of siblings with a share.
 const SIBLINGS_MAX: usize = 64;
 
 pub(super) fn read(keys: &Keys) -> Result<Description, DescriptionError> {
@@ -60,7 +60,7 @@ pub(super) fn read(keys: &Keys) -> Result<Description, DescriptionError> {
     let network = keys.below("network")?.map(|keys| network(&keys)).transpose()?;
     let has_l3 = keys.has("l3");
     let (clock_ghz, l1) = (fact(keys, "clock_ghz")?, cache(&required(keys, "l1")?)?);
-    // Files that are older than the table have it by rule.
+    // In files that are older than the table these values follow from rules.
     let given =
         keys.below("core")?.map(|table| core::read(&table, &[], fact)).transpose()?.unwrap_or_default();
     let basis =
@@ -125,7 +125,7 @@ fn network(keys: &Keys) -> Result<Network, DescriptionError> {
     Ok(Network {
         one_way_us: fact(keys, "one_way_us")?,
         gbps: given("gbps")?,
-        // Files that are older than these keys have them by rule.
+        // In files that are older than these keys the values follow from rules.
         header_bytes: given("header_bytes")?.unwrap_or_else(Network::header_by_rule),
         packet_bytes: given("packet_bytes")?.unwrap_or_else(Network::packet_by_rule),
     })
@@ -199,7 +199,8 @@ fn smt_shares(keys: &Keys) -> Result<Vec<SmtShare>, DescriptionError> {
         keys.only(&["siblings", "share"])?;
         let siblings = keys.required_count("siblings")?;
         let after = shares.last().map_or(0, |known| known.siblings);
-        // Shares are interpolated: the first must be that of one, and none may be given twice.
+        // Shares are interpolated: the first must be that of one sibling, and each number may be
+        // given once.
         let expected = if after == 0 { 1..=1 } else { after + 1..=SIBLINGS_MAX };
         if !expected.contains(&siblings) {
             let expected = format!("a number from {} to {}", expected.start(), expected.end());
@@ -275,7 +276,7 @@ fn memories(keys: &Keys) -> Result<Vec<PartMemory>, DescriptionError> {
             "at least one hardware thread",
         ));
     }
-    // The topology has inhabited memories ascending by number; so do matrices.
+    // The topology lists memories with processors ascending by number, and so do matrices.
     memories.sort_by_key(|memory| memory.node);
     Ok(memories)
 }
@@ -285,7 +286,7 @@ fn memory_kind(keys: &Keys) -> Result<MemoryKind, DescriptionError> {
     MemoryKind::named(&name).ok_or_else(|| keys.invalid("kind", &name, MemoryKind::NAMES))
 }
 
-/// Hardware threads that a memory is beside.
+/// Hardware threads next to which a memory is.
 fn beside(keys: &Keys) -> Result<CpuSet, DescriptionError> {
     keys.text("beside")?.map_or(Ok(CpuSet::default()), |list| threads(keys, "beside", &list))
 }
@@ -319,7 +320,7 @@ fn read_groups(keys: &Keys, groups: &mut Vec<RawGroup>) -> Result<(), Descriptio
     Ok(())
 }
 
-/// Rows as texts: row i has i times, blank between, `-` where not measured.
+/// Rows as texts: row i has i times, separated by blanks, `-` if not measured.
 fn core_to_core(keys: &Keys, size: usize) -> Result<Option<CoreToCore>, DescriptionError> {
     let Some(keys) = keys.below("core_to_core")? else { return Ok(None) };
     keys.only(&["below_ns", "source"])?;

@@ -1,58 +1,59 @@
-//! What a core has room for, what it costs beside its caches, and what the operating system takes:
-//! one list of keys, each with its rule. Files give them in a table `core`; what they leave out
-//! follows from the rules.
+//! Properties of a core: capacities, costs beside its caches, and costs of the operating system.
+//! One list of keys, each with its rule. Files give them in a table `core`; values that they omit
+//! follow from the rules.
 
 use serde::ser::SerializeMap;
 
 use super::fact::Fact;
 use super::keys::{DescriptionError, Keys};
 
-/// One of the properties.
+/// A property of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CoreCost {
-    /// Misses that a core may have under way.
+    /// Capacity for outstanding misses.
     FillBuffers,
-    /// Stores that may wait in a core; siblings divide them.
+    /// Capacity for waiting stores; siblings divide it.
     StoreBuffer,
     /// A store to an own line.
     StoreNs,
-    /// Between the starts of two overlapped accesses.
+    /// Time between the starts of two overlapped accesses.
     IssueNs,
-    /// How long the home of a clean line is busy with a reader from behind another L3.
+    /// Time for which a reader from behind another L3 keeps the home of a clean line busy.
     ReaderNs,
-    /// How long an L3 is busy with one reader of a line.
+    /// Time for which one reader of a line keeps an L3 busy.
     L3ReaderNs,
     /// Reading the clock.
     ClockNs,
-    /// Pausing once in a loop that spins.
+    /// One pause of a spin loop.
     PauseNs,
     /// Share of a core's issue slots that a hardware thread takes from its siblings while it spins
     /// or pauses.
     PauserShare,
-    /// Offering the processor to the operating system when nobody wants it.
+    /// Yielding the processor to the operating system if no other thread is ready.
     YieldNs,
     /// A system call that does not wait.
     SystemCallNs,
-    /// From the wake-up of a thread to its next instruction.
+    /// Time from the wake-up of a thread to its next instruction.
     WakeNs,
-    /// What the one who wakes threads spends on each.
+    /// Time that a thread spends on each thread that it wakes.
     WakeEachNs,
     /// Sending a message through TCP to another machine: the call, the protocol, the network card.
     MessageSendNs,
-    /// Receiving one that has arrived: the protocol, the call.
+    /// Receiving a message that has arrived: the protocol, the call.
     MessageReceiveNs,
-    /// For each byte of a message, sending or receiving it: the copy, and what grows with it.
+    /// For each byte of a message, sent or received: the copy, and all other costs that grow with
+    /// it.
     MessageByteNs,
-    /// An interrupt of the network card, which brings all that has arrived.
+    /// An interrupt of the network card, which delivers all messages that have arrived.
     InterruptNs,
-    /// How often the operating system looks where a thread without a place should run.
+    /// Interval at which the operating system balances threads that are not pinned.
     BalanceNs,
-    /// Share of these looks after which the thread is moved.
+    /// Share of these intervals after which the thread is moved.
     MoveShare,
 }
 
 impl CoreCost {
-    /// All of them, in the order of files.
+    /// All properties, in the order of files.
     pub const ALL: [CoreCost; 19] = [
         CoreCost::FillBuffers,
         CoreCost::StoreBuffer,
@@ -75,7 +76,7 @@ impl CoreCost {
         CoreCost::MoveShare,
     ];
 
-    /// The key in files; the unit is its ending.
+    /// Key of the property in files; the unit is its ending.
     pub fn key(self) -> &'static str {
         match self {
             CoreCost::FillBuffers => "fill_buffers",
@@ -100,7 +101,7 @@ impl CoreCost {
         }
     }
 
-    /// What the rule says of a core, and why.
+    /// Value of the property by its rule, and the rule.
     fn rule(self, of: &Basis) -> (f64, &'static str) {
         let cycles = |count: f64| count / of.clock_ghz;
         let old = of.year.is_some_and(|year| year <= 2016);
@@ -134,11 +135,11 @@ impl CoreCost {
     }
 }
 
-/// Where the costs of messages come from. Through the loopback the sender's call does the
-/// receiver's protocol too: the sum is that of both sides, its division between them is not known.
+/// Source of the costs of messages. Through the loopback the sender's call executes the receiver's
+/// protocol too: the sum is that of both sides, and its division between them is unknown.
 const TCP_TO_ITSELF: &str = "TCP of one thread to itself, 256 bytes: measured on the machine of docs/calibration.md (the example kernel_links)";
 
-/// What the rules start from.
+/// Input of the rules.
 pub(super) struct Basis {
     pub(super) clock_ghz: f64,
     pub(super) l1_ns: f64,
@@ -152,26 +153,26 @@ pub struct CoreCosts {
     values: Vec<Fact<f64>>,
 }
 
-/// What a file says of them.
+/// The properties that a file gives.
 pub(super) type Given = [Option<Fact<f64>>; CoreCost::ALL.len()];
 
 impl CoreCosts {
-    /// The value of one.
+    /// The value of a property.
     pub fn get(&self, cost: CoreCost) -> &Fact<f64> {
         &self.values[cost as usize]
     }
 
-    /// Changes the value of one.
+    /// Changes the value of a property.
     pub fn set(&mut self, cost: CoreCost, fact: Fact<f64>) {
         self.values[cost as usize] = fact;
     }
 
-    /// Each with its value.
+    /// Each property with its value.
     pub fn all(&self) -> impl Iterator<Item = (CoreCost, &Fact<f64>)> {
         CoreCost::ALL.into_iter().zip(&self.values)
     }
 
-    /// What is not given follows from the rules.
+    /// Completes the given values by the rules.
     pub(super) fn complete(given: &Given, mut basis: Basis) -> CoreCosts {
         let mut values = Vec::with_capacity(given.len());
         for (cost, given) in CoreCost::ALL.into_iter().zip(given) {
@@ -196,8 +197,8 @@ impl serde::Serialize for CoreCosts {
     }
 }
 
-/// Reads the keys of a table `core`; `fact` reads one value. `more` are keys that the table may
-/// have besides.
+/// Reads the keys of a table `core`; `fact` reads one value. `more` are additional keys that the
+/// table may have.
 pub(super) fn read(
     table: &Keys,
     more: &[&str],

@@ -1,5 +1,4 @@
-//! A description for a machine of known structure: what was measured on it, and estimates for the
-//! rest.
+//! A description of a machine of known structure: measured values, and estimates for the others.
 
 use super::core::{CoreCost, Given};
 use super::fact::{Confidence, Fact, FactMatrix};
@@ -19,14 +18,14 @@ const SOURCE_LINE_DOMAIN: &str = "0.9 of the usual local memory latency: almost 
 const SOURCE_LINE_FAR: &str = "rule: that socket's memory latency + 10 %";
 /// Latency of local memory.
 const LOCAL_NS: f64 = 100.0;
-/// Remote memory is not taken for slower than this multiple of local memory, whatever firmware
-/// claims.
+/// Remote memory is never assumed slower than this multiple of local memory, whatever firmware
+/// reports.
 const REMOTE_FACTOR_MAX: f64 = 4.0;
 /// A line behind another L3 of the same node travels almost as far as one from memory.
 const OTHER_DOMAIN_FACTOR: f64 = 0.9;
-/// Rule: a dirty line from another socket takes that socket's memory latency and a tenth.
+/// Rule: a dirty line from another socket costs that socket's memory latency and a tenth.
 const FAR_LINE_FACTOR: f64 = 1.1;
-/// Clock of a server processor.
+/// Clock of a typical server processor.
 const CLOCK_GHZ: f64 = 2.5;
 
 /// Describes a topology.
@@ -89,7 +88,7 @@ pub(super) fn describe(topology: &Topology, measured: &Measurements) -> Descript
     described
 }
 
-/// What was measured of a core.
+/// Measured properties of a core.
 fn core(measured: &Measurements) -> Given {
     let mut given = Given::default();
     for (cost, value) in [(CoreCost::ClockNs, measured.clock_ns), (CoreCost::PauseNs, measured.pause_ns)] {
@@ -179,8 +178,8 @@ fn between_nodes(
     matrix(memory_ns.values.len(), measured, given, rule, SOURCE_LINE_FAR)
 }
 
-/// Memory latencies as measured, else in proportion to the firmware's distances, else by what lines
-/// take longer.
+/// Memory latencies as measured, else in proportion to the firmware's distances, else from the
+/// measured line transfers.
 fn memory_ns(topology: &Topology, measured: &Measurements, classes: &Classes, near: &Transfer) -> FactMatrix {
     let nodes = topology.nodes();
     let given = |row, column| measured.memory_ns.as_ref().and_then(|known| entry(known, row, column));
@@ -208,7 +207,7 @@ fn memory_ns(topology: &Topology, measured: &Measurements, classes: &Classes, ne
     matrix(nodes.len(), measured, given, value, rule_source)
 }
 
-/// Puts back what passing through the facts of a file has lost: the source of each size, and exact
+/// Restores values that the facts of a file cannot hold: the source of each size, and exact
 /// latencies.
 fn exact(described: &mut Description, topology: &Topology, measured: &Measurements) {
     let (l1, l2) = (&mut described.l1, &mut described.l2);

@@ -1,6 +1,6 @@
-//! Values with what they are worth: confidence and source.
+//! Values with their confidence and source.
 
-/// How far a value can be trusted.
+/// Confidence in a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
@@ -8,12 +8,12 @@ pub enum Confidence {
     Measured,
     /// A published measurement of the same processor family.
     Family,
-    /// Ours: derived by rule, or from general knowledge.
+    /// Derived by rule, or from general knowledge.
     Estimate,
 }
 
 impl Confidence {
-    /// What files may say.
+    /// Names of the confidences in files.
     pub(super) const NAMES: &str = "measured, family or estimate";
 
     pub(super) fn parse(name: &str) -> Option<Self> {
@@ -37,9 +37,9 @@ impl std::fmt::Display for Confidence {
 pub struct Fact<T> {
     /// The value.
     pub value: T,
-    /// How far to trust it.
+    /// Confidence in the value.
     pub confidence: Confidence,
-    /// Where it comes from: a publication, or the rule that it follows from.
+    /// Source of the value: a publication, or the rule that it follows from.
     pub source: String,
 }
 
@@ -55,8 +55,8 @@ impl<T> Fact<T> {
 pub struct FactMatrix {
     /// The values.
     pub values: Vec<Vec<f64>>,
-    /// How far to trust each.
+    /// Confidence in each value.
     pub confidence: Vec<Vec<Confidence>>,
-    /// Where they come from.
+    /// Source of the values.
     pub source: String,
 }

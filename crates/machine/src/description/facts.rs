@@ -1,4 +1,4 @@
-//! What a description file says, before the rules fill in what it leaves out.
+//! Content of a description file, before the rules fill in missing values.
 
 use super::core::{self, Given};
 use super::fact::{Confidence, Fact, FactMatrix};
@@ -6,21 +6,21 @@ use super::keys::{DescriptionError, Keys};
 use super::shape::{self, Shape};
 use super::value::{Network, SmtShare};
 
-/// Values over nodes as a file may give them.
+/// Values over nodes, in one of the forms of a file.
 #[derive(Clone, Debug)]
 pub(super) enum NodeValues {
-    /// One for each number of hops, from 0.
+    /// One value for each number of hops, from 0.
     ByHops(Vec<Fact<f64>>),
-    /// One for each node, seen from node 0.
+    /// One value for each node, from the view of node 0.
     FromFirst(Vec<f64>, Confidence, String),
-    /// All of them.
+    /// All values.
     Full(FactMatrix),
 }
 
-/// Transfer costs of a line as a file may give them.
+/// Transfer costs of a line, as in a file.
 #[derive(Clone, Debug)]
 pub(super) struct Transfer {
-    /// From a core behind the same L3, where that differs from the same socket.
+    /// From a core behind the same L3, if that differs from the same socket.
     pub(super) same_domain: Option<Fact<f64>>,
     /// From a core of the same socket, one hop away, two hops away.
     pub(super) by_hops: Vec<Fact<f64>>,
@@ -39,14 +39,14 @@ pub(super) struct Transfers {
 pub(super) struct Caches {
     pub(super) l1_bytes: u64,
     pub(super) l2_bytes: u64,
-    /// Of one L3 domain.
+    /// Capacity of one L3 domain.
     pub(super) l3_bytes: Option<u64>,
     pub(super) l1_cycles: Fact<f64>,
     pub(super) l2_cycles: Fact<f64>,
     pub(super) l3_cycles: Option<Fact<f64>>,
 }
 
-/// Everything a file says.
+/// All values of a file.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
     pub(super) name: String,
@@ -72,9 +72,9 @@ pub(super) struct Facts {
     pub(super) core: Given,
     /// An atomic on an own line, in ns.
     pub(super) own_atomic: Option<Fact<f64>>,
-    /// Shares of two siblings and more; empty where the rule says them.
+    /// Shares of two siblings and more; empty if they follow from the rule.
     pub(super) smt_shares: Vec<SmtShare>,
-    /// Dirty-line costs between all nodes, where measured.
+    /// Dirty-line costs between all nodes, if measured.
     pub(super) dirty_line: Option<FactMatrix>,
 }
 
@@ -125,8 +125,8 @@ const KEYS: &[&str] = &[
     "estimate",
 ];
 
-/// A reader of one file: its keys, those below `estimate`, and what values without their own
-/// confidence have.
+/// A reader of one file: its keys, those below `estimate`, and the confidence and source of values
+/// without their own.
 struct Reader<'a> {
     keys: &'a Keys,
     estimates: Option<Keys>,
@@ -138,7 +138,7 @@ struct Reader<'a> {
     most_hops: usize,
 }
 
-/// Reads the facts of a description; `name` is used where the file has none.
+/// Reads the facts of a description; `name` is used if the file has none.
 pub(super) fn read(keys: &Keys, name: &str) -> Result<Facts, DescriptionError> {
     keys.only(KEYS)?;
     let shape = shape::read(keys)?;
@@ -189,14 +189,14 @@ pub(super) fn read(keys: &Keys, name: &str) -> Result<Facts, DescriptionError> {
     Ok(facts)
 }
 
-/// The confidence of a table, estimate where it says none.
+/// The confidence of a table, estimate if it has none.
 pub(super) fn confidence(keys: &Keys) -> Result<Confidence, DescriptionError> {
     let Some(name) = keys.text("confidence")? else { return Ok(Confidence::Estimate) };
     Confidence::parse(&name).ok_or_else(|| keys.invalid("confidence", &name, Confidence::NAMES))
 }
 
 impl Reader<'_> {
-    /// Finds the machine that cycle counts are taken from where this one has none.
+    /// Finds the machine whose cycle counts are used if this one has none.
     fn borrow(&mut self) -> Result<(), DescriptionError> {
         let Some(lender) = self.keys.below("cycles_of")? else { return Ok(()) };
         lender.only(&["machine", "confidence"])?;
@@ -208,7 +208,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The table `core`, and where it is silent that of the processor's family.
+    /// The table `core`; values that it omits come from the processor's family.
     fn core(&self, facts: &mut Facts) -> Result<(), DescriptionError> {
         let family = match self.keys.text("core_family")? {
             None => None,
@@ -261,7 +261,7 @@ impl Reader<'_> {
         Ok(estimate.map(|value| Fact::estimate(value, "processor documentation")))
     }
 
-    /// A table of cycle counts, and the confidence and source of what is in it: the file's own, its
+    /// A table of cycle counts, with the confidence and source of its values: the file's own, its
     /// estimate, or borrowed from another machine.
     fn cycle_table(&self, key: &str) -> Result<Option<CycleTable>, DescriptionError> {
         let (most_hops, keep) = (self.most_hops, 1 + self.most_hops);
@@ -395,7 +395,7 @@ struct CycleTable {
     source: String,
     /// Entries of a list by hops: same socket, one hop, and so on.
     length: usize,
-    /// How many of them this machine needs.
+    /// Number of these entries that this machine needs.
     keep: usize,
 }
 
@@ -414,7 +414,7 @@ impl CycleTable {
 
 const OWN_ATOMIC: &str = "own_atomic_ns";
 const SMT_SHARES: &str = "smt_shares";
-/// Most siblings that a share is given for.
+/// Largest number of siblings with a share.
 const SIBLINGS_MAX: usize = 64;
 
 /// `[{ siblings, share, confidence, source }, ...]`, ascending, from two siblings on.

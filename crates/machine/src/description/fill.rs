@@ -1,11 +1,11 @@
-//! The rules that fill in what a description leaves out.
+//! Rules that fill in the missing values of a description.
 //!
-//! They are those at the head of `data/machines.toml`, fixed before any curve was looked at: a
+//! They are those at the head of `data/machines.toml`, fixed before any database measurement: a
 //! dirty line from the same socket costs 2.5 times the L3's load-to-use latency, from another
 //! socket that socket's memory latency plus 10 %; a shared clean line 0.8 of the dirty one; a store
-//! or atomic on a line held elsewhere the dirty cost plus 5 %, on an own line L1 plus 15 cycles. A
-//! line that is clean but exclusive must be asked from its owner as a dirty one must; there is no
-//! rule for it, and it costs the same. Matrices measured from one node only are continued by
+//! or atomic on a line in another cache the dirty cost plus 5 %, on an own line L1 plus 15 cycles.
+//! A line that is clean but exclusive must be requested from its owner like a dirty one; there is
+//! no rule for it, and it costs the same. Matrices measured from one node only are extended by
 //! structure.
 
 use super::core::{Basis, CoreCosts};
@@ -90,7 +90,7 @@ pub(super) fn complete(facts: Facts, topology: Topology) -> Description {
     }
 }
 
-/// The given number of links, or one to each of the nodes one hop away.
+/// The given number of links, or one to each node that is one hop away.
 fn node_links(facts: &Facts) -> Fact<u32> {
     if let Some(given) = &facts.node_links {
         return given.clone();
@@ -112,7 +112,7 @@ fn smt_shares(given: &[SmtShare], smt: usize) -> Vec<SmtShare> {
         let alone = SmtShare { siblings: 1, share: Fact::estimate(1.0, RULE_SMT) };
         return std::iter::once(alone).chain(given.iter().cloned()).collect();
     }
-    // One more than the machine needs, to interpolate odd numbers of siblings.
+    // One entry more than the machine needs, to interpolate odd numbers of siblings.
     let needed = SMT_SHARES.iter().position(|&(siblings, _)| siblings >= smt).unwrap_or(SMT_SHARES.len() - 1);
     let known = SMT_SHARES[..=needed].iter();
     known.map(|&(siblings, share)| SmtShare { siblings, share: Fact::estimate(share, RULE_SMT) }).collect()
@@ -137,11 +137,11 @@ fn spread_by_hops(hops: &[Vec<u32>], by_hops: &[Fact<f64>]) -> FactMatrix {
     }
 }
 
-/// Continues a row measured from node 0 to all nodes.
+/// Extends a row measured from node 0 to all nodes.
 ///
 /// Column 0 mirrors the row. Other pairs are alike if both are in one chassis or not, and if the
-/// positions of the two sockets within their chassis are related in the same way; they have the
-/// mean of the measured pairs like them.
+/// positions of the two sockets within their chassis are related in the same way. Each gets the
+/// mean of the measured pairs like it.
 fn from_first(facts: &Facts, row: &[f64], confidence: Confidence, source: &str) -> FactMatrix {
     let size = row.len();
     let chassis = facts.shape.chassis.unwrap_or(1);
@@ -197,7 +197,7 @@ fn bandwidth_by_rule(facts: &Facts, link_gbps: f64) -> FactMatrix {
     }
 }
 
-/// Works out the costs of lines held by caches.
+/// Computes the costs of lines in caches.
 struct Costs<'a> {
     facts: &'a Facts,
     dirty: Reach,

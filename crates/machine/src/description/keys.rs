@@ -1,22 +1,22 @@
-//! Checked access to the keys of a description file: every refusal is one line that names the key.
+//! Checked access to the keys of a description file: every error is one line that names the key.
 
 use toml::{Table, Value};
 
 use super::fact::Fact;
 
-/// Why a description file is refused.
+/// Reasons for which a description file is refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DescriptionError {
-    /// Not TOML at all.
+    /// The file is not TOML.
     #[error("line {line}: not TOML: {reason}")]
     Syntax {
-        /// Line of the mistake, from 1.
+        /// Line of the error, from 1.
         line: usize,
-        /// What the parser says.
+        /// Message of the parser.
         reason: String,
     },
-    /// A key that must be there.
+    /// A required key is missing.
     #[error("`{0}` is missing")]
     Missing(String),
     /// A key that no description has: most likely misspelt.
@@ -24,17 +24,17 @@ pub enum DescriptionError {
     Unknown {
         /// The key.
         key: String,
-        /// What would be accepted.
+        /// The accepted keys.
         expected: String,
     },
-    /// A value of the wrong type or outside of what machines have.
+    /// A value of the wrong type or outside the range of real machines.
     #[error("`{key}` is {found}: expected {expected}")]
     Invalid {
         /// The key.
         key: String,
-        /// What the file has.
+        /// The value in the file.
         found: String,
-        /// What would be accepted.
+        /// The accepted values.
         expected: String,
     },
 }
@@ -46,11 +46,10 @@ pub(super) struct Keys {
     table: Table,
 }
 
-/// Greatest number taken for a count of sockets, cores or machines; keeps a misprint from
-/// exhausting memory.
+/// Largest accepted number of sockets, cores or machines; keeps a misprint from exhausting memory.
 const COUNT_MAX: usize = 4096;
 
-/// Greatest number of hops between two sockets.
+/// Largest number of hops between two sockets.
 const HOPS_MAX: u32 = 64;
 
 impl Keys {
@@ -310,7 +309,7 @@ impl Keys {
     }
 }
 
-/// Keys for a message, in one line that can still be read.
+/// Lists keys for a message, in one readable line.
 fn listed(known: &[&str]) -> String {
     const MOST: usize = 12;
     match known.len() {
@@ -319,8 +318,7 @@ fn listed(known: &[&str]) -> String {
     }
 }
 
-/// Least and greatest number taken for a value; keeps misprints and wrong units from looking like a
-/// machine.
+/// Smallest and largest accepted value of a key; reports misprints and wrong units.
 fn limits(key: &str) -> (f64, f64) {
     let name = |part: &'static str, key: &str| key.split(['.', '[']).any(|word| word == part);
     let cycles = key.contains("cycles");

@@ -1,4 +1,4 @@
-//! The machines of a cluster side by side: a description has the structure of one of them.
+//! The machines of a cluster side by side. A description has the structure of one of them.
 
 use super::value::Description;
 use crate::cpu_set::CpuSet;
@@ -7,15 +7,14 @@ use crate::raw::RawGroup;
 use crate::topology::{Level, Topology};
 use terms::Node;
 
-/// Distance between memories of two machines: what firmware says of memory that cannot be reached
-/// (ACPI 6.5, table SLIT).
+/// Distance between memories of two machines: the firmware's value for memory that cannot be
+/// reached (ACPI 6.5, table SLIT).
 const UNREACHABLE: u32 = 255;
 
 impl Description {
-    /// All machines as one topology: that of the only one, or of a cluster that of all of them.
+    /// All machines as one topology.
     ///
-    /// Hardware threads and memory nodes are numbered on from machine to machine, as each of them
-    /// numbers its own.
+    /// Hardware threads and memory nodes are numbered consecutively from machine to machine.
     pub fn whole(&self) -> Topology {
         self.topology_of(self.machines)
     }
@@ -43,8 +42,8 @@ impl Description {
         all.below(Level::Machines).expect("copies of a topology, which do not overlap")
     }
 
-    /// Interconnect hops between the nodes of the first `machines` machines; `None` between those
-    /// of two machines.
+    /// Interconnect hops between the nodes of the first `machines` machines; `None` between nodes
+    /// of different machines.
     pub fn hops_of(&self, machines: usize) -> Vec<Vec<Option<u32>>> {
         let known: Vec<Vec<_>> =
             self.hops.iter().map(|row| row.iter().copied().map(Some).collect()).collect();
@@ -52,7 +51,7 @@ impl Description {
     }
 }
 
-/// A matrix of all machines: that of one along the diagonal.
+/// A matrix of all machines, with that of one machine along the diagonal.
 fn beside<T: Clone>(one: &[Vec<T>], machines: usize, between: T) -> Vec<Vec<T>> {
     let mut all = vec![vec![between; one.len() * machines]; one.len() * machines];
     for machine in 0..machines {
@@ -64,7 +63,7 @@ fn beside<T: Clone>(one: &[Vec<T>], machines: usize, between: T) -> Vec<Vec<T>> 
     all
 }
 
-/// How far apart the numbers of two neighbouring machines are.
+/// Differences between the numbers of two neighbouring machines.
 struct Strides {
     threads: u32,
     nodes: u32,

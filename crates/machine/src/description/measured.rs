@@ -1,12 +1,12 @@
-//! What was measured on a machine, and how it becomes the costs of a description.
+//! Measurements of a machine, and the costs that a description derives from them.
 //!
 //! The time a line takes between two hardware threads depends on where they are; a description has
 //! one cost for each relation. It is the median of the measured pairs in that relation: hardware
 //! threads of one core, cores behind one L3, cores of one node behind different L3s, and each pair
-//! of nodes. A median keeps out the few pairs that an interrupt hit, and hides differences within a
-//! class (near and far ends of a ring or mesh). Within a node behind different L3s the median of
-//! the fastest node counts: a tool passes one line, and the node where its memory is shows what a
-//! line costs that is at home where it is used.
+//! of nodes. A median excludes the few pairs that an interrupt disturbed, and hides differences
+//! within a class (near and far ends of a ring or mesh). Within a node behind different L3s the
+//! median of the fastest node counts: a tool passes one line, and the node of its memory shows the
+//! cost of a line that is used near its home.
 
 use super::fact::{Confidence, Fact, FactMatrix};
 use crate::topology::{ThreadInfo, Topology};
@@ -14,19 +14,19 @@ use crate::topology::{ThreadInfo, Topology};
 /// A square matrix of measured values in which entries may be missing.
 pub type Measured = Vec<Vec<Option<f64>>>;
 
-/// Measured values of a machine; whatever is absent follows from the rules and is an estimate.
+/// Measured values of a machine. Missing values follow from the rules and are estimates.
 ///
-/// Values that no machine has (zero, negative, infinite, no number) and entries beyond the end of a
-/// matrix count as absent.
+/// Impossible values (zero, negative, infinite, NaN) and entries beyond the end of a matrix count
+/// as missing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measurements {
     /// Name of the machine.
     pub name: String,
     /// Processors, in prose; may be empty.
     pub processor: String,
-    /// How far the measured values can be trusted.
+    /// Confidence in the measured values.
     pub confidence: Confidence,
-    /// Where they come from, for the reader of a value.
+    /// Source of the values, for readers.
     pub source: String,
     /// Core clock while measuring.
     pub clock_ghz: Option<f64>,
@@ -42,14 +42,14 @@ pub struct Measurements {
     /// second.
     pub memory_gbps: Option<Measured>,
     /// Time that a modified line takes from one hardware thread to another, in the order of
-    /// [`Topology::threads`]; half of a round trip. Where both directions are there, their mean
+    /// [`Topology::threads`]; half of a round trip. If both directions are given, their mean
     /// counts.
     pub core_to_core_ns: Option<Measured>,
     /// An atomic operation on a line in the core's own L1.
     pub atomic_ns: Option<f64>,
     /// Reading the clock.
     pub clock_ns: Option<f64>,
-    /// One pause of a loop that spins.
+    /// One pause of a spin loop.
     pub pause_ns: Option<f64>,
     /// Speed of each of two SMT siblings that share a core, as a share of a core on its own.
     pub smt_share: Option<f64>,
@@ -83,13 +83,13 @@ pub struct CoreToCore {
     /// Row i has the times between thread i and the i threads before it, in the order of
     /// [`Topology::threads`].
     pub below_ns: Measured,
-    /// Where they come from.
+    /// Source of the times.
     pub source: String,
 }
 
 impl CoreToCore {
-    /// Takes a whole matrix, or the half of it below or above the diagonal; `None` if it has no
-    /// usable entry.
+    /// Makes a value of a whole matrix, or of its half below or above the diagonal; `None` without
+    /// any usable entry.
     pub(super) fn of(matrix: &Measured, size: usize, source: &str) -> Option<Self> {
         let pair = |row: usize, column: usize| match (entry(matrix, row, column), entry(matrix, column, row))
         {
@@ -113,7 +113,7 @@ pub(super) fn entry(matrix: &Measured, row: usize, column: usize) -> Option<f64>
     usable(*matrix.get(row)?.get(column)?)
 }
 
-/// A value that a machine can have.
+/// Returns the value if a machine can have it.
 pub(super) fn usable(value: Option<f64>) -> Option<f64> {
     value.filter(|value| value.is_finite() && *value > 0.0)
 }
@@ -121,13 +121,13 @@ pub(super) fn usable(value: Option<f64>) -> Option<f64> {
 /// Medians of measured line transfers by relation of the two hardware threads.
 #[derive(Clone, Debug)]
 pub(super) struct Classes {
-    /// Of one core.
+    /// Between threads of one core.
     pub(super) sibling: Option<f64>,
-    /// Of one L3 domain.
+    /// Within one L3 domain.
     pub(super) same_domain: Option<f64>,
-    /// Of one node, behind different L3s, on the node where that is fastest.
+    /// Within one node, behind different L3s, on the node where that is fastest.
     pub(super) same_node: Option<f64>,
-    /// Of each pair of nodes.
+    /// Between each pair of nodes.
     pub(super) between_nodes: Vec<Vec<Option<f64>>>,
 }
 
@@ -172,7 +172,7 @@ pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     Some((low + high) / 2.0)
 }
 
-/// A measured value, or else what a rule says.
+/// A measured value, or else the value of a rule.
 pub(super) fn fact(measured: Option<f64>, by: &Measurements, rule: f64, rule_source: &str) -> Fact<f64> {
     match usable(measured) {
         Some(value) => Fact { value, confidence: by.confidence, source: by.source.clone() },
@@ -180,7 +180,7 @@ pub(super) fn fact(measured: Option<f64>, by: &Measurements, rule: f64, rule_sou
     }
 }
 
-/// A matrix of measured values; where one is missing it is what a rule says.
+/// A matrix of measured values; missing ones are those of a rule.
 pub(super) fn matrix(
     size: usize,
     by: &Measurements,

@@ -1,8 +1,7 @@
-//! Described machines: a topology and what its caches, links and memories cost.
+//! Described machines: a topology and the costs of its caches, links and memories.
 //!
 //! All numbers are facts about hardware, or follow from such facts by the rules at the head of
-//! `data/machines.toml`; each carries its confidence and source. Nothing here comes from a
-//! database.
+//! `data/machines.toml`; each has its confidence and source. No number comes from a database.
 
 mod complete;
 mod core;
@@ -40,8 +39,8 @@ impl Description {
         Some(fill::fill(facts))
     }
 
-    /// Reads a description file: hardware facts that the rules complete, or, if it has a table
-    /// `topology`, a complete one as [`Description::to_toml`] writes it.
+    /// Reads a description file: hardware facts, which the rules complete, or, if it has a table
+    /// `topology`, a complete file as written by [`Description::to_toml`].
     ///
     /// # Errors
     /// [`DescriptionError`]: no TOML, a missing or unknown key, a value or matrix that no machine
@@ -50,7 +49,7 @@ impl Description {
         Self::from_toml_named(text, "described")
     }
 
-    /// As [`Description::from_toml`]; `name` is used where the file names no machine.
+    /// Like [`Description::from_toml`]; `name` is used if the file names no machine.
     pub(crate) fn from_toml_named(text: &str, name: &str) -> Result<Description, DescriptionError> {
         let table = keys::Keys::parse(text)?;
         if table.has("topology") {
@@ -60,14 +59,14 @@ impl Description {
         Ok(fill::fill(facts))
     }
 
-    /// Describes a discovered machine with the costs a machine of its shape usually has; all
-    /// latencies and bandwidths are estimates until the machine is measured.
+    /// Describes a discovered machine with the usual costs of a machine of its shape. All latencies
+    /// and bandwidths are estimates until the machine is measured.
     pub fn of_topology(topology: &Topology) -> Description {
         estimate::describe(topology, &Measurements::default())
     }
 
-    /// Describes a machine by what was measured on it; whatever was not follows from the rules and
-    /// is an estimate.
+    /// Describes a machine by its measurements. Values that were not measured follow from the rules
+    /// and are estimates.
     pub fn of_measurements(topology: &Topology, measured: &Measurements) -> Description {
         estimate::describe(topology, measured)
     }

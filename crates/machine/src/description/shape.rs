@@ -5,19 +5,19 @@ use crate::cpu_set::CpuSet;
 use crate::raw::{RawGroup, RawMachine, RawNode};
 use crate::topology::{Level, Topology};
 
-/// Which cores share an L3.
+/// Cores that share an L3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum L3 {
     /// All cores of a socket.
     Socket,
     /// Each core has its own.
     Core,
-    /// This many cores.
+    /// This many cores share one.
     Complex(usize),
 }
 
 impl L3 {
-    /// The key that gives the size of one of them.
+    /// The key of the size of one of them.
     pub(super) fn key(self) -> &'static str {
         match self {
             L3::Socket => "l3_shared",
@@ -34,14 +34,14 @@ pub(super) struct Shape {
     pub(super) cores_per_socket: usize,
     pub(super) smt: usize,
     pub(super) l3: L3,
-    /// Cores that are not there for us, one each of the last sockets.
+    /// Cores that are not available, one on each of the last sockets.
     pub(super) unusable_cores: usize,
     /// Sockets of one chassis, a power of two that divides `sockets`.
     pub(super) chassis: Option<usize>,
     pub(super) hops: Vec<Vec<u32>>,
 }
 
-/// Most hardware threads of a described machine, or cluster.
+/// Largest number of hardware threads of a described machine, or cluster.
 const THREADS_MAX: usize = 1 << 16;
 
 /// Reads the shape of a description.
@@ -76,7 +76,7 @@ pub(super) fn read(keys: &Keys) -> Result<Shape, DescriptionError> {
     Ok(Shape { sockets, cores_per_socket, smt, l3, unusable_cores, chassis, hops })
 }
 
-/// The number of machines, each of so many hardware threads.
+/// The number of machines, each with `threads` hardware threads.
 pub(super) fn machines(keys: &Keys, threads: usize) -> Result<usize, DescriptionError> {
     let machines = keys.count("machines")?.unwrap_or(1);
     if machines.saturating_mul(threads) > THREADS_MAX {
@@ -134,13 +134,13 @@ fn shortest_paths(sockets: usize, links: &[(usize, usize)]) -> Option<Vec<Vec<u3
 }
 
 impl Shape {
-    /// Longest way between two sockets.
+    /// Longest path between two sockets, in hops.
     pub(super) fn most_hops(&self) -> usize {
         self.hops.iter().flatten().copied().max().unwrap_or(0) as usize
     }
 
-    /// The topology: hardware threads numbered in fill order, and distances that mean what a
-    /// firmware's mean, the latency of a memory in tenths of the local one.
+    /// The topology: hardware threads numbered in fill order, and distances in the firmware's unit,
+    /// the latency of a memory in tenths of the local one.
     pub(super) fn topology(&self, memory_bytes: u64, sizes: &Sizes, memory_ns: &[Vec<f64>]) -> Topology {
         let mut raw = RawMachine::default();
         let mut next = 0_u32;

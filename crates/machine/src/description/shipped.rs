@@ -1,5 +1,5 @@
-//! The descriptions that ship with Isles: `machines.toml` with its prose made numbers by
-//! `structure.toml`, and cores by family in `cores.toml`.
+//! The descriptions that ship with Isles: `machines.toml`, whose prose `structure.toml` turns into
+//! numbers, and cores by family in `cores.toml`.
 
 use toml::Table;
 
@@ -34,7 +34,7 @@ fn cores() -> Table {
     CORES.parse().expect("the shipped files are TOML, as tests prove")
 }
 
-/// What cores of a family cost; `None` if there is none of that name.
+/// Costs of the cores of a family; `None` without a family of that name.
 pub(super) fn family(name: &str) -> Option<Table> {
     Some(cores().get(name)?.as_table()?.clone())
 }

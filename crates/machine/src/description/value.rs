@@ -1,5 +1,4 @@
-//! What a description holds, and what follows from that alone. How descriptions come about is in
-//! the module above.
+//! A description as a value, and values that follow from it. The module above makes descriptions.
 
 use super::core::CoreCosts;
 use super::fact::{Confidence, Fact, FactMatrix};
@@ -16,14 +15,14 @@ pub struct CacheFacts {
     pub load_ns: Fact<f64>,
 }
 
-/// What a core does to a line.
+/// Access of a core to a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Reads it.
+    /// A read.
     Load,
-    /// Writes it.
+    /// A write.
     Store,
-    /// Reads and writes it in one step.
+    /// A read and a write in one step.
     Atomic,
 }
 
@@ -38,14 +37,14 @@ pub enum LineState {
     Shared,
 }
 
-/// Cost of reaching a line, by where it is held.
+/// Cost of reaching a line, by its location.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Reach {
     /// In the requester's own L1 (that of its core).
     pub own_core_ns: Fact<f64>,
     /// In another core behind the same L3.
     pub same_domain_ns: Fact<f64>,
-    /// In another core of the same node behind another L3 (or where every core has its own).
+    /// In another core of the same node behind another L3 (or if every core has its own).
     pub same_node_ns: Fact<f64>,
     /// In a core of another node; the diagonal repeats `same_node_ns`.
     pub between_nodes_ns: FactMatrix,
@@ -67,24 +66,24 @@ pub struct AccessCosts {
 pub struct Network {
     /// One-way latency of a small message.
     pub one_way_us: Fact<f64>,
-    /// Bandwidth of a machine's port, each way, 10^9 bytes a second; `None` where not described,
-    /// and nothing charged.
+    /// Bandwidth of a machine's port in each direction, 10^9 bytes a second; `None` if not
+    /// described, and then free of charge.
     pub gbps: Option<Fact<f64>>,
     /// Bytes that the network adds to each packet.
     pub header_bytes: Fact<f64>,
-    /// Most bytes of a program's in one packet.
+    /// Largest number of a program's bytes in one packet.
     pub packet_bytes: Fact<f64>,
 }
 
 impl Network {
-    /// What Ethernet adds to a packet of TCP/IP with time stamps.
+    /// Bytes that Ethernet adds to a packet of TCP/IP with time stamps.
     pub(super) fn header_by_rule() -> Fact<f64> {
         let source = "Ethernet's preamble, header, check and gap (IEEE 802.3: 38 bytes), IPv4 (RFC 791: 20), TCP (RFC 793: 20) with \
                       time stamps (RFC 7323: 12)";
         Fact::estimate(90.0, source)
     }
 
-    /// What is left of Ethernet's 1500 bytes.
+    /// Bytes of a program in Ethernet's 1500.
     pub(super) fn packet_by_rule() -> Fact<f64> {
         Fact::estimate(
             1448.0,
@@ -93,10 +92,10 @@ impl Network {
     }
 }
 
-/// Speed of one SMT sibling while several share a core, as a share of a core on its own.
+/// Speed of one SMT sibling while several share a core, relative to a core on its own.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct SmtShare {
-    /// Siblings at work.
+    /// Busy siblings.
     pub siblings: usize,
     /// Share of each.
     pub share: Fact<f64>,
@@ -105,15 +104,15 @@ pub struct SmtShare {
 /// A described machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Description {
-    /// Its name: that of a shipped description, or as the file says.
+    /// Name of a shipped description, or the name in the file.
     pub name: String,
     /// Processors, in prose.
     pub processor: String,
     /// Interconnect, in prose.
     pub links: String,
-    /// Confidence in the machine's own numbers; derived ones have their own.
+    /// Confidence in the machine's own numbers; derived numbers have their own.
     pub confidence: Confidence,
-    /// Number of machines: more than one is a cluster of equals connected by `network`.
+    /// Number of machines. Several machines are a cluster of equals connected by `network`.
     pub machines: usize,
     /// Network between machines.
     pub network: Option<Network>,
@@ -137,11 +136,12 @@ pub struct Description {
     pub memory_gbps: FactMatrix,
     /// Bandwidth of one link, 10^9 bytes a second.
     pub link_gbps: Fact<f64>,
-    /// Nodes of one chassis, where the machine has several.
+    /// Nodes of one chassis, if the machine has several.
     pub chassis_nodes: Option<usize>,
-    /// Parallel links of a node inside its chassis, or inside the machine where there are none.
+    /// Parallel links of a node inside its chassis, or inside the machine if it has none.
     pub node_links: Fact<u32>,
-    /// What a core has room for, costs beside its caches, and what the operating system takes.
+    /// Properties of a core: capacities, costs beside its caches, and costs of the operating
+    /// system.
     pub core: CoreCosts,
     /// Loads of lines held by caches.
     pub load: AccessCosts,
@@ -151,11 +151,11 @@ pub struct Description {
     pub atomic: AccessCosts,
     /// Known shares of SMT siblings, ascending by their number, beginning with one.
     pub smt_shares: Vec<SmtShare>,
-    /// Time that a modified line takes between two hardware threads of one core, where it was
-    /// measured: it does not leave the L1, but the thread that speculated on it starts over.
+    /// Time that a modified line takes between two hardware threads of one core, if measured: it
+    /// does not leave the L1, but the thread that speculated on it starts over.
     pub sibling_ns: Option<Fact<f64>>,
-    /// The measured times of a line between hardware threads that the costs of lines are medians
-    /// of.
+    /// The measured times of a line between hardware threads, of which the costs of lines are
+    /// medians.
     pub core_to_core: Option<CoreToCore>,
 }
 
@@ -205,15 +205,15 @@ impl Description {
         Some(self.memory_ns.values[self.topology.node_position(from)?][self.topology.node_position(to)?])
     }
 
-    /// What the way from node `from` to node `to` adds to a message: half of the round trip that a
-    /// remote memory access takes longer than a local one.
+    /// Latency that the path from node `from` to node `to` adds to a message: half of the round
+    /// trip by which a remote memory access takes longer than a local one.
     pub fn one_way_ns(&self, from: Node, to: Node) -> Option<f64> {
         let local = self.memory_latency_ns(from, from)?;
         Some(((self.memory_latency_ns(from, to)? - local) / 2.0).max(0.0))
     }
 
-    /// Speed of each of `siblings` SMT siblings that share a core, as a share of a core on its own;
-    /// numbers between known ones are interpolated, those beyond share the last known total.
+    /// Speed of each of `siblings` SMT siblings that share a core, relative to a core on its own.
+    /// Numbers between known ones are interpolated; larger numbers divide the last known total.
     pub fn smt_share(&self, siblings: usize) -> f64 {
         let after = self.smt_shares.iter().position(|known| known.siblings >= siblings);
         match after {

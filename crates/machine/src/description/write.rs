@@ -1,7 +1,7 @@
 //! Writes complete description files: every value with its confidence and source, and the whole
 //! topology.
 //!
-//! Numbers are written with as many digits as bring back the same number.
+//! Numbers are written with as many digits as are needed to read the same number back.
 
 use std::fmt::{Display, Write};
 
@@ -20,7 +20,7 @@ const HEAD: &str = "\
 ";
 
 pub(super) fn write(description: &Description) -> String {
-    // Without `..`: a new field does not compile until it is decided here whether files have it.
+    // Without `..`: a new field does not compile before it is decided here whether files have it.
     let Description {
         name,
         processor,
@@ -98,7 +98,7 @@ impl File {
         let _ = writeln!(self.text, "\n[{name}]");
     }
 
-    /// A list with one entry a line.
+    /// A list with one entry on each line.
     fn rows(&mut self, key: &str, rows: impl Iterator<Item = String>) {
         let _ = writeln!(self.text, "{key} = [");
         rows.for_each(|row| {

@@ -1,10 +1,11 @@
-//! What may be used: the process's affinity, and the cpusets of control groups of both versions.
+//! Allowed processors and memories: the process's affinity, and the cpusets of control groups of
+//! both versions.
 
 use super::error::DiscoverError;
 use super::root::Root;
 use crate::cpu_set::CpuSet;
 
-/// Restrictions; `None` where nothing restricts.
+/// Restrictions; `None` if nothing is restricted.
 #[derive(Debug, Default)]
 pub(super) struct Limits {
     pub(super) processors: Option<CpuSet>,
@@ -23,8 +24,8 @@ fn restrict(limit: &mut Option<CpuSet>, set: Option<CpuSet>) {
     *limit = Some(limit.as_ref().map_or_else(|| set.clone(), |limit| limit.intersection(&set)));
 }
 
-/// The processors this process may run on; `None` where the machine has more than the call can
-/// tell, in which case `/proc/self/status` tells.
+/// The processors this process may run on; `None` if the machine has more than the call can report.
+/// Then `/proc/self/status` has them.
 pub(super) fn affinity() -> Result<Option<CpuSet>, DiscoverError> {
     let set = match rustix::thread::sched_getaffinity(None) {
         Ok(set) => set,
@@ -35,7 +36,7 @@ pub(super) fn affinity() -> Result<Option<CpuSet>, DiscoverError> {
     Ok(Some(numbers.filter(|&number| set.is_set(number)).map(|number| number as u32).collect()))
 }
 
-/// Reads all restrictions under a root, beginning with the affinity if this process's counts.
+/// Reads all restrictions under a root, with the affinity if this process is concerned.
 pub(super) fn read(files: &Root, affinity: Option<CpuSet>) -> Result<Limits, DiscoverError> {
     let mut limits = Limits { processors: affinity, memories: None };
     let (processors, memories) = status(files);
@@ -58,8 +59,8 @@ fn status(files: &Root) -> (Option<CpuSet>, Option<CpuSet>) {
     (list("Cpus_allowed_list"), list("Mems_allowed_list"))
 }
 
-/// Places where the cpuset of this process may be mounted, the first existing one of each version
-/// counting.
+/// Directories in which the cpuset of this process may be mounted. For each version the first
+/// existing one counts.
 fn cpuset_directories(files: &Root) -> Vec<String> {
     let mut mounts = vec!["dev/cpuset".to_owned(), "sys/fs/cgroup/cpuset".to_owned()];
     let mut unified = vec!["sys/fs/cgroup".to_owned(), "sys/fs/cgroup/unified".to_owned()];
@@ -106,14 +107,13 @@ fn second_version_group(files: &Root) -> Option<String> {
     named.or_else(|| files.text("proc/self/cpuset"))
 }
 
-/// Version 2 says what is in force; version 1 says what is configured first, as hwloc reads it,
-/// since its effective lists lag behind processors that go offline and come back.
+/// Version 2 reports the effective list. For version 1 the configured list comes first, as in
+/// hwloc, since its effective lists lag behind processors that go offline and come back.
 const PROCESSORS: [&str; 4] = ["cpuset.cpus.effective", "cpuset.cpus", "cpus", "cpuset.effective_cpus"];
 const MEMORIES: [&str; 4] = ["cpuset.mems.effective", "cpuset.mems", "mems", "cpuset.effective_mems"];
 
 /// The group's directory, or that of its nearest ancestor with a cpuset: in version 2 a group
-/// without the controller inherits, and in a container the path may lead outside of what is
-/// mounted.
+/// without the controller inherits, and in a container the path may be outside of the mount.
 fn deepest(files: &Root, mount: &str, group: &str) -> Option<String> {
     let mut group = group.trim_matches('/');
     loop {

@@ -1,4 +1,4 @@
-//! Caches: which processors share which, and how large they are.
+//! Caches: their processors and their sizes.
 
 use super::root::Root;
 use crate::cpu_set::CpuSet;
@@ -64,7 +64,7 @@ fn read_one(files: &Root, directory: &str) -> Option<RawGroup> {
     })
 }
 
-/// Bytes of a size such as `32K` or `8M`; 0 if it is not one.
+/// Bytes of a size such as `32K` or `8M`; 0 for other texts.
 fn parse_size(text: &str) -> u64 {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let unit = match text[digits.len()..].chars().next() {

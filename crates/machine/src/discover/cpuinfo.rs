@@ -1,8 +1,8 @@
-//! `/proc/cpuinfo`: the fallback where sysfs shows no topology, and the processor's vendor.
+//! `/proc/cpuinfo`: the fallback if sysfs has no topology, and the processor's vendor.
 
 use super::root::Root;
 
-/// What `/proc/cpuinfo` says of one processor.
+/// The entry of `/proc/cpuinfo` for one processor.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CpuInfo {
     pub(super) processor: u32,

@@ -1,15 +1,15 @@
-//! Why discovery fails.
+//! Errors of discovery.
 
 use std::path::PathBuf;
 
-/// Why a machine cannot be discovered.
+/// Reasons for which a machine cannot be discovered.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DiscoverError {
     /// The root to read from is not a directory.
     #[error("{path}: not a directory to read a machine from")]
     NoRoot {
-        /// The root that was asked for.
+        /// The root of the request.
         path: PathBuf,
     },
     /// Neither sysfs nor `/proc/cpuinfo` names a single processor.
@@ -26,15 +26,15 @@ pub enum DiscoverError {
         /// `processors` or `memories`.
         what: &'static str,
     },
-    /// A file that decides which processors may be used is not readable as a list.
+    /// A file that decides about allowed processors is not readable as a list.
     #[error("{path}: `{text}` is not a list of numbers such as 0-3,8")]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What it holds.
+        /// Content of the file.
         text: String,
     },
-    /// The operating system refused to tell this process's affinity.
+    /// The operating system refused to report this process's affinity.
     #[error("sched_getaffinity of this process: {0}")]
     Affinity(std::io::Error),
 }

@@ -1,4 +1,4 @@
-//! Hybrid processors: which cores are of a faster and which of a slower kind.
+//! Hybrid processors: faster and slower kinds of cores.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ const COUNTERS: [&str; 3] = ["cpu_lowpower", "cpu_atom", "cpu_core"];
 /// Directories of the short-lived interface of the first hybrid kernels, from slow to fast.
 const TYPES: [&str; 3] = ["intel_atom_1", "intel_atom_0", "intel_core_0"];
 
-/// Fills in efficiency classes; leaves them empty where all cores are alike or nothing is known.
+/// Fills in efficiency classes; leaves them empty if all cores are alike or nothing is known.
 pub(super) fn read(files: &Root, raw: &mut RawMachine) {
     let counters = COUNTERS.map(|name| files.strict_list(&format!("sys/devices/{name}/cpus")).ok().flatten());
     let types = TYPES.map(|name| {
@@ -39,7 +39,7 @@ fn by_set(sets: &[Option<CpuSet>]) -> BTreeMap<u32, u32> {
     ranked.flat_map(|(rank, set)| set.iter().map(move |processor| (processor, rank))).collect()
 }
 
-/// Ranks processors by speed if every online one has a speed and they differ; returns whether it
+/// Ranks processors by speed if every online one has a speed and they differ. Returns true if it
 /// did.
 fn set_classes(raw: &mut RawMachine, speeds: &BTreeMap<u32, u32>) -> bool {
     let known: Option<Vec<(u32, u32)>> =

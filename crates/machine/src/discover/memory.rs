@@ -7,7 +7,7 @@ use crate::raw::{RawMachine, RawNode};
 
 const DIRECTORY: &str = "sys/devices/system/node";
 
-/// Fills in nodes and distances. A machine that shows no nodes has one, with all processors and
+/// Fills in nodes and distances. A machine that reports no nodes gets one, with all processors and
 /// memory.
 pub(super) fn read(files: &Root, raw: &mut RawMachine) -> Result<(), DiscoverError> {
     let listed = files.strict_list(&format!("{DIRECTORY}/online"))?;
@@ -21,7 +21,7 @@ pub(super) fn read(files: &Root, raw: &mut RawMachine) -> Result<(), DiscoverErr
         let claimed = processors(files, number).intersection(&raw.online);
         let memory_bytes = memory(files, &format!("{DIRECTORY}/node{number}/meminfo"));
         if let Some(twin) = nodes.iter_mut().find(|node| !claimed.is_empty() && node.processors == claimed) {
-            // Emulated nodes: several memories next to the very same processors are one.
+            // Emulated nodes: several memories next to the very same processors count as one.
             twin.memory_bytes += memory_bytes;
             continue;
         }
@@ -45,9 +45,9 @@ pub(super) fn read(files: &Root, raw: &mut RawMachine) -> Result<(), DiscoverErr
     Ok(())
 }
 
-/// What the kernel counts for the machine as a whole. Where there is one node it is the better
-/// figure: memory that a hypervisor added later may be missing from the node's, and what a
-/// container may use shows only here.
+/// The kernel's figure for the whole machine. If there is one node, it is the better figure: memory
+/// that a hypervisor added later may be missing from the node's, and the limit of a container is
+/// visible only here.
 fn whole_machine(files: &Root) -> Option<u64> {
     Some(memory(files, "proc/meminfo")).filter(|&bytes| bytes > 0)
 }
@@ -66,15 +66,14 @@ fn memory(files: &Root, path: &str) -> u64 {
     kibibytes.and_then(|amount| amount.checked_mul(1024)).unwrap_or(0)
 }
 
-/// The distance matrix of all online nodes; `None` if it is incomplete or makes no sense.
+/// The distance matrix of all online nodes; `None` if it is incomplete or inconsistent.
 fn distances(files: &Root, numbers: &[u32]) -> Option<Vec<Vec<u32>>> {
     let mut matrix = Vec::with_capacity(numbers.len());
     for (position, number) in numbers.iter().enumerate() {
         let text = files.text(&format!("{DIRECTORY}/node{number}/distance"))?;
         let row: Vec<u32> = text.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
         let own = *row.get(position)?;
-        // A memory further away from itself than from others, or at distance zero, is a firmware
-        // bug.
+        // A memory farther from itself than from others, or at distance zero, is a firmware error.
         if row.len() != numbers.len() || own == 0 || row.iter().any(|&distance| distance < own) {
             return None;
         }

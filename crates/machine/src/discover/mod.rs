@@ -1,9 +1,9 @@
-//! Discovery of a machine from what the Linux kernel shows under `/sys`, `/proc` and `/dev/cpuset`.
+//! Discovery of a machine from the Linux kernel's files under `/sys`, `/proc` and `/dev/cpuset`.
 //!
-//! The kernels, firmwares and hypervisors of twenty years disagree on what they show, so every fact
-//! has fallbacks: masks or lists, new names or old names, `/proc/cpuinfo` where sysfs has no
-//! topology, and a flat machine where there is nothing at all. Facts that contradict each other are
-//! dropped, as hwloc drops them.
+//! The kernels, firmwares and hypervisors of twenty years differ in the files that they provide, so
+//! every fact has fallbacks: masks or lists, new names or old names, `/proc/cpuinfo` if sysfs has
+//! no topology, and a flat machine if there is nothing at all. Contradictory facts are dropped, as
+//! in hwloc.
 
 mod allowed;
 mod caches;
@@ -28,8 +28,8 @@ pub use error::DiscoverError;
 /// `Some(root)` reads sys, proc and dev/cpuset under `root` and ignores this process.
 ///
 /// # Errors
-/// [`DiscoverError`]: nothing to read, or nothing that may be used. Missing or contradictory detail
-/// is no error.
+/// [`DiscoverError`]: nothing to read, or nothing is allowed. Missing or contradictory details are
+/// no errors.
 pub fn discover(root: Option<&Path>) -> Result<Topology, DiscoverError> {
     let files = Root::open(root.unwrap_or(Path::new("/")))?;
     let affinity = match root {

@@ -1,4 +1,4 @@
-//! Online processors and the cores, clusters, dies and sockets they form.
+//! Online processors and their cores, clusters, dies and sockets.
 
 use super::cpuinfo::CpuInfo;
 use super::error::DiscoverError;
@@ -48,7 +48,7 @@ fn online(files: &Root, cpuinfo: &[CpuInfo], affinity: Option<&CpuSet>) -> Resul
     if !cpuinfo.is_empty() {
         return Ok(cpuinfo.iter().map(|info| info.processor).collect());
     }
-    // Sandboxes show neither; what this process may run on is then all there is to know.
+    // Sandboxes have neither; then the affinity of this process is the only source.
     Ok(listed.or_else(|| affinity.cloned()).unwrap_or_else(|| directories.into_iter().collect()))
 }
 
@@ -69,7 +69,7 @@ fn from_sysfs(files: &Root, cpuinfo: &[CpuInfo], raw: &mut RawMachine) {
         let own = id(processor, "core_id");
         let set = match shared(processor, &["core_cpus", "thread_siblings"]) {
             Some(set) => set,
-            // Without the siblings a core's number at least tells that there are cores.
+            // Without the siblings, a core's number at least shows that there are cores.
             None => own.map(|_| CpuSet::single(processor))?,
         };
         let set = if has_modules {
@@ -85,7 +85,7 @@ fn from_sysfs(files: &Root, cpuinfo: &[CpuInfo], raw: &mut RawMachine) {
             own?;
             Some(online.iter().filter(|&other| id(other, "physical_package_id") == own).collect())
         };
-        // Where siblings and socket numbers contradict each other, the numbers have proven right.
+        // If siblings and socket numbers contradict each other, the numbers are more reliable.
         let agree =
             |set: &CpuSet| own.is_none() || set.iter().all(|other| id(other, "physical_package_id") == own);
         let set = shared(processor, &["package_cpus", "core_siblings"]).filter(agree).or_else(same_id)?;
@@ -103,7 +103,8 @@ fn from_sysfs(files: &Root, cpuinfo: &[CpuInfo], raw: &mut RawMachine) {
     let packages = partition(&online, Level::Package, package);
     let mut dies = partition(&online, Level::Die, die);
     let mut clusters = partition(&online, Level::Cluster, cluster);
-    // A die that is its socket, or a cluster that is a core, a die or a socket, says nothing new.
+    // A die that equals its socket, or a cluster that equals a core, a die or a socket, adds
+    // nothing.
     dies.retain(|die| packages.iter().all(|package| package.processors != die.processors));
     let others = [&cores, &packages, &dies];
     clusters.retain(|cluster| {
@@ -114,8 +115,8 @@ fn from_sysfs(files: &Root, cpuinfo: &[CpuInfo], raw: &mut RawMachine) {
     }
 }
 
-/// Disjoint groups of one level: the lowest processor of a group says which belong to it, and
-/// processors that are already taken stay where they are.
+/// Disjoint groups of one level. The lowest processor of a group determines its members, and
+/// processors that belong to a group already stay there.
 pub(super) fn partition(
     online: &CpuSet,
     level: Level,
@@ -135,7 +136,7 @@ pub(super) fn partition(
     groups
 }
 
-/// Cores and sockets of `/proc/cpuinfo`. Where it names none, the machine shows none.
+/// Cores and sockets of `/proc/cpuinfo`. Without any in the file the machine reports none.
 fn from_cpuinfo(cpuinfo: &[CpuInfo], raw: &mut RawMachine) {
     let online = raw.online.clone();
     let find = |processor: u32| cpuinfo.iter().find(|info| info.processor == processor);

@@ -1,11 +1,11 @@
-//! Reading small kernel files under a root directory.
+//! Small kernel files under a root directory.
 
 use std::path::{Path, PathBuf};
 
 use super::error::DiscoverError;
 use crate::cpu_set::CpuSet;
 
-/// The directory that stands for `/`.
+/// The directory that replaces `/`.
 pub(super) struct Root {
     path: PathBuf,
 }
@@ -28,7 +28,7 @@ impl Root {
     }
 
     /// The text of a file up to its first NUL byte (some kernels leave one at the end), trimmed;
-    /// `None` if there is no such file or it is empty.
+    /// `None` if the file is missing or empty.
     pub(super) fn text(&self, relative: &str) -> Option<String> {
         let bytes = std::fs::read(self.full(relative)).ok()?;
         let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
@@ -41,20 +41,20 @@ impl Root {
         self.text(relative)?.parse().ok()
     }
 
-    /// A set of processors given as a mask in `stem` or as a list in `list`; `None` if there is
-    /// none or it is empty.
+    /// A set of processors given as a mask in `stem` or as a list in `list`; `None` if both are
+    /// missing or empty.
     pub(super) fn set(&self, stem: &str, list: &str) -> Option<CpuSet> {
         self.possibly_empty_set(stem, list).filter(|set| !set.is_empty())
     }
 
-    /// As [`Root::set`], but an empty mask is a set as well.
+    /// Like [`Root::set`], but an empty mask is a set as well.
     pub(super) fn possibly_empty_set(&self, stem: &str, list: &str) -> Option<CpuSet> {
         let mask = self.text(stem).and_then(|text| CpuSet::parse_mask(&text));
         mask.or_else(|| CpuSet::parse_list(&self.text(list)?))
     }
 
-    /// A list that decides what may be used: garbage in it is an error, absence and emptiness are
-    /// not.
+    /// A list that decides about allowed processors: an invalid list is an error, a missing or
+    /// empty one is not.
     pub(super) fn strict_list(&self, relative: &str) -> Result<Option<CpuSet>, DiscoverError> {
         let Some(text) = self.text(relative) else { return Ok(None) };
         match CpuSet::parse_list(&text) {

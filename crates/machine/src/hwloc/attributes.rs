@@ -1,8 +1,8 @@
-//! What elements say by attributes.
+//! Attributes of elements.
 
 use roxmltree::Node as Element;
 
-/// A number that an attribute says.
+/// An attribute that is a number.
 pub(super) fn attribute_number(object: &Element<'_, '_>, name: &str) -> Option<u64> {
     object.attribute(name)?.trim().parse().ok()
 }

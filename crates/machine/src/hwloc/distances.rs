@@ -1,15 +1,15 @@
-//! Distances between memory nodes, which versions of hwloc write in two ways.
+//! Distances between memory nodes, which versions of hwloc write in two formats.
 
 use roxmltree::Node as Element;
 
 use super::attributes::attribute_number;
 use crate::raw::RawNode;
 
-/// Latencies between memory nodes as the file has them.
+/// Latencies between memory nodes as in the file.
 pub(super) struct Distances {
     /// The operating system's numbers of the nodes, in the order of rows and columns.
     indexes: Vec<u32>,
-    /// Row by row.
+    /// Values row by row.
     values: Vec<f64>,
 }
 
@@ -32,8 +32,8 @@ pub(super) fn distances(
 }
 
 impl Distances {
-    /// From a node to another in tenths of its distance to itself; `None` where either is not in
-    /// the matrix.
+    /// Distance from one node to another in tenths of its distance to itself; `None` if either is
+    /// not in the matrix.
     pub(super) fn relative(&self, from: u32, to: u32) -> Option<f64> {
         let position = |number: u32| self.indexes.iter().position(|index| *index == number);
         let (from, to) = (position(from)?, position(to)?);
@@ -41,13 +41,13 @@ impl Distances {
         Some((10.0 * value(to) / value(from)).round())
     }
 
-    /// The matrix over `nodes`; `None` if it is incomplete, or makes no sense.
+    /// The matrix over `nodes`; `None` if it is incomplete or inconsistent.
     pub(super) fn over(&self, nodes: &[RawNode]) -> Option<Vec<Vec<u32>>> {
         let row = |from: &RawNode| -> Option<Vec<u32>> {
             let to = nodes.iter().map(|to| self.relative(from.os_index, to.os_index));
             let row: Vec<f64> = to.collect::<Option<_>>()?;
-            // A memory further away from itself than from others, or at distance zero, is a
-            // firmware bug.
+            // A memory farther from itself than from others, or at distance zero, is a firmware
+            // error.
             let sane = row.iter().all(|distance| (10.0..=1e6).contains(distance));
             sane.then(|| row.into_iter().map(|distance| distance as u32).collect())
         };
@@ -73,7 +73,7 @@ fn second_version(element: Element<'_, '_>) -> Option<(Vec<u32>, Vec<f64>)> {
     (values.len() == indexes.len() * indexes.len()).then_some((indexes, values))
 }
 
-/// `distances` of version 1 over as many objects as there are memory nodes.
+/// `distances` of version 1, over as many objects as there are memory nodes.
 fn first_version(element: Element<'_, '_>, nodes: usize) -> Option<Vec<f64>> {
     let objects = usize::try_from(attribute_number(&element, "nbobjs")?).ok()?;
     let latencies = element.children().filter(|child| child.has_tag_name("latency"));

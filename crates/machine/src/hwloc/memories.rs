@@ -1,9 +1,9 @@
-//! Memory nodes, which may lie at several levels and be of several kinds.
+//! Memory nodes, which may be at several levels and of several kinds.
 //!
-//! Each processor belongs to one memory, the one its rows come to. Ordinary memory (DRAM, or not
-//! told) claims processors before memory of a kind of its own, then the memory that fewer
-//! processors share, which is the nearer one, then the one with the smaller number. A memory that
-//! gets no processor stays beside those it names.
+//! Each processor belongs to one memory, on which its rows are placed. Ordinary memory (DRAM, or
+//! not reported) takes processors before memory of a special kind, then the memory that fewer
+//! processors share, which is the nearer one, then the memory with the smaller number. A memory
+//! without processors remains next to those that it names.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +15,13 @@ use crate::cpu_set::CpuSet;
 use crate::raw::RawNode;
 use crate::topology::MemoryKind;
 
-/// A memory node as the file has it.
+/// A memory node as in the file.
 struct Memory {
     os_index: u32,
     processors: CpuSet,
     bytes: u64,
     kind: MemoryKind,
-    /// `gp_index`, by which attributes of memories name it.
+    /// `gp_index`, by which attributes of memories refer to it.
     object: Option<u64>,
 }
 
@@ -49,16 +49,16 @@ impl Memories {
 
     /// Gives each processor its memory; ascending by number.
     ///
-    /// Memories of one kind next to the very same processors are one (emulated nodes), unless the
-    /// file says that one is further away from the other than from itself or that their
-    /// `bandwidths` differ.
+    /// Memories of one kind next to the very same processors count as one (emulated nodes), unless
+    /// according to the file one is farther from the other than from itself, or their `bandwidths`
+    /// differ.
     pub(super) fn nodes(
         mut self,
         distances: Option<&Distances>,
         bandwidths: &BTreeMap<u64, String>,
     ) -> Vec<RawNode> {
         self.0.sort_by_key(|memory| {
-            // A memory without processors claims none, wherever it stands.
+            // A memory without processors takes none, wherever it is in the file.
             (memory.kind, memory.processors.len(), memory.os_index)
         });
         let bandwidth = |memory: &Memory| memory.object.and_then(|object| bandwidths.get(&object));
@@ -94,8 +94,7 @@ impl Memories {
     }
 }
 
-/// The bandwidth of each memory, named by its object, as hwloc writes it: to compare, not to count
-/// with.
+/// The bandwidth of each memory, by its object, as hwloc writes it: used for comparison only.
 pub(super) fn bandwidths(root: &Element<'_, '_>) -> BTreeMap<u64, String> {
     let attributes = root.children().filter(|element| element.has_tag_name("memattr"));
     let mut named = attributes.filter(|element| element.attribute("name") == Some("Bandwidth"));
@@ -107,7 +106,7 @@ pub(super) fn bandwidths(root: &Element<'_, '_>) -> BTreeMap<u64, String> {
     values.filter_map(value).collect()
 }
 
-/// What a memory is made of: its subtype, or else what versions before 2.9 say beside it.
+/// Kind of a memory: its subtype, or else the attributes of versions before 2.9.
 fn kind(object: &Element<'_, '_>) -> MemoryKind {
     let infos = object.children().filter(|child| child.has_tag_name("info"));
     let named = infos.filter(|info| matches!(info.attribute("name"), Some("Type" | "DAXType")));

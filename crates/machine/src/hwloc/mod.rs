@@ -1,12 +1,12 @@
 //! Reads the XML that hwloc writes (`lstopo --of xml`), of its versions 1 to 3.
 //!
-//! Of the tree of objects those count that hold hardware threads and that Isles knows: packages,
+//! The relevant objects of the tree are those with hardware threads and of known types: packages,
 //! dies, caches, memory nodes, clusters, cores and threads; devices, memory-side caches and other
-//! groups are passed over. Distances are those between memory nodes that mean latency. Versions
-//! differ in names (`Socket`, `Cache` with a depth) and in where memory nodes stand; processor sets
-//! say where an object belongs in all of them.
+//! groups are skipped. Distances are those between memory nodes that mean latency. Versions differ
+//! in names (`Socket`, `Cache` with a depth) and in the position of memory nodes; in all of them
+//! processor sets show where an object belongs.
 //!
-//! Memories may lie at two levels: those of a package beside those of its parts, DRAM beside HBM,
+//! Memories may be at two levels: those of a package beside those of its parts, DRAM beside HBM,
 //! CXL or NVM. Processors belong to ordinary memory before any other kind, and to the memory of the
 //! fewest processors among equals (`memories`).
 
@@ -24,27 +24,27 @@ use crate::cpu_set::CpuSet;
 use crate::raw::{RawGroup, RawMachine, RawNode};
 use crate::topology::{Level, Topology};
 
-/// A machine from XML.
+/// A machine that was read from XML.
 #[derive(Clone, Debug)]
 pub(crate) struct XmlMachine {
     pub(crate) topology: Topology,
-    /// Processors, in prose; empty where the file does not tell.
+    /// Processors, in prose; empty if the file does not name them.
     pub(crate) processor: String,
 }
 
-/// Why a file is no machine.
+/// Reasons for which a file describes no machine.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum XmlError {
-    /// Not XML.
+    /// The file is not XML.
     #[error("not XML: {0}")]
     Syntax(String),
-    /// XML of something else.
+    /// The XML has another format.
     #[error(
         "no XML of hwloc: expected an element `topology` with a `Machine` in it, as `lstopo --of xml` writes"
     )]
     NoMachine,
-    /// An object whose processors cannot be read.
+    /// An object whose processors cannot be parsed.
     #[error("line {line}: `{attribute}` of a {kind} is `{found}`: expected a bitmap such as 0x0000000f")]
     Bitmap {
         /// Line of the object.
@@ -53,10 +53,10 @@ pub enum XmlError {
         kind: String,
         /// The attribute.
         attribute: &'static str,
-        /// What it holds.
+        /// Text of the attribute.
         found: String,
     },
-    /// No hardware thread, or none that may be used.
+    /// No hardware thread is there, or none is allowed.
     #[error("no hardware thread (`PU`) that may be used: expected at least one with its os_index")]
     NoThread,
 }
@@ -150,7 +150,7 @@ fn bitmap(object: &Element<'_, '_>, attribute: &'static str) -> Result<Option<Cp
     })
 }
 
-/// What an object is to Isles.
+/// Level of an object; `None` if the object is skipped.
 fn level(object: &Element<'_, '_>) -> Option<Level> {
     Some(match kind(object) {
         "Package" | "Socket" => Level::Package,
@@ -191,7 +191,7 @@ fn efficiency(root: &Element<'_, '_>, online: &CpuSet) -> Vec<(u32, u8)> {
     classes.flat_map(class).collect()
 }
 
-/// The processors' model and their number.
+/// Model and number of the processors.
 fn processor(machine: &Element<'_, '_>, packages: usize) -> String {
     let infos = machine.descendants().filter(|element| element.has_tag_name("info"));
     let mut named = infos.filter(|info| info.attribute("name") == Some("CPUModel"));

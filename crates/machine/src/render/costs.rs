@@ -1,4 +1,4 @@
-//! What a described machine costs, for people: every value with its confidence and source.
+//! Costs of a described machine, for people: every value with its confidence and source.
 
 use std::fmt::Write;
 
@@ -105,7 +105,7 @@ impl Costs {
         }
     }
 
-    /// Costs of lines by access, state and distance; between nodes the least and the greatest.
+    /// Costs of lines by access, state and distance; between nodes the smallest and the largest.
     fn lines(&mut self, description: &Description) {
         let several = description.memory_ns.values.len() > 1;
         self.text.push_str("\nLine held by another cache, ns       own core   same L3   same node");
@@ -140,7 +140,7 @@ impl Costs {
     }
 }
 
-/// Least and greatest value off the diagonal, with the least confidence among all.
+/// Smallest and largest value off the diagonal, with the lowest confidence among all.
 fn remote(matrix: &FactMatrix) -> String {
     let size = matrix.values.len();
     let pairs = (0..size).flat_map(|row| (0..size).map(move |column| (row, column)));
@@ -164,7 +164,7 @@ fn marked(value: f64, confidence: Confidence) -> String {
     format!("{mark}{}", figure(value))
 }
 
-/// Three digits are as many as such values deserve.
+/// Formats a value with three digits, which is as precise as such values are.
 pub(super) fn figure(value: f64) -> String {
     let digits = if value >= 100.0 { 0 } else { usize::from(value >= 10.0) };
     let digits = if value >= 10.0 { digits } else { 2 };

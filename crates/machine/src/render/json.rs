@@ -8,12 +8,11 @@ use crate::topology::{Group, MemoryNode, Topology};
 
 /// The machine as one JSON object.
 ///
-/// `counts` {packages, numa_nodes, l3_domains, cores, hardware_threads}, 0 where the machine shows
+/// `counts` {packages, numa_nodes, l3_domains, cores, hardware_threads}, 0 if the machine reports
 /// none; `nodes` and `memory_only_nodes` [{node, memory_bytes, hardware_threads, kind, beside}],
 /// `kind` null for ordinary memory; `distances`, a matrix over `nodes` or null; `islands`
-/// {granularity: [[hardware threads]]} for the granularities that the machine shows; and `tree`,
-/// nested objects {type, logical_index, os_index, bytes, line_bytes, children}, absent where
-/// unknown.
+/// {granularity: [[hardware threads]]} for the granularities that the machine reports; and `tree`,
+/// nested objects {type, logical_index, os_index, bytes, line_bytes, children}, absent if unknown.
 pub fn render_json(topology: &Topology) -> Value {
     let mut islands = Map::new();
     for (granularity, groups) in shown_islands(topology) {
@@ -31,8 +30,8 @@ pub fn render_json(topology: &Topology) -> Value {
     })
 }
 
-/// What a machine costs as one JSON object: every value as {value, confidence, source}, matrices
-/// over `nodes`, of a cluster those of one machine, as {values, confidence, source}.
+/// Costs of a machine as one JSON object: every value as {value, confidence, source}, matrices over
+/// `nodes` (in a cluster of one machine) as {values, confidence, source}.
 ///
 /// `name`, `processor`, `links`, `machines`, `confidence`; `clock_ghz`, `line_bytes`, `link_gbps`;
 /// `chassis_nodes` or null, `node_links`; `network` {one_way_us, gbps, header_bytes, packet_bytes}

@@ -1,4 +1,4 @@
-//! The machine for people and for programs.
+//! Representations of the machine for people and for programs.
 
 mod costs;
 mod json;
@@ -14,7 +14,7 @@ pub use json::{render_description_json, render_json};
 pub use svg::{render_cores_svg, render_memory_svg, render_svg};
 pub use text::render_text;
 
-/// The islands of every granularity that the machine shows.
+/// The islands of every granularity that the machine reports.
 fn shown_islands(topology: &Topology) -> Vec<(Granularity, Vec<Vec<HardwareThread>>)> {
     let counts = topology.counts();
     let shown = |granularity: &Granularity| match granularity {

@@ -1,4 +1,4 @@
-//! The tree that people know from `lstopo`, then distances and islands.
+//! The tree in the style of `lstopo`, then distances and islands.
 
 use std::fmt::Write;
 
@@ -9,11 +9,10 @@ use terms::{HardwareThread, Node};
 
 /// Machines with more hardware threads than this have runs of equal parts drawn once.
 const DRAWN_IN_FULL: usize = 64;
-/// Most islands listed by their members.
+/// Largest number of islands listed by their members.
 const LISTED_ISLANDS: usize = 8;
 
-/// Draws the machine: an indented tree, the distances between memories, and the islands it would
-/// use.
+/// Draws the machine: an indented tree, the distances between memories, and the islands.
 pub fn render_text(topology: &Topology) -> String {
     let mut text = String::new();
     let total = topology.memory_bytes();
@@ -39,7 +38,7 @@ pub fn render_text(topology: &Topology) -> String {
     text
 }
 
-/// Where a memory without hardware threads is, and what it is not for.
+/// Location of a memory without hardware threads, and a note that rows are not placed there.
 pub(super) fn whereabouts(memory: &MemoryNode) -> String {
     let beside: Vec<u32> = memory.beside.iter().map(|thread| thread.0).collect();
     let place = match beside.as_slice() {
@@ -63,7 +62,7 @@ impl Drawing<'_> {
         self.text.push('\n');
     }
 
-    /// Draws what is inside a group: first its own memory, as lstopo does, then its parts.
+    /// Draws the content of a group: first its own memory, as in lstopo, then its parts.
     fn inside(&mut self, parent: &Group, depth: usize) {
         if let [only] = parent.children.as_slice()
             && only.level == Level::Node
@@ -91,7 +90,7 @@ impl Drawing<'_> {
         }
     }
 
-    /// One line for a run of parts that look like the one drawn before.
+    /// One line for a run of parts that equal the one drawn before.
     fn more(&mut self, run: &[Group], depth: usize) {
         let (first, last) = (&run[0], &run[run.len() - 1]);
         let mut threads = Vec::new();
@@ -110,7 +109,7 @@ impl Drawing<'_> {
     /// Draws a part; parts that hold exactly one other part share its line.
     fn part(&mut self, part: &Group, depth: usize) {
         if part.level == Level::Node {
-            // Processors that share a memory and nothing else that has a name.
+            // Processors that share a memory and no other resource with a name.
             self.line(depth, &format!("Group L#{}", part.logical_index));
             self.line(depth + 1, &self.memory_label(part));
             return self.parts(&part.children, depth + 1);
@@ -177,7 +176,7 @@ pub(super) fn name(level: Level) -> &'static str {
     }
 }
 
-/// True if two parts look alike but for their numbers (and small differences in memory size).
+/// True if two parts are alike but for their numbers (and small differences in memory size).
 pub(super) fn same_shape(one: &Group, other: &Group) -> bool {
     let alike = one.level == other.level
         && (one.bytes == other.bytes || one.level == Level::Node)

@@ -147,8 +147,8 @@ fn rules_fill_in_what_is_missing() {
     close(superdome.atomic.shared.between_nodes_ns.values[0][27], 384.0 * 1.1 * 1.05);
     assert_eq!(superdome.memory_ns.confidence[0][5], Confidence::Measured);
     assert_eq!(superdome.memory_ns.confidence[5][0], Confidence::Estimate);
-    // The same pair of sockets in another chassis is as far apart; other chassis have the mean of
-    // their kind.
+    // The same pair of sockets in another chassis is as far apart; pairs of different chassis have
+    // the mean of their kind.
     close(superdome.memory_ns.values[4][5], 226.0);
     close(superdome.memory_ns.values[9][11], 259.0);
     close(superdome.memory_ns.values[27][0], 384.0);
@@ -205,8 +205,8 @@ fn cores_cost_what_their_family_does() {
             description.core.all().all(|(_, fact)| fact.value > 0.0 && !fact.source.is_empty()),
             "{name}"
         );
-        // A file that is older than the table has it by rule, and a complete one keeps what it
-        // says.
+        // In a file that is older than the table the values follow from the rule; a complete file
+        // keeps its values.
         let text = description.to_toml();
         assert_eq!(Description::from_toml(&text).as_ref(), Ok(&description), "{name}");
         let begin = text.find("[core]").expect("the table");

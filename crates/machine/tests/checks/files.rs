@@ -1,5 +1,5 @@
-//! Machines from files: hwloc's XML, core-to-core matrices, complete descriptions; all of them read
-//! back.
+//! Machines from files: hwloc's XML, core-to-core matrices, complete descriptions. All of them are
+//! written and read back.
 
 #![allow(clippy::disallowed_methods)]
 
@@ -81,7 +81,7 @@ fn xml_tells_cores_of_different_kinds_apart() {
     assert_eq!(topology.memory_bytes() >> 30, 30);
 }
 
-/// Number, threads, kind, and the threads that it is beside.
+/// Number, threads, kind, and the threads next to which it is.
 type Memory = (u32, Vec<u32>, Option<&'static str>, Vec<u32>);
 
 fn memories(topology: &Topology) -> Vec<Memory> {
@@ -119,7 +119,7 @@ fn memories_of_a_kind_of_their_own_stay_beside() {
     assert!(picture.contains("NUMANode P#8 NVM 384MB beside P#0-1"), "{picture}");
 }
 
-/// A machine of four threads, two groups of two with a memory each, and `outside` them a memory of
+/// A machine of four threads: two groups of two with a memory each, and a memory `outside` them for
 /// all.
 fn two_levels(outside: &str, inside: [&str; 2]) -> Topology {
     let memory = |number: u32, set: &str, attributes: &str| {
@@ -150,7 +150,7 @@ fn two_levels(outside: &str, inside: [&str; 2]) -> Topology {
 
 #[test]
 fn processors_belong_to_ordinary_memory_and_to_the_nearest() {
-    // The memory of all stands first in the file, and has the smallest number.
+    // The memory of all is first in the file, and has the smallest number.
     let near = [(1, vec![0, 1], None, vec![]), (2, vec![2, 3], None, vec![])];
     for (outside, kind) in
         [("", None), ("subtype=\"CXL-DRAM\"", Some("CXL")), ("subtype=\"NVM\"", Some("NVM"))]
@@ -163,7 +163,7 @@ fn processors_belong_to_ordinary_memory_and_to_the_nearest() {
     let within = two_levels("subtype=\"DRAM\"", ["subtype=\"HBM\"", "subtype=\"MCDRAM\""]);
     let (one, other) = ((1, vec![], Some("HBM"), vec![0, 1]), (2, vec![], Some("HBM"), vec![2, 3]));
     assert_eq!(memories(&within), [(0, vec![0, 1, 2, 3], None, vec![]), one, other]);
-    // Ordinary memory of all, for those who have none of their own.
+    // Ordinary memory of all, for the threads without a memory of their own.
     let mixed = two_levels("", ["", "subtype=\"HBM\""]);
     let one = (1, vec![0, 1], None, vec![]);
     assert_eq!(memories(&mixed), [(0, vec![2, 3], None, vec![]), one, (2, vec![], Some("HBM"), vec![2, 3])]);
@@ -233,8 +233,8 @@ fn matrices_show_sockets_domains_and_siblings() {
         ("hisilicon-kunpeng-920-6426-2.6ghz.csv", [1, 2, 2, 64, 64]),
         // Siblings pass a line in 5 or 11 ns, neighbours in 16 or 21.
         ("siblings-close.csv", [2, 2, 2, 16, 32]),
-        // Two dies of two complexes each; lines between those of the first take as long as between
-        // dies.
+        // Two dies of two complexes each; lines between complexes of the first die take as long as
+        // between dies.
         ("two-dies.csv", [1, 1, 4, 16, 32]),
     ];
     assert_eq!(files("matrices").len(), cases.len());
@@ -299,7 +299,7 @@ fn measured_values_count_and_the_rest_is_estimated() {
     assert_eq!((l3.value, l3.confidence), (17.3, Confidence::Measured));
     assert_eq!((description.clock_ghz.value, description.clock_ghz.confidence), (3.1, Confidence::Measured));
     assert_eq!(description.l1.load_ns.confidence, Confidence::Estimate);
-    // Remote memory follows the measured local one; what no machine has counts as not measured.
+    // Remote memory follows the measured local one; impossible values count as not measured.
     assert_eq!(description.memory_ns.values, [[91.5, 91.5 * 1.6], [160.0, 100.0]]);
     let confidence = &description.memory_ns.confidence;
     assert_eq!((confidence[0][0], confidence[0][1]), (Confidence::Measured, Confidence::Estimate));
@@ -396,7 +396,7 @@ fn rows_of_measured_times_are_checked() {
     assert_eq!(description.core_to_core.expect("measured").between(0, 1), None);
 }
 
-/// Every picture is well-formed XML whose elements lie inside of it.
+/// Every picture is well-formed XML whose elements are within its borders.
 #[test]
 fn pictures_are_well_formed() {
     for description in all() {

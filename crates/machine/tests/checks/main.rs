@@ -1,4 +1,4 @@
-//! Machines that are discovered, described, read from files and placed on.
+//! Tests of machines: discovery, descriptions, files and placement.
 
 mod descriptions;
 mod files;

@@ -158,7 +158,7 @@ fn impossible_placements_are_refused() {
     assert!("near".parse::<Placement>().is_err());
 }
 
-/// Smallest possible total of sockets spanned, by trying every division of the sockets into groups.
+/// Smallest possible total of sockets spanned: tries every division of the sockets into groups.
 fn least_total_span(capacities: &[usize], instances: usize) -> usize {
     let total: usize = capacities.iter().sum();
     let small = total / instances;
@@ -235,7 +235,7 @@ proptest! {
         let placed = place(&topology, &threads, instances, Placement::Island).expect("placement");
         let spans: Vec<usize> = placed.iter().map(|instance| sockets(&topology, instance).len()).collect();
         prop_assert_eq!(spans.iter().sum::<usize>(), least_total_span(&capacities, instances));
-        // An instance spans at most one socket more than its size alone requires, where sockets are
+        // An instance spans at most one socket more than its size alone requires, if sockets are
         // equal.
         for (instance, span) in placed.iter().zip(&spans) {
             if threads.len() == sockets_count * cores {

@@ -1,4 +1,4 @@
-//! Snapshots of real machines give the counts that hwloc reports for them.
+//! Snapshots of real machines have the counts that hwloc reports for them.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 

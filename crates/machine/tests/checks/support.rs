@@ -1,4 +1,4 @@
-//! Synthetic machines: trees of small files as the Linux kernel shows them.
+//! Synthetic machines: trees of small files in the Linux kernel's formats.
 
 // Tests write the files themselves.
 #![allow(clippy::disallowed_methods)]
@@ -7,8 +7,8 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-/// A new directory, in memory where there is such a place: thousands of small files on a disk take
-/// most of the tests' time.
+/// A new directory, in memory if possible: thousands of small files on a disk take most of the
+/// tests' time.
 pub fn temporary_directory() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("temporary directory")
 }
@@ -37,7 +37,7 @@ impl Tree {
         self
     }
 
-    /// Removes a file or a directory with all that is in it.
+    /// Removes a file or a directory with its content.
     pub fn remove(&self, path: &str) -> &Self {
         let full = self.root().join(path);
         if full.is_dir() { std::fs::remove_dir_all(full) } else { std::fs::remove_file(full) }
@@ -83,7 +83,7 @@ impl Tree {
     }
 
     /// Two sockets of two cores with two threads each; threads of a core are N and N + 4; one node
-    /// and one L3 a socket.
+    /// and one L3 for each socket.
     pub fn two_sockets() -> Self {
         let tree = Self::new();
         for number in 0..8 {

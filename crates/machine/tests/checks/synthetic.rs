@@ -1,5 +1,5 @@
-//! Machines that the snapshots do not cover: hybrid cores, offline processors, restrictions, broken
-//! firmware.
+//! Machines that are not among the snapshots: hybrid cores, offline processors, restrictions,
+//! broken firmware.
 
 #![allow(clippy::disallowed_methods)]
 
@@ -115,7 +115,7 @@ fn cpusets_of_version_one_restrict() {
         let topology = read(&tree);
         assert_eq!(order(&topology), [0, 1, 2, 3], "{mount}");
         assert_eq!(counts(&topology), [2, 1, 2, 4, 4]);
-        // Node 0 may not be used: its processors allocate on the nearest one that may.
+        // Node 0 is not allowed: its processors allocate on the nearest allowed one.
         assert_eq!(topology.node_of(HardwareThread(0)), Some(Node(1)));
     }
 }
@@ -187,7 +187,7 @@ fn contradicting_groups_are_dropped() {
     for number in [1, 2] {
         tree.remove(&format!("sys/devices/system/cpu/cpu{number}/cache/index3"));
     }
-    // An L3 across half of each socket cannot be.
+    // An L3 across half of each socket is impossible.
     for number in 0..8 {
         tree.cache(number, 3, 3, "16M", "1-2,5-6");
     }
@@ -252,7 +252,7 @@ fn the_only_node_has_the_memory_of_the_machine() {
     assert_eq!(read(&tree).memory_bytes(), 1 << 30);
     tree.file("proc/meminfo", "MemTotal:        3145728 kB");
     assert_eq!(read(&tree).memory_bytes(), 3 << 30);
-    // With several nodes only they tell what is where.
+    // With several nodes only their own figures show the location of memory.
     let several = Tree::two_sockets();
     several.file("proc/meminfo", "MemTotal:        9145728 kB");
     assert_eq!(read(&several).memory_bytes(), 2 << 30);

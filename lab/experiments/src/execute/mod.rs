@@ -1,7 +1,7 @@
-//! Makes the runs of a plan: child processes, several at a time.
+//! Execution of the runs of a plan: child processes, several at a time.
 //!
-//! Runs on this machine's own hardware come last and one after the other, because whatever runs
-//! beside them disturbs them. Results of others come from the cache where it has them.
+//! Runs on this machine's own hardware come last and one after the other, because any other process
+//! disturbs them. Results of other runs come from the cache if it has them.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -15,54 +15,54 @@ use serde_json::Value as Json;
 use crate::cache::Cache;
 use crate::plan::{Plan, Resolution};
 
-/// How often a child and the wish to stop are looked at.
+/// Interval at which the child's status and the stop request are polled.
 const POLL: Duration = Duration::from_millis(10);
-/// What the program says of flags that it does not have yet.
+/// The program's message for flags that it does not have yet.
 const LATER: &str = "not available in this version";
-/// Its exit status then.
+/// Its exit status for them.
 const STATUS_OF_BAD_INPUT: i32 = 2;
 
-/// How runs are made.
+/// Executes runs.
 #[derive(Clone, Debug)]
 pub struct Executor {
-    /// The program, which is called as `PROGRAM bench ARGUMENTS --json`.
+    /// The program, called as `PROGRAM bench ARGUMENTS --json`.
     pub program: PathBuf,
     /// Runs at the same time; 0 counts as 1.
     pub jobs: usize,
-    /// Where results of runs on simulated machines are kept.
+    /// Cache of the results of runs on simulated machines.
     pub cache: Option<Cache>,
 }
 
-/// What became of a run.
+/// Outcome of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// It ended well.
+    /// It succeeded.
     Done {
-        /// Its result.
+        /// Result of the run.
         result: Json,
-        /// True if the cache had it.
+        /// True if the result came from the cache.
         cached: bool,
     },
-    /// It needs a later version, and why.
+    /// It needs a later version, for this reason.
     NotYet(String),
-    /// It failed, and why.
+    /// It failed, for this reason.
     Failed(String),
-    /// It was not made, because the user stopped the study or because no finding needs it.
+    /// It was not executed, because the user stopped the study or because no finding needs it.
     NotMade,
 }
 
-/// What follows the runs. Called from several threads.
+/// Observer of the runs. Called from several threads.
 pub trait Watcher: Sync {
     /// The run at this position of the plan has ended.
     fn ended(&self, run: usize, outcome: &Outcome);
-    /// True if to stop: children are ended, and no more are started.
+    /// True to stop: children are ended, and no further ones are started.
     fn stopped(&self) -> bool;
-    /// Something that does no harm to the study, in words.
+    /// Reports a problem that does not affect the study, in words.
     fn warn(&self, warning: &str);
 }
 
 impl Executor {
-    /// Makes every run that the plan needs; the outcomes are in the order of its runs.
+    /// Executes all runs that the plan needs. The outcomes are in the order of its runs.
     pub fn execute(&self, plan: &Plan, watcher: &dyn Watcher) -> Vec<Outcome> {
         let outcomes: Vec<Mutex<Outcome>> =
             plan.runs.iter().map(|run| Mutex::new(foreseen(&run.resolution))).collect();
@@ -116,7 +116,7 @@ impl Executor {
         };
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         std::thread::scope(|scope| {
-            // Both are read while the child runs: a full pipe would stop it.
+            // Both are read while the child runs: a full pipe would block the child.
             let output = scope.spawn(|| read(stdout));
             let errors = scope.spawn(|| read(stderr));
             let status = wait(&mut child, watcher);
@@ -130,7 +130,7 @@ impl Executor {
     }
 }
 
-/// What is known of a run before anything is started.
+/// Outcome of a run before anything is started.
 fn foreseen(resolution: &Resolution) -> Outcome {
     match resolution {
         Resolution::Ready { .. } => Outcome::NotMade,
@@ -142,17 +142,17 @@ fn foreseen(resolution: &Resolution) -> Outcome {
 fn read(pipe: Option<impl Read>) -> String {
     let mut bytes = Vec::new();
     if let Some(mut pipe) = pipe {
-        // What came before an error is all there is.
+        // After an error the bytes so far are all there is.
         let _ = pipe.read_to_end(&mut bytes);
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Waits for the end of a child, ending it if asked to; `None` if its status is not known.
+/// Waits for the end of a child, and ends it on request; `None` if its status is unknown.
 fn wait(child: &mut Child, watcher: &dyn Watcher) -> Option<std::process::ExitStatus> {
     loop {
         if watcher.stopped() {
-            // It may have ended by itself.
+            // The child may have ended by itself.
             let _ = child.kill();
             return child.wait().ok();
         }
@@ -164,9 +164,9 @@ fn wait(child: &mut Child, watcher: &dyn Watcher) -> Option<std::process::ExitSt
     }
 }
 
-/// What a child's end means.
+/// Outcome of a child by its exit status and output.
 fn judge(status: std::process::ExitStatus, output: &str, errors: &str) -> Outcome {
-    // Progress goes to standard error too; the reason comes last.
+    // Progress goes to standard error too; the reason is the last line.
     let last = errors.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
     let reason = last.strip_prefix("isles: ").unwrap_or(last).to_owned();
     if status.success() {

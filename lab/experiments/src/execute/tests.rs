@@ -5,7 +5,7 @@ use super::*;
 use crate::plan::PlannedRun;
 use crate::testing::Scratch;
 
-/// Counts the runs that ended; stops when told.
+/// Counts the runs that ended. Stops after a given number.
 #[derive(Default)]
 struct Quiet {
     ended: AtomicUsize,
@@ -30,8 +30,8 @@ impl Watcher for Quiet {
     }
 }
 
-/// A program whose result is its second argument, and which counts how often it was started; and
-/// which does other things when told.
+/// A program whose result is its second argument, which counts its starts, and which fails in
+/// several ways on request.
 const PROGRAM: &str = r#"#!/bin/sh
 echo x >> "$(dirname "$0")/started"
 case "$2" in
@@ -61,8 +61,8 @@ esac
 fn program(scratch: &Scratch) -> PathBuf {
     let (text, program) = (scratch.path.join("text"), scratch.path.join("program"));
     std::fs::write(&text, PROGRAM).expect("a scratch file");
-    // Another process makes it: a child that a test beside this one starts meanwhile would have it
-    // open for writing, and a file that is open for writing cannot be run.
+    // Another process makes it: a child that a concurrent test starts meanwhile would have it open
+    // for writing, and a file that is open for writing cannot be executed.
     let made = Command::new("install").args(["-m", "755"]).args([&text, &program]).status();
     assert!(made.expect("install").success());
     program

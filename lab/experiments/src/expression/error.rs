@@ -1,6 +1,6 @@
-//! Why a text is no expression.
+//! Syntax errors of expressions.
 
-/// Where and why a text is no expression. Displays as one line.
+/// A syntax error with its position. Displays as one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem} at column {column} of `{text}` (accepted: {accepted})")]
 pub struct SyntaxError {
@@ -8,9 +8,9 @@ pub struct SyntaxError {
     pub text: String,
     /// Column, in characters, from 1.
     pub column: usize,
-    /// What is wrong.
+    /// The error.
     pub problem: String,
-    /// What would be right.
+    /// Accepted continuations.
     pub accepted: String,
 }
 

@@ -1,4 +1,4 @@
-//! The value of a tree for the results of runs.
+//! Evaluation of a tree with the results of runs.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,16 @@ use super::functions::{each, pair};
 use super::tree::{Comparison, Kind, Node, Operator, Pairing, Path, Step};
 use super::value::Value;
 
-/// Results of runs by the names that a finding gives them.
+/// Results of runs by their names in a finding.
 pub type Results = BTreeMap<String, Json>;
 
-/// Why an expression has no value. Displays as one line.
+/// Reason for which an expression has no value. Displays as one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{part}: {problem}")]
 pub struct EvaluationError {
     /// The part of the text that has no value.
     pub part: String,
-    /// Why.
+    /// The reason.
     pub problem: String,
 }
 
@@ -39,7 +39,7 @@ impl Evaluation<'_> {
                 arithmetic(*operator, &self.value(left)?, &self.value(right)?)
             }
             Kind::Chain(first, rest) => return self.chain(node, first, rest).map(Value::Truth),
-            // Every part is evaluated: one without a value is an error wherever it stands.
+            // Every part is evaluated: a part without a value is an error wherever it is.
             Kind::And(parts) => return self.truths(parts).map(|all| Value::Truth(!all.contains(&false))),
             Kind::Or(parts) => return self.truths(parts).map(|all| Value::Truth(all.contains(&true))),
         };
@@ -50,7 +50,7 @@ impl Evaluation<'_> {
         }
     }
 
-    /// A comparison with the values of its operands in their places; `None` for anything else.
+    /// A comparison with values in place of its operands; `None` for other nodes.
     pub fn comparison(&self, node: &Node) -> Option<String> {
         let Kind::Chain(first, rest) = &node.kind else { return None };
         let mut text = self.value(first).ok()?.to_string();
@@ -60,8 +60,7 @@ impl Evaluation<'_> {
         Some(text)
     }
 
-    /// A function over two lists with their values; `None` for anything else, or if it has no
-    /// value.
+    /// A function over two lists with their values; `None` for other nodes, or without a value.
     pub fn pairing(&self, node: &Node) -> Option<Pairing> {
         let Kind::Call(function, arguments) = &node.kind else { return None };
         if !function.pairs() {
@@ -107,7 +106,7 @@ impl Evaluation<'_> {
     }
 }
 
-/// The paths of a list of paths, also where the list is an operand of arithmetic.
+/// The paths of a list of paths, also if the list is an operand of arithmetic.
 fn paths_of(node: &Node) -> Option<Vec<Path>> {
     match &node.kind {
         Kind::List(parts) => {
@@ -122,7 +121,7 @@ fn paths_of(node: &Node) -> Option<Vec<Path>> {
     }
 }
 
-/// The value at a path; the error says why there is none.
+/// The value at a path, or the reason for its absence.
 pub(crate) fn look_up(path: &Path, results: &Results) -> Result<Value, String> {
     let mut json = results.get(&path.run).ok_or("no such run")?;
     for step in &path.steps {

@@ -48,7 +48,7 @@ impl Function {
         self.entry().0
     }
 
-    /// How it is called, for messages.
+    /// Signature for messages.
     pub fn signature(self) -> &'static str {
         self.entry().2
     }
@@ -67,7 +67,7 @@ impl Function {
         }
     }
 
-    /// The value for these arguments; the error says why there is none.
+    /// The value for these arguments, or the reason for its absence.
     pub fn apply(self, arguments: &[Value]) -> Result<Value, String> {
         match self {
             Function::Min => fold(arguments, f64::min),
@@ -96,7 +96,7 @@ impl Function {
     }
 }
 
-/// `apply` of a number, or of each element of a list.
+/// Applies `apply` to a number, or to each element of a list.
 pub(super) fn each(value: &Value, apply: &dyn Fn(f64) -> Result<f64, String>) -> Result<Value, String> {
     match value {
         Value::Number(number) => apply(*number).map(Value::Number),
@@ -153,7 +153,7 @@ fn log_error(first: &[f64], second: &[f64]) -> Result<f64, String> {
     Ok(sum / first.len() as f64)
 }
 
-/// How many ratios are within a factor of two either way.
+/// Number of ratios within a factor of two either way.
 fn within_two(first: &[f64], second: &[f64]) -> f64 {
     let ratios = first.iter().zip(second).map(|(one, other)| one / other);
     ratios.filter(|ratio| (0.5..=2.0).contains(ratio)).count() as f64

@@ -1,4 +1,4 @@
-//! Text into tokens.
+//! Lexer: text to tokens.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ pub(super) enum Token {
 }
 
 impl Token {
-    /// As it is called in messages.
+    /// Description for messages.
     pub fn describe(&self) -> String {
         match self {
             Token::Number(number) => format!("{number}"),
@@ -27,7 +27,7 @@ impl Token {
     }
 }
 
-/// Longer symbols first: the first that fits is taken.
+/// Longer symbols first, because the first match is taken.
 const SYMBOLS: [&str; 16] =
     ["<=", ">=", "==", "!=", "<", ">", "+", "-", "*", "/", "(", ")", "[", "]", ",", "."];
 

@@ -11,10 +11,10 @@
 //!            | function "(" [ value { "," value } ] ")" | run { "." name | "[" number "]" }
 //! ```
 //!
-//! A path begins with the name of a run and goes on as in the JSON object that `isles bench --json`
-//! prints. Arithmetic is that of floating-point numbers, element by element where an operand is a
-//! list. Nothing is guessed: what is null or absent in a result, a division by zero, an order of
-//! things that have none are errors, never false.
+//! A path begins with the name of a run and continues as in the JSON object that
+//! `isles bench --json` prints. Arithmetic is that of floating-point numbers, element by element if
+//! an operand is a list. There are no defaults: null or missing values, a division by zero and an
+//! order of unordered values are errors, never false.
 
 mod error;
 mod evaluate;
@@ -36,7 +36,7 @@ pub use value::Value;
 
 use tree::{Kind, Node};
 
-/// A parsed expression and the text it came from.
+/// A parsed expression and its text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expression {
     text: String,
@@ -47,17 +47,17 @@ impl Expression {
     /// Parses `text`.
     ///
     /// # Errors
-    /// [`SyntaxError`] with the column at which the text stops making sense.
+    /// [`SyntaxError`] with the column of the first error.
     pub fn parse(text: &str) -> Result<Self, SyntaxError> {
         Ok(Expression { text: text.to_owned(), root: parser::parse(text)? })
     }
 
-    /// The text it was parsed from.
+    /// Text of the expression.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Every path, in the order of the text; one that stands there twice comes twice.
+    /// All paths in the order of the text, repeated ones too.
     pub fn paths(&self) -> Vec<&Path> {
         let mut paths = Vec::new();
         self.root.visit(&mut |node| {
@@ -71,13 +71,13 @@ impl Expression {
     /// The value for these results.
     ///
     /// # Errors
-    /// [`EvaluationError`] that names the part of the text without a value, and why it has none.
+    /// [`EvaluationError`] that names the part of the text without a value, and the reason.
     pub fn evaluate(&self, results: &Results) -> Result<Value, EvaluationError> {
         evaluate::Evaluation { text: &self.text, results }.value(&self.root)
     }
 
     /// The comparisons of the expression with numbers in place of their operands (`3.2 > 1.7`),
-    /// joined by `; `. Empty where there are none, or no value.
+    /// joined by `; `. Empty without comparisons or values.
     pub fn explain(&self, results: &Results) -> String {
         let evaluation = evaluate::Evaluation { text: &self.text, results };
         let mut parts = Vec::new();
@@ -85,7 +85,7 @@ impl Expression {
         parts.join("; ")
     }
 
-    /// Every function over two lists in the expression, as far as it has a value.
+    /// Every function over two lists in the expression, if it has a value.
     pub fn pairings(&self, results: &Results) -> Vec<Pairing> {
         let evaluation = evaluate::Evaluation { text: &self.text, results };
         let mut pairings = Vec::new();

@@ -1,4 +1,4 @@
-//! Tokens into a tree, by recursive descent: one function a line of the grammar.
+//! Parser: tokens to a tree, by recursive descent with one function for each line of the grammar.
 
 use std::ops::Range;
 
@@ -8,13 +8,13 @@ use super::lexer::{Token, tokens};
 use super::tree::{Comparison, Kind, Node, Operator, Path, Step};
 use super::value::Value;
 
-/// Deepest nesting: more is no finding, and would exhaust the stack.
+/// Deepest nesting: no finding needs more, and more would exhaust the stack.
 const DEPTH_MAX: usize = 64;
 
 /// Words that cannot be names of runs.
 const RESERVED: [&str; 5] = ["and", "or", "not", "true", "false"];
 
-/// True if an expression can call a run so.
+/// True if an expression can use this name for a run.
 pub(crate) fn is_run_name(name: &str) -> bool {
     let mut characters = name.chars();
     let first = characters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_');
@@ -150,7 +150,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What stands in brackets after a path: a position, or a name that is no word.
+    /// Content of the brackets after a path: a position, or a name that is no word.
     fn index(&mut self) -> Result<Step, SyntaxError> {
         let step = match self.token().clone() {
             Token::Number(number) if number.fract() == 0.0 && number < u32::MAX as f64 => {
@@ -163,7 +163,7 @@ impl Parser<'_> {
         Ok(step)
     }
 
-    /// Values between commas up to the closing bracket, which is taken.
+    /// Values between commas up to the closing bracket, which is consumed.
     fn arguments(&mut self, close: &'static str) -> Result<Vec<Node>, SyntaxError> {
         let mut arguments = Vec::new();
         if self.take(close) {

@@ -95,7 +95,7 @@ fn functions_take_numbers_and_lists() {
     }
 }
 
-/// Texts that are no expressions: the column of the fault, and how it is described.
+/// Texts with syntax errors: the column of the error, and its description.
 const SYNTAX: &[(&str, usize, &str)] = &[
     ("", 1, "unexpected the end"),
     ("1 +", 4, "unexpected the end"),

@@ -1,4 +1,4 @@
-//! Expressions as trees, and what they are asked for besides their value.
+//! Expressions as trees, and their paths and pairings.
 
 use std::fmt;
 use std::ops::Range;
@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::functions::Function;
 use super::value::Value;
 
-/// A part of an expression, and where in the text it stands.
+/// A part of an expression, and its position in the text.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Node {
     pub(super) kind: Kind,
@@ -59,12 +59,12 @@ impl Comparison {
     }
 }
 
-/// Where a number stands: the name of a run, and the way through its result.
+/// Location of a number: the name of a run, and the steps through its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
     /// Name of the run.
     pub run: String,
-    /// The way from the root of its result.
+    /// The steps from the root of its result.
     pub steps: Vec<Step>,
 }
 
@@ -78,7 +78,7 @@ pub enum Step {
 }
 
 impl Path {
-    /// The way without the run: `throughput`, `timeline[3].throughput`.
+    /// The steps without the run: `throughput`, `timeline[3].throughput`.
     pub fn way(&self) -> String {
         let mut text = String::new();
         for step in &self.steps {
@@ -101,24 +101,24 @@ impl fmt::Display for Path {
     }
 }
 
-/// A function over two lists of equal length, evaluated: something to draw as two lines.
+/// An evaluated function over two lists of equal length, drawn as two lines.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pairing {
     /// Name of the function.
     pub function: &'static str,
-    /// The paths of the first list where it consists of paths, possibly divided by something; else
-    /// none.
+    /// The paths of the first list if it consists of paths, possibly divided by a value; otherwise
+    /// empty.
     pub paths: Vec<Path>,
     /// The first list.
     pub first: Vec<f64>,
     /// The second list.
     pub second: Vec<f64>,
-    /// What the function gives.
+    /// Result of the function.
     pub value: f64,
 }
 
 impl Node {
-    /// Calls `see` with this node and all below it, in the order of the text.
+    /// Calls `see` with this node and all nodes below it, in the order of the text.
     pub(super) fn visit<'a>(&'a self, see: &mut impl FnMut(&'a Node)) {
         see(self);
         match &self.kind {

@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 
 use crate::numbers;
 
-/// A value: what a result holds, or what was computed from it. Numbers are finite.
+/// A value from a result or of a computation. Numbers are finite.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// A number.
@@ -20,7 +20,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// What kind of value it is, with its article.
+    /// Kind of the value, with its article.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Value::Number(_) => "a number",

@@ -1,6 +1,6 @@
-//! Pages: one file that needs nothing else, readable on light and dark screens and on paper.
+//! Pages: one self-contained file, readable on light and dark screens and on paper.
 //!
-//! Everything that comes from outside goes through [`escape`]. The same input gives the same bytes.
+//! All outside text passes [`escape`]. The same input gives the same bytes.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use std::fmt::Write;
 /// too.
 const STYLE: &str = include_str!("page.css");
 
-/// Text as it may stand in an element or in a quoted attribute.
+/// Escapes a text for an element or a quoted attribute.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
@@ -90,7 +90,7 @@ pub fn chip(tone: &str, text: &str) -> String {
     format!("<span class=\"chip {}\">{}</span>", escape(tone), escape(text))
 }
 
-/// A command line: one click selects it whole.
+/// A command line, which one click selects.
 pub fn command(line: &str) -> String {
     format!("<code class=\"command\">{}</code>", escape(line))
 }

@@ -1,5 +1,5 @@
-//! What pages are made of, those of this crate and of others: elements of HTML, and drawings.
-//! Nothing here knows what a page tells.
+//! Elements of pages, for this crate and others: HTML and drawings, independent of a page's
+//! content.
 
 pub mod html;
 pub mod plot;

@@ -1,4 +1,4 @@
-//! The drawings of a finding, chosen by what its value is made of:
+//! The drawings of a finding, chosen by the parts of its value:
 //!
 //! - two lists compared (`spearman`, `log_error`, `within_two`): both as lines;
 //! - numbers taken from runs: a bar each, one drawing for each kind of number;
@@ -42,11 +42,11 @@ fn interval(judgement: &Judgement<'_>, accept: (f64, f64)) -> String {
     figure(&gauge(&label, &Gauge { published, accept, measured }), "The green band is the accepted interval.")
 }
 
-/// A measured list against the one it is compared with, and other lists that are compared with the
-/// same.
+/// A measured list with the list that it is compared with, and other lists that are compared with
+/// the same.
 fn pair(finding: &Finding, pairing: &Pairing, all: &[Pairing]) -> String {
-    // Ranks do not depend on units: what is compared by rank is drawn relative to its largest
-    // value.
+    // Ranks do not depend on units, so lists that are compared by rank are drawn relative to their
+    // largest value.
     let by_rank = pairing.function == "spearman";
     let shown = |values: &[f64]| {
         let most = values.iter().copied().fold(0.0, f64::max);
@@ -122,8 +122,7 @@ fn number_at(judgement: &Judgement<'_>, path: &Path) -> Option<f64> {
     }
 }
 
-/// What the runs of a path are called where the path is drawn: the run, or the flag in which the
-/// runs differ.
+/// Names of the runs of a path in a drawing: the flag in which the runs differ, with its values.
 pub(super) fn differing_flag(finding: &Finding, paths: &[Path]) -> Option<(String, Vec<f64>)> {
     let lists: Option<Vec<&[String]>> = paths
         .iter()

@@ -1,7 +1,7 @@
-//! The page of a study: a table of all findings, then each with its drawing, its value and its
-//! runs.
+//! The page of a study: a table of all findings, then each finding with its drawing, its value and
+//! its runs.
 //!
-//! No time of day and no duration stands in it: the same results give the same bytes.
+//! It has no time of day and no duration: the same results give the same bytes.
 
 mod drawings;
 #[cfg(test)]
@@ -14,7 +14,7 @@ use crate::numbers;
 use crate::pages::html::{self, chip, escape, push};
 use crate::verdict::{Judgement, Verdict};
 
-/// Where a report comes from.
+/// Origin of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// The study file, as the user named it.
@@ -40,7 +40,7 @@ pub fn page(study: &Study, origin: &Origin, judgements: &[Judgement<'_>]) -> Str
     html::page(&title, &body)
 }
 
-/// How many findings there are of each verdict.
+/// Number of findings of each verdict.
 fn counts(judgements: &[Judgement<'_>]) -> String {
     let count = |verdict: Verdict| judgements.iter().filter(|judgement| judgement.verdict == verdict).count();
     let remark = |verdict: Verdict| match verdict {
@@ -50,7 +50,7 @@ fn counts(judgements: &[Judgement<'_>]) -> String {
         Verdict::NotYet => "needs a later version",
         Verdict::Stopped => "the study was stopped",
     };
-    // Verdicts that every reader looks for are there also if there are none.
+    // Verdicts that every reader expects are listed also if there are none.
     let always = |verdict: Verdict| matches!(verdict, Verdict::Pass | Verdict::Fail);
     let shown = Verdict::ALL.into_iter().filter(|verdict| always(*verdict) || count(*verdict) > 0);
     let tiles: Vec<(&str, String, String)> = shown
@@ -106,7 +106,7 @@ fn finding(judgement: &Judgement<'_>) -> String {
     html::section(&finding.id, &finding.id, &body)
 }
 
-/// Value, accepted range and published value in one sentence; or why there is none.
+/// Value, accepted range and published value in one sentence, or the reason for the missing value.
 fn in_words(judgement: &Judgement<'_>) -> String {
     let finding = judgement.finding;
     let expected = format!("published {}, accepted {}", finding.published, finding.accept);
@@ -121,7 +121,7 @@ fn in_words(judgement: &Judgement<'_>) -> String {
     escape(&format!("measured {measured}{numbers}; {expected}"))
 }
 
-/// The runs of a finding, with what its value takes from each.
+/// The runs of a finding, with the numbers that its value takes from each.
 fn runs(judgement: &Judgement<'_>) -> String {
     let rows: Vec<Vec<String>> = judgement.finding.runs.iter().map(|run| run_row(judgement, run)).collect();
     html::table(&["run", "command", "throughput", "machine", "seed", "version"], &[2, 4], &rows)
@@ -148,13 +148,13 @@ fn run_row(judgement: &Judgement<'_>, run: &Run) -> Vec<String> {
     ]
 }
 
-/// The command that makes a run, as a shell takes it.
+/// The shell command of a run.
 pub fn command_line(run: &Run) -> String {
     let words = ["isles", "bench"].into_iter().map(str::to_owned);
     shell_line(words.chain(run.arguments.iter().cloned()))
 }
 
-/// Words as a shell takes them.
+/// Quotes words for a shell.
 pub fn shell_line(words: impl Iterator<Item = String>) -> String {
     let words: Vec<String> = words.collect();
     // A word with a zero byte cannot be quoted, and cannot be an argument either.

@@ -12,8 +12,8 @@ fn origin() -> Origin {
     Origin { file: "a<b>.toml".to_owned(), version: "1.2.3".to_owned(), host: "this & that".to_owned() }
 }
 
-/// The page of a study whose runs give these throughputs in the order in which the value names
-/// them; one without gives nothing.
+/// The page of a study whose runs have these throughputs, in the order of the value; a run without
+/// one has no result.
 fn page_of(study: &Study, throughputs: &[Option<f64>]) -> String {
     let everything: Vec<usize> = (0..study.findings.len()).collect();
     let resolve = |arguments: &[String]| Resolution::Ready { identity: arguments.join(" "), native: false };
@@ -56,7 +56,7 @@ fn a_finding_without_a_value_says_why() {
     let page = page_of(&study, &[Some(1000.0), None]);
     assert!(page.contains("--engine paged: not available in this version"), "{page}");
     assert!(page.contains("chip plain\">not yet") && page.contains("published 3"));
-    // The gauge, and the bar of the run that there is.
+    // The gauge, and the bar of the run that succeeded.
     assert_eq!(page.matches("<svg ").count(), 2);
 }
 

@@ -1,4 +1,4 @@
-//! Boxes in boxes: measures the parts of a machine and puts them side by side.
+//! Nested boxes: measures the parts of a machine and arranges them side by side.
 
 use super::canvas::{Anchor, FAINT, Item, text_width};
 use crate::cpu_set::CpuSet;
@@ -6,20 +6,20 @@ use crate::render::text::{name, same_shape, size, thread_numbers, whereabouts};
 use crate::topology::{Group, Level, Topology};
 use terms::Node;
 
-/// Distance between boxes, and from a box to what is in it.
+/// Distance between boxes, and from a box to its content.
 const GAP: f64 = 6.0;
 const LINE: f64 = 20.0;
 const FONT: f64 = 11.0;
-/// Runs of equal parts longer than this are drawn once where the machine is large.
+/// Runs of equal parts longer than this are drawn once if the machine is large.
 const RUN_IN_FULL: usize = 4;
-/// A run of large parts is drawn as this many small boxes at most.
+/// Largest number of small boxes for a run of large parts.
 const SUMMARIES_MAX: usize = 64;
-/// Room for the threads of a large part, so that such parts line up.
+/// Room for the threads of a large part, so that such parts are aligned.
 const SUMMARY_LETTERS: usize = 18;
-/// Width to height that groups of boxes come near to.
+/// Intended width to height of groups of boxes.
 const ASPECT: f64 = 1.7;
 
-/// Colours by level, from a common family: warm for what holds, cool for caches.
+/// Colours by level, from a common family: warm for containers, cool for caches.
 pub(super) fn colour(level: Level) -> &'static str {
     match level {
         Level::Machines | Level::Machine => "#ffffff",
@@ -53,7 +53,7 @@ pub(super) struct Drawing<'a> {
     /// Runs of equal parts are drawn once.
     pub(super) collapse: bool,
     fastest: u8,
-    /// The greatest number of a hardware thread.
+    /// The largest number of a hardware thread.
     greatest: u32,
 }
 
@@ -64,7 +64,7 @@ impl<'a> Drawing<'a> {
         Self { topology, collapse, fastest, greatest }
     }
 
-    /// A group with all that is in it.
+    /// A group with its content.
     pub(super) fn block(&self, group: &Group) -> Block {
         match group.level {
             Level::Thread => self.thread(group),
@@ -90,7 +90,7 @@ impl<'a> Drawing<'a> {
         first.map_or(self.fastest, |info| info.efficiency)
     }
 
-    /// What is in a group; a memory of its own is a bar above it.
+    /// Content of a group; a memory of its own is a bar above it.
     fn children(&self, group: &Group) -> Block {
         match group.children.as_slice() {
             [only] if only.level == Level::Node => self.inside(only),
@@ -98,7 +98,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// A memory, and what is next to it.
+    /// A memory, and the parts next to it.
     fn inside(&self, node: &Group) -> Block {
         let bytes = if node.bytes > 0 { format!(" {}", size(node.bytes)) } else { String::new() };
         let number = node.os_index.unwrap_or(0);
@@ -125,7 +125,7 @@ impl<'a> Drawing<'a> {
         arrange(&runs.collect::<Vec<_>>())
     }
 
-    /// Parts like the one before them.
+    /// A box for the parts that equal the one before them.
     fn more(&self, run: &[Group]) -> Block {
         let large = run[0].thread_count >= 8 || run[0].level == Level::Package;
         if large && run.len() <= SUMMARIES_MAX {
@@ -144,7 +144,7 @@ impl<'a> Drawing<'a> {
         note(&lines, 0, colour(Level::Machine))
     }
 
-    /// A large part in short.
+    /// A large part in short form.
     fn summary(&self, part: &Group) -> Block {
         let mut numbers = Vec::new();
         thread_numbers(part, &mut numbers);
@@ -163,7 +163,7 @@ impl<'a> Drawing<'a> {
 
     fn thread(&self, group: &Group) -> Block {
         let text = format!("PU P#{}", group.os_index.unwrap_or(0));
-        // As wide as that of the thread with the longest number, so that rows line up.
+        // As wide as the thread with the longest number, so that rows are aligned.
         let width = text_width(&format!("PU P#{}", self.greatest), FONT) + 8.0;
         let items = vec![
             Item::outlined(0.0, 0.0, width, LINE, colour(Level::Thread)),
@@ -197,7 +197,7 @@ impl<'a> Drawing<'a> {
     }
 }
 
-/// Through parts that hold exactly one other, to the core: what people count.
+/// Descends through parts with exactly one other part to the core, the unit in which people count.
 fn innermost(group: &Group) -> &Group {
     match group.children.as_slice() {
         [only] if group.level != Level::Core && only.level != Level::Thread => innermost(only),
@@ -209,7 +209,7 @@ fn count(group: &Group, level: Level) -> usize {
     usize::from(group.level == level) + group.children.iter().map(|child| count(child, level)).sum::<usize>()
 }
 
-/// Hardware threads as a list that stays short.
+/// Hardware threads as a list of limited length.
 fn shortened(numbers: &[u32]) -> String {
     let list = numbers.iter().copied().collect::<CpuSet>().list();
     match list.char_indices().nth(22) {
@@ -226,7 +226,8 @@ fn digits(number: u32) -> usize {
     number.checked_ilog10().map_or(1, |log| log as usize + 1)
 }
 
-/// A bar as wide as what is below it; `missing` is how many more digits bars like it have.
+/// A bar as wide as the block below it; `missing` is the number of additional digits that bars like
+/// it have.
 fn bar(label: &str, missing: usize, fill: &str, below: Block) -> Block {
     let widest = text_width(label, FONT) + text_width(&"0".repeat(missing), FONT);
     let width = below.width.max(widest + 2.0 * GAP);
@@ -239,7 +240,7 @@ fn bar(label: &str, missing: usize, fill: &str, below: Block) -> Block {
     Block { width, height: LINE + 4.0 + below.height, items }
 }
 
-/// A box of lines that stands for something not drawn, at least as wide as this many letters.
+/// A box of text lines for parts that are not drawn, at least as wide as this many letters.
 fn note(lines: &[String], letters: usize, fill: &str) -> Block {
     let least = text_width(&"0".repeat(letters), FONT);
     let widest = lines.iter().map(|line| text_width(line, FONT)).fold(least, f64::max);
@@ -252,13 +253,13 @@ fn note(lines: &[String], letters: usize, fill: &str) -> Block {
     Block { width, height, items }
 }
 
-/// Puts blocks side by side in rows, as many in each as make the whole come near to a pleasant
+/// Arranges blocks side by side in rows, with a number in each row that gives the whole a pleasant
 /// shape.
 pub(super) fn arrange(blocks: &[Block]) -> Block {
     let strain = |columns: usize| {
         let block = placed(blocks, columns);
         let places = columns * blocks.len().div_ceil(columns);
-        // Places left empty in the last row look like something missing.
+        // Empty places in the last row look like missing parts.
         let empty = (places - blocks.len()) as f64 / places as f64;
         (block.width / block.height.max(1.0) / ASPECT).ln().abs() + empty
     };
@@ -270,7 +271,7 @@ pub(super) fn arrange(blocks: &[Block]) -> Block {
 fn placed(blocks: &[Block], columns: usize) -> Block {
     let mut items = Vec::new();
     let (mut width, mut top) = (0.0_f64, 0.0);
-    // Columns are as wide as their widest block, so that rows line up.
+    // Columns are as wide as their widest block, so that rows are aligned.
     let mut widths = vec![0.0_f64; columns];
     for (index, block) in blocks.iter().enumerate() {
         widths[index % columns] = widths[index % columns].max(block.width);

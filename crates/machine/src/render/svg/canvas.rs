@@ -1,15 +1,15 @@
-//! Elements of a picture, and their spelling.
+//! Elements of a picture, and their SVG.
 
 use std::fmt::Write;
 
-/// Fonts with letters about as wide as `text_width` takes them for.
+/// Fonts whose letters have about the width that `text_width` assumes.
 const FONTS: &str = "DejaVu Sans, Verdana, Helvetica, sans-serif";
 /// Colour of text and lines.
 pub(super) const INK: &str = "#22272e";
-/// Colour of what is said aside.
+/// Colour of secondary text.
 pub(super) const FAINT: &str = "#5b6570";
 
-/// Where text stands relative to its point.
+/// Alignment of a text relative to its point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Anchor {
     Start,
@@ -75,7 +75,7 @@ impl Item {
         }
     }
 
-    /// The same element elsewhere.
+    /// The same element moved by these distances.
     pub(super) fn moved(mut self, by_x: f64, by_y: f64) -> Self {
         match &mut self {
             Item::Box { x, y, .. } | Item::Text { x, y, .. } => {
@@ -87,12 +87,12 @@ impl Item {
     }
 }
 
-/// About how wide a text is.
+/// Approximate width of a text.
 pub(super) fn text_width(text: &str, size: f64) -> f64 {
     text.chars().count() as f64 * size * 0.64
 }
 
-/// The picture of these elements; `title` is what programs that read pictures aloud say.
+/// The picture of these elements; `title` is for screen readers.
 pub(super) fn picture(width: f64, height: f64, title: &str, items: &[Item]) -> String {
     let (width, height) = (width.ceil(), height.ceil());
     let mut svg = format!(
@@ -129,7 +129,7 @@ pub(super) fn picture(width: f64, height: f64, title: &str, items: &[Item]) -> S
     svg + "</svg>\n"
 }
 
-/// Text as XML spells it; characters that XML cannot hold are left out.
+/// Text with XML escapes, without characters that XML does not allow.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars().filter(|letter| !letter.is_control()) {

@@ -4,15 +4,15 @@ use super::heat_map::HeatMap;
 use crate::description::{Access, Description, FactMatrix, LineState};
 use crate::topology::{ThreadInfo, Topology};
 
-/// Most rows that can be read.
+/// Largest number of readable rows.
 const ROWS_MAX: usize = 64;
 
-/// Draws how long a modified line takes between cores, as SVG.
+/// Draws the time that a modified line takes between cores, as SVG.
 ///
-/// Rows are hardware threads in fill order, which puts next to each other what is near; of machines
-/// with more than 64 of them cores, L3 domains, nodes or sockets, whatever is the finest with at
-/// most 64, each cell the mean over all pairs. Values are the measured ones where the description
-/// has them, otherwise the costs of the description.
+/// Rows are hardware threads in fill order, in which near threads are neighbours. For machines with
+/// more than 64 of them rows are cores, L3 domains, nodes or sockets, whatever is the finest with
+/// at most 64, and each cell is the mean over all pairs. Values are the measured ones if the
+/// description has them, otherwise the costs of the description.
 pub fn render_cores_svg(description: &Description) -> String {
     let topology = &description.topology;
     let rows = Rows::of(topology);
@@ -74,7 +74,7 @@ fn confidences(matrix: &FactMatrix) -> String {
     found.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
 }
 
-/// What rows and columns stand for.
+/// Rows and columns of the matrix.
 struct Rows {
     what: &'static str,
     labels: Vec<String>,
@@ -105,11 +105,11 @@ impl Rows {
         });
         let count = |rows: &Self| rows.members.len();
         let finest = divided.iter().map(count).find(|count| *count <= ROWS_MAX).filter(|count| *count > 1);
-        // Where a socket is one L3 domain people call it a socket.
+        // If a socket is one L3 domain, the usual name is socket.
         if let Some(rows) = divided.into_iter().rev().find(|rows| Some(count(rows)) == finest) {
             return rows;
         }
-        // Many cores and nothing above them: neighbours in fill order.
+        // Many cores without groups above them: neighbours in fill order.
         let width = threads.len().div_ceil(ROWS_MAX);
         let keyed = (0..threads.len()).map(|position| ((position / width) as u32, position));
         Self::divided("neighbours in fill order, mean over them", "G", keyed, threads)
@@ -136,7 +136,7 @@ impl Rows {
         rows
     }
 
-    /// Wide borders between sockets, narrow ones between L3 domains, none where every row is one.
+    /// Wide borders between sockets, narrow ones between L3 domains, none if every row is one.
     fn borders(&self) -> Vec<f64> {
         let pairs = self.places.windows(2);
         let several = |same: fn(&(u32, u32), &(u32, u32)) -> bool| {
@@ -152,8 +152,7 @@ impl Rows {
         std::iter::once(0.0).chain(pairs.map(border)).collect()
     }
 
-    /// Mean over all pairs of different hardware threads; `None` if there is none, or none is
-    /// known.
+    /// Mean over all pairs of different hardware threads; `None` if no pair has a value.
     fn mean(&self, description: &Description, row: usize, column: usize) -> Option<f64> {
         let threads = description.topology.threads();
         let (mut sum, mut count) = (0.0, 0_usize);

@@ -14,10 +14,10 @@ const SCALE: f64 = 360.0;
 const COLOURS: [(u8, u8, u8); 6] =
     [(235, 246, 250), (170, 217, 226), (250, 232, 160), (246, 174, 90), (220, 92, 60), (140, 28, 52)];
 
-/// A matrix to draw; rows ask, columns answer.
+/// A matrix to draw. Rows are requesters, columns holders.
 pub(super) struct HeatMap {
     pub(super) title: String,
-    /// What the values are, and where they come from; one line each.
+    /// Kind and source of the values; one line each.
     pub(super) notes: Vec<String>,
     pub(super) unit: &'static str,
     pub(super) labels: Vec<String>,
@@ -52,7 +52,7 @@ impl HeatMap {
         picture(right.max(width + MARGIN) + MARGIN, end + MARGIN, &self.title, &items)
     }
 
-    /// The colour scale with its units; returns where it ends.
+    /// The colour scale with its units. Returns its lower end.
     fn scale(&self, scale: &Scale, top: f64, items: &mut Vec<Item>) -> f64 {
         const STEPS: usize = 60;
         let step = SCALE / STEPS as f64;
@@ -71,7 +71,7 @@ impl HeatMap {
         top + 44.0
     }
 
-    /// Labels and cells; returns the right and the lower end.
+    /// Labels and cells. Returns the right and the lower end.
     fn cells(&self, scale: &Scale, top: f64, items: &mut Vec<Item>) -> (f64, f64) {
         let longest = self.labels.iter().map(|label| text_width(label, FONT)).fold(0.0, f64::max);
         let wide = CELL_WIDTH.max(longest + 6.0);
@@ -109,12 +109,12 @@ impl HeatMap {
     }
 }
 
-/// A value in a cell: whole numbers compare at a glance.
+/// A value in a cell, as a whole number, which is easy to compare.
 fn cell(value: f64) -> String {
     if value >= 9.95 { format!("{value:.0}") } else { format!("{value:.1}") }
 }
 
-/// A text in lines that are not too long.
+/// Breaks a text into lines of limited length.
 fn wrapped(text: &str) -> Vec<String> {
     const LONGEST: usize = 110;
     let mut lines = vec![String::new()];
@@ -132,7 +132,7 @@ fn wrapped(text: &str) -> Vec<String> {
     lines
 }
 
-/// Logarithmic: a factor of two looks the same everywhere.
+/// Logarithmic colour scale: a factor of two has the same effect everywhere.
 struct Scale {
     least: f64,
     most: f64,
@@ -143,7 +143,7 @@ impl Scale {
         self.most <= self.least * 1.0001
     }
 
-    /// The value at a part of the way.
+    /// The value at a fraction of the scale.
     fn at(&self, part: f64) -> f64 {
         if self.is_flat() { self.least } else { self.least * (self.most / self.least).powf(part) }
     }

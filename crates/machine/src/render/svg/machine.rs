@@ -1,4 +1,4 @@
-//! The machine as `lstopo` draws it: nested boxes, a legend, and the islands it would use.
+//! The machine in the style of `lstopo`: nested boxes, a legend, and the islands.
 
 use super::blocks::{Drawing, SLOWER_CORE, arrange, colour};
 use super::canvas::{FAINT, Item, picture, text_width};
@@ -14,7 +14,7 @@ const MARGIN: f64 = 20.0;
 const FONT: f64 = 12.0;
 /// Machines with more hardware threads than this have runs of equal parts drawn once.
 const DRAWN_IN_FULL: usize = 64;
-/// Most islands whose members are listed.
+/// Largest number of islands whose members are listed.
 const LISTED_ISLANDS: usize = 4;
 
 /// Draws the machine as SVG; with a description also its name, processors and links.
@@ -103,7 +103,7 @@ impl Page {
         self.bottom += 32.0;
     }
 
-    /// Islands of every granularity: how many, how large, which threads.
+    /// Islands of every granularity: their number, sizes and threads.
     fn islands(&mut self, topology: &Topology) {
         self.line(Item::text(0.0, 12.0, 13.0, "Islands that instances can take").bold(), 260.0, 20.0);
         for (granularity, groups) in shown_islands(topology) {

@@ -1,7 +1,6 @@
 //! Pictures: the machine as nested boxes, and the times of lines between cores as a heat map.
 //!
-//! SVG with nothing but rectangles, lines and text in attributes, so that every viewer shows it
-//! alike.
+//! The SVG has only rectangles, lines and text in attributes, so that every viewer shows it alike.
 
 mod blocks;
 mod canvas;

@@ -5,17 +5,17 @@ use crate::numbers;
 
 const ROW: f64 = 26.0;
 const THICKNESS: f64 = 17.0;
-/// Room for the value behind the longest bar.
+/// Room for the value after the longest bar.
 const VALUE: f64 = 84.0;
 
 /// One bar.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bar {
-    /// What it stands for.
+    /// Name of the bar.
     pub label: String,
     /// Its length, not negative.
     pub value: f64,
-    /// Shown when one points at it.
+    /// Tooltip.
     pub hint: String,
 }
 

@@ -1,4 +1,4 @@
-//! Upright bars side by side, a few for each of many things, in groups.
+//! Vertical bars side by side: groups of columns with a few values each.
 
 use super::{Anchor, Drawing, Scale, WIDTH};
 use crate::numbers;
@@ -6,22 +6,22 @@ use crate::numbers;
 const LEFT: f64 = 52.0;
 const TOP: f64 = 24.0;
 const BOTTOM: f64 = 22.0;
-/// Between two groups, in widths of a thing.
+/// Space between two groups, in widths of a column.
 const GAP: f64 = 0.8;
 
-/// One thing of [`columns`].
+/// One column of [`columns`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
-    /// The group that it is in; things of a group follow each other.
+    /// Its group. Columns of a group are adjacent.
     pub group: String,
-    /// One value a series, not negative.
+    /// One value for each series, not negative.
     pub values: Vec<f64>,
-    /// Shown when one points at it.
+    /// Tooltip.
     pub hint: String,
 }
 
-/// Draws things from zero in their order. `series` names the values of each; `line` is a value that
-/// is marked, with its name.
+/// Draws columns from zero in their order. `series` names the values of each; `line` is a marked
+/// value, with its name.
 pub fn columns(
     label: &str,
     series: &[&str],

@@ -11,7 +11,7 @@ const HEIGHT: f64 = 96.0;
 /// either way.
 const FACTOR: f64 = 3.0;
 
-/// What a gauge shows.
+/// Content of a gauge.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gauge {
     /// The published value.
@@ -45,7 +45,7 @@ pub fn gauge(label: &str, gauge: &Gauge) -> String {
     if let Some(published) = gauge.published {
         let x = scale.at(published);
         drawing.line((x, BAND_TOP - 3.0), (x, BAND_TOP + BAND + 3.0), "var(--reference)", 2.5);
-        // Below the band, so that it never meets the label of the measured value.
+        // Below the band, so that it never overlaps the label of the measured value.
         let text = format!("published {}", numbers::plain(published));
         label_at(&mut drawing, x, BAND_TOP + BAND + 17.0, "reference small", &text);
     }
@@ -61,7 +61,7 @@ pub fn gauge(label: &str, gauge: &Gauge) -> String {
     drawing.finish()
 }
 
-/// A text around `x`, kept inside of the drawing.
+/// A text around `x`, kept within the drawing.
 fn label_at(drawing: &mut Drawing, x: f64, y: f64, class: &str, text: &str) {
     let half = text.chars().count() as f64 * CHARACTER / 2.0;
     drawing.text(x.clamp(half, WIDTH - half), y, Anchor::Middle, class, text);

@@ -1,4 +1,4 @@
-//! Values between each two of some things, as colours.
+//! Matrices of values as colours.
 
 use super::{Anchor, Drawing, WIDTH, load_colour};
 use crate::numbers;
@@ -9,19 +9,18 @@ const LEFT: f64 = 90.0;
 /// A cell narrower than this has no number in it.
 const NUMBER: f64 = 44.0;
 
-/// Maps of the same things side by side, in the same colours.
+/// Maps with the same rows and columns side by side, in the same colours.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeatMaps {
-    /// What they show, to readers who cannot see it.
+    /// Description for screen readers.
     pub label: String,
-    /// What a thing is called, before its number.
+    /// Name of a row or column, before its number.
     pub thing: String,
-    /// Each with its name, and shares by thing and thing.
+    /// Each map with its name, and shares by row and column.
     pub maps: Vec<(String, Vec<Vec<f64>>)>,
 }
 
-/// Draws each map as a square of shares; the largest of all has the colour of what is busy all the
-/// time.
+/// Draws each map as a square of shares. The largest of all has the colour of a load of 1.
 pub fn heat_maps(what: &HeatMaps) -> String {
     let things = what.maps.iter().map(|(_, rows)| rows.len()).max().unwrap_or(0);
     let most = what.maps.iter().flat_map(|(_, rows)| rows.iter().flatten()).copied().fold(0.0, f64::max);

@@ -6,9 +6,9 @@ use crate::numbers;
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 24.0;
 const BOTTOM: f64 = 44.0;
-/// Most labels below the axis.
+/// Largest number of labels below the axis.
 const LABELS_MAX: usize = 14;
-/// Rows that the texts of marks take turns in.
+/// Rows among which the texts of marks alternate.
 const MARK_ROWS: usize = 4;
 /// Ranges wider than this factor may be drawn on a logarithmic axis.
 const FACTOR: f64 = 8.0;
@@ -20,31 +20,31 @@ pub struct Series {
     pub name: String,
     /// A value for each position.
     pub values: Vec<f64>,
-    /// True if it is dashed, as what was not measured here.
+    /// True if it is dashed, like values that were not measured here.
     pub dashed: bool,
 }
 
 /// Several lines over the same positions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lines {
-    /// What the drawing shows, for readers who cannot see it.
+    /// Description for screen readers.
     pub label: String,
-    /// Below the horizontal axis.
+    /// Name of the horizontal axis, below it.
     pub x_name: String,
-    /// Above the vertical axis.
+    /// Name of the vertical axis, above it.
     pub y_name: String,
     /// Positions, ascending.
     pub positions: Vec<f64>,
-    /// Labels of the positions where they are not numbers.
+    /// Labels of the positions if they are not numbers.
     pub names: Option<Vec<String>>,
-    /// True if axes that span more than a factor of 8 are logarithmic; a vertical axis that is not
+    /// True if axes that span more than a factor of 8 are logarithmic. A linear vertical axis
     /// begins at zero.
     pub logarithmic: bool,
-    /// True if every value has a dot, and the surface below the first line stays empty.
+    /// True if every value has a dot and the surface below the first line stays empty.
     pub dots: bool,
     /// Height of the drawing.
     pub height: f64,
-    /// Positions at which something happened, and what: each gets an upright line.
+    /// Positions of events, with their names. Each gets a vertical line.
     pub marks: Vec<(f64, String)>,
     /// The lines.
     pub series: Vec<Series>,
@@ -100,7 +100,7 @@ fn scales(lines: &Lines, top: f64) -> (Scale, Scale) {
     (x, y)
 }
 
-/// Positions that get a label, with it: all, or as many as there is room for.
+/// Positions with a label: all, or as many as there is room for.
 fn positions(lines: &Lines, x: &Scale) -> Vec<(f64, String)> {
     if let Some(names) = &lines.names {
         return lines.positions.iter().copied().zip(names.iter().cloned()).collect();
@@ -149,7 +149,7 @@ fn draw(
     }
 }
 
-/// Upright lines, with what they are: above each other where they are close.
+/// Draws vertical lines with their names, one above the other if they are close.
 fn draw_marks(drawing: &mut Drawing, marks: &[(f64, String)], (x, top, bottom): (&Scale, f64, f64)) {
     for (number, (position, text)) in marks.iter().enumerate() {
         let (at, height) = (x.at(*position), top + 12.0 + 13.0 * (number % MARK_ROWS) as f64);

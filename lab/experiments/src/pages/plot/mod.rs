@@ -1,7 +1,7 @@
-//! Drawings: SVG that takes its colours from the page.
+//! Drawings: SVG with the colours of the page.
 //!
-//! A drawing has a fixed width in its own units and scales with the page. Coordinates are written
-//! with one decimal, so that equal input gives equal bytes.
+//! A drawing has a fixed width in its own units and scales with the page. Coordinates have one
+//! decimal, so that equal input gives equal bytes.
 
 mod bars;
 mod columns;
@@ -30,18 +30,18 @@ pub const WIDTH: f64 = 860.0;
 /// Rough width of a character of a drawing's text.
 pub const CHARACTER: f64 = 6.6;
 
-/// Where a text is held.
+/// Alignment of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
-    /// At its left end.
+    /// The point is its left end.
     Start,
-    /// In the middle.
+    /// The point is its middle.
     Middle,
-    /// At its right end.
+    /// The point is its right end.
     End,
 }
 
-/// A drawing in the making. Colours are CSS values, such as `var(--accent)`.
+/// An unfinished drawing. Colours are CSS values, such as `var(--accent)`.
 #[derive(Clone, Debug)]
 pub struct Drawing {
     height: f64,
@@ -50,12 +50,12 @@ pub struct Drawing {
 }
 
 impl Drawing {
-    /// An empty drawing; `label` says what it shows to readers who cannot see it.
+    /// An empty drawing; `label` is its description for screen readers.
     pub fn new(height: f64, label: impl Into<String>) -> Self {
         Drawing { height, label: label.into(), content: String::new() }
     }
 
-    /// A text. `class` is one or several of the classes of the page's style, or empty.
+    /// A text. `class` has one or several of the classes of the page's style, or is empty.
     pub fn text(&mut self, x: f64, y: f64, anchor: Anchor, class: &str, text: impl Display) {
         let anchor = match anchor {
             Anchor::Start => "start",
@@ -83,7 +83,7 @@ impl Drawing {
         );
     }
 
-    /// A rectangle; `hint` appears when one points at it.
+    /// A rectangle; `hint` is its tooltip.
     pub fn rectangle(&mut self, corner: (f64, f64), size: (f64, f64), radius: f64, colour: &str, hint: &str) {
         let ((x, y), (width, height)) = (corner, size);
         let (width, height) = (width.max(0.0), height.max(0.0));
@@ -97,7 +97,7 @@ impl Drawing {
         );
     }
 
-    /// The outline of a rectangle, filled with the ground of the page.
+    /// The outline of a rectangle, filled with the page's background.
     pub fn frame(&mut self, corner: (f64, f64), size: (f64, f64), radius: f64, colour: &str) {
         let ((x, y), (width, height)) = (corner, size);
         push(
@@ -109,7 +109,7 @@ impl Drawing {
         );
     }
 
-    /// A dot; `hint` appears when one points at it.
+    /// A dot; `hint` is its tooltip.
     pub fn dot(&mut self, at: (f64, f64), radius: f64, colour: &str, hint: &str) {
         push(
             &mut self.content,
@@ -166,7 +166,7 @@ fn title(hint: &str) -> String {
 }
 
 /// A colour for a load from 0 (idle) to 1 (busy all the time): grey, then yellow, orange and red.
-/// The same on light and dark ground, so that dark text reads on all of them.
+/// The same on light and dark background, so that dark text is readable on all of them.
 pub fn load_colour(load: f64) -> String {
     const STEPS: [(f64, [f64; 3]); 5] = [
         (0.0, [190.0, 200.0, 212.0]),

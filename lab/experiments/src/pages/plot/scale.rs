@@ -1,4 +1,4 @@
-//! From values to places on a drawing.
+//! Axes: from values to coordinates of a drawing.
 
 use crate::numbers;
 
@@ -29,8 +29,8 @@ impl Scale {
         Scale { low, high, from, to, logarithmic: true }
     }
 
-    /// An axis that fits positive numbers of this range: logarithmic where they are more than a
-    /// factor of `factor` apart.
+    /// An axis for positive numbers of this range: logarithmic if they are more than a factor of
+    /// `factor` apart.
     pub fn fitting(range: (f64, f64), places: (f64, f64), factor: f64) -> Self {
         if range.0 > 0.0 && range.1 / range.0 > factor {
             Scale::logarithmic(range, places)
@@ -44,7 +44,7 @@ impl Scale {
         self.logarithmic
     }
 
-    /// The place of a value; values outside of the axis lie at its ends.
+    /// The coordinate of a value; values outside of the axis are at its ends.
     pub fn at(&self, value: f64) -> f64 {
         let value = value.clamp(self.low, self.high);
         let share = if self.logarithmic {
@@ -55,7 +55,7 @@ impl Scale {
         self.from + share * (self.to - self.from)
     }
 
-    /// Round values within the axis, about `count` of them, with their labels.
+    /// About `count` round values within the axis, with their labels.
     pub fn ticks(&self, count: usize) -> Vec<(f64, String)> {
         let values = if self.logarithmic { self.powers(count) } else { self.steps(count) };
         values.into_iter().map(|value| (value, numbers::si(value))).collect()

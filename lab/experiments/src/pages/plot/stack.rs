@@ -3,7 +3,7 @@
 use super::{Anchor, Drawing, WIDTH};
 use crate::numbers;
 
-/// Colours of the page's style for things that stand side by side: `--c0` to `--c9`.
+/// Number of colours in the page's style: `--c0` to `--c9`.
 pub const COLOURS: usize = 10;
 
 const BAR: f64 = 30.0;
@@ -15,15 +15,15 @@ const NUMBER: f64 = 46.0;
 /// One part.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Share {
-    /// What it is.
+    /// Name of the part.
     pub name: String,
     /// Its share of the whole.
     pub share: f64,
-    /// Its colour: the same for the same thing in all drawings.
+    /// Its colour: the same for the same name in all drawings.
     pub colour: usize,
 }
 
-/// Draws shares in their order; what has none is left out.
+/// Draws shares in their order, without those that are zero.
 pub fn stack(label: &str, shares: &[Share]) -> String {
     let shown: Vec<&Share> = shares.iter().filter(|share| share.share > 0.0).collect();
     let rows = shown.len().div_ceil(COLUMNS) as f64;

@@ -1,31 +1,31 @@
-//! Ranges of some wholes, one below the other, by whom they belong to.
+//! Wholes that are divided into ranges, one below the other.
 
 use super::{Anchor, CHARACTER, COLOURS, Drawing, WIDTH};
 
 const ROW: f64 = 26.0;
 const THICKNESS: f64 = 18.0;
-/// Between two segments that are wide enough for it.
+/// Space between two segments if they are wide enough.
 const GAP: f64 = 0.8;
 
 /// A part of a strip.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Segment {
-    /// Where it begins, as a share of the whole.
+    /// Begin, as a share of the whole.
     pub from: f64,
-    /// Where it ends.
+    /// End, as a share of the whole.
     pub to: f64,
-    /// Its colour: the same for the same thing in all drawings.
+    /// Its colour: the same for the same name in all drawings.
     pub colour: usize,
-    /// Shown in it if there is room.
+    /// Drawn in it if there is room.
     pub name: String,
-    /// Shown when one points at it.
+    /// Tooltip.
     pub hint: String,
 }
 
-/// A whole in its parts.
+/// A whole with its parts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Strip {
-    /// What it is.
+    /// Name of the whole.
     pub name: String,
     /// Its parts, ascending.
     pub segments: Vec<Segment>,

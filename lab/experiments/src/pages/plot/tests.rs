@@ -55,7 +55,7 @@ fn bars_have_lengths_in_proportion() {
     assert!((widths[0] - 2.0 * widths[1]).abs() < 0.2, "{widths:?}");
     assert_eq!(widths[2], 1.0);
     assert!(drawing.contains("&lt;one&gt;") && drawing.contains("100/s"), "{drawing}");
-    // Nothing to draw is no fault.
+    // An empty drawing is no error.
     bars("none", "", &[]);
 }
 
@@ -141,7 +141,7 @@ fn three_columns() -> String {
 #[test]
 fn columns_stand_in_groups() {
     let drawing = three_columns();
-    // Two for the legend, and two a thing.
+    // Two for the legend, and two for each column.
     assert_eq!(count(&drawing, "<rect "), 2 + 3 * 2);
     assert_eq!((count(&drawing, ">socket 0</text>"), count(&drawing, ">socket 1</text>")), (1, 1));
     let height = |hint: &str| -> f64 {
@@ -170,7 +170,7 @@ fn maps_side_by_side_have_the_same_colours() {
     assert!(
         drawing.contains("before, socket 0 and socket 1: 50.0 %") && drawing.contains(">socket 1</text>")
     );
-    // Nothing between any two: no colour at all.
+    // All values are zero: no colour at all.
     let nothing = vec![("n".to_owned(), vec![vec![0.0]])];
     let empty = heat_maps(&HeatMaps { label: String::new(), thing: String::new(), maps: nothing });
     assert!(empty.contains(&load_colour(0.0)) && !empty.contains("NaN"));
