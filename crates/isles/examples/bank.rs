@@ -27,7 +27,7 @@ pub struct Account {
     pub transfers: u32,
 }
 
-/// Reason why a transfer failed.
+/// Reasons for which a transfer failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
     /// There is no such account.

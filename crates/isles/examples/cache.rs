@@ -23,7 +23,7 @@ pub struct Entry {
     pub value: Vec<u8>,
 }
 
-/// Most entries that one sweep removes, so that every sweep is a short transaction.
+/// Largest number of entries that one sweep removes, so that every sweep is a short transaction.
 const SWEPT_AT_ONCE: u64 = 100;
 
 /// A cache. The caller passes the current time, in seconds or any other unit.

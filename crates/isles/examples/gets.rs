@@ -9,7 +9,8 @@
 //! ```
 //!
 //! A transaction reads one field of ten rows by their keys, of 1,000 rows under `Silo` in memory.
-//! The cost of a transaction is the difference between the two runs of a way, divided by 10,000.
+//! The cost of a transaction is the difference between two runs of the same kind, divided by
+//! 10,000.
 
 use std::process::ExitCode;
 

@@ -44,7 +44,7 @@ pub struct Item {
     pub description: Vec<u8>,
 }
 
-/// Reason why an order failed.
+/// Reasons for which an order failed.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum OrderError {
     /// No item has this code.
@@ -55,7 +55,7 @@ pub enum OrderError {
     SoldOut {
         /// The item.
         code: String,
-        /// Its stock.
+        /// Stock of the item.
         stock: i32,
     },
     /// An error of the database.
@@ -123,7 +123,7 @@ pub fn low_stock(
     })
 }
 
-/// Returns the weight on a shelf in grams; stops at the weight at which the shelf would break.
+/// Returns the weight on a shelf in grams. Stops at the weight at which the shelf would break.
 pub fn load_of_shelf(
     session: &mut Session,
     items: Table<Item>,

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A transaction reads 100 consecutive rows of 248 bytes, of 2,000 rows under `Silo` in memory. The
-//! cost of a row is the difference between the two runs of a way, divided by 1,000,000. Without
+//! cost of a row is the difference between two runs of the same kind, divided by 1,000,000. Without
 //! `valgrind` the program prints nanoseconds for each row.
 
 use std::ops::ControlFlow;

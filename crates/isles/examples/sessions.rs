@@ -12,7 +12,7 @@ use isles::{Database, Row, SESSIONS_MAX, Scheme, Session};
 
 /// Sessions that are open at once.
 const SESSIONS: usize = 10_000;
-/// Most bytes that an idle session takes.
+/// Limit of the bytes that an idle session takes.
 const BYTES_MAX: u64 = 10 << 10;
 
 const _: () = assert!(SESSIONS <= SESSIONS_MAX);

@@ -49,7 +49,7 @@ pub struct Transfer {
     amount: i64,
 }
 
-/// Reason why a request is refused.
+/// Reasons for which a request is refused.
 pub enum Refusal {
     /// There is no such account.
     NoAccount(u64),

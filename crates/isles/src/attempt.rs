@@ -25,7 +25,7 @@ pub(crate) struct Failure {
     pub(crate) error: Error,
 }
 
-/// TransactionState and buffers that a session keeps for its transactions.
+/// State and buffers that a session keeps for its transactions.
 #[derive(Default)]
 pub(crate) struct TransactionState {
     /// Attempts of the current transaction so far.

@@ -77,7 +77,7 @@ pub(crate) fn wait(
             Hardware::rest(c, until.since(now).min(POLL_NANOS / 8));
             continue;
         }
-        // The log is checked once even if no time is left.
+        // The log is polled once even if no time is left.
         let look = options.cancel.map(|_| now.plus(POLL_NANOS));
         let until = [options.deadline, look].into_iter().flatten().min();
         if shared.inner.wait_written_until(c, outcome, until)? {

@@ -1,6 +1,6 @@
 //! Events that a program may want to log, and their delivery to the listener of
 //! [`Builder::on_event`](crate::Builder::on_event).
-// Threads of the program share the listener; its words are none of the engine's.
+// Threads of the program share the listener; these words do not belong to the engine.
 #![allow(clippy::disallowed_types)]
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -15,8 +15,8 @@ use crate::error::{Error, OpenReason, Result};
 
 impl Builder {
     /// Declares all tables of the directory as they are stored, with ordered indexes, except tables
-    /// that this builder already declares or drops. Returns their names. A directory that is new or
-    /// does not exist has no tables. Tools use this call to read and write rows without a row type
+    /// that this builder already declares or drops. Returns their names. A new or missing directory
+    /// has no tables. Tools use this call to read and write rows without a row type
     /// ([`Transaction::get_dynamic`](crate::Transaction::get_dynamic) and related verbs). Programs
     /// that create tables at run time use it to find these tables again by their names
     /// ([`Database::table`](crate::Database::table)).

@@ -1,5 +1,5 @@
 //! Durations of transactions: one histogram for each session, written by that session only.
-// Threads of the program read what a session counts: these words are none of the engine's.
+// Threads of the program read the counters of a session; these words do not belong to the engine.
 #![allow(clippy::disallowed_types)]
 
 use std::sync::atomic::{AtomicU64, Ordering};

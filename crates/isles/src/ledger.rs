@@ -1,7 +1,7 @@
 //! Users of a database (sessions, transaction objects, tickets) and the counters of its sessions.
 //! Each session has counters of its own that no other session writes, so that counting costs a
 //! transaction almost nothing.
-// Threads of the program share the ledger: its words are none of the engine's.
+// Threads of the program share the ledger; these words do not belong to the engine.
 #![allow(clippy::disallowed_types)]
 
 use std::sync::atomic::{AtomicU64, Ordering};

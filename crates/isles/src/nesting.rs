@@ -1,7 +1,7 @@
 //! Detects nested transactions. A transaction inside the closure of another transaction of the same
 //! database is an error: the inner transaction could wait for ever for a lock of the outer one.
 
-// Threads of the program count what they have open: the words are none of the engine's.
+// Threads of the program count their open transactions; these words do not belong to the engine.
 #![allow(clippy::disallowed_types)]
 
 use std::cell::RefCell;

@@ -1,5 +1,5 @@
 //! Futures for commits: asynchronous tasks wait instead of threads.
-// The program's threads and tasks share who waits: its words are none of the engine's.
+// The program's threads and tasks share the waiters; these words do not belong to the engine.
 #![allow(clippy::disallowed_types)]
 
 use std::future::Future;

@@ -1,6 +1,5 @@
 //! Options of transactions: attempts, deadline, cancellation, and when a commit is acknowledged.
-// A token is shared with threads of the program that the engine does not know: its word does not
-// belong to the engine.
+// Threads of the program share a token; its word does not belong to the engine.
 #![allow(clippy::disallowed_types)]
 
 use std::sync::Arc;

@@ -122,7 +122,7 @@ impl DatabaseShared {
     /// Returns true if a table cannot be used: it was dropped or changed, or is still being filled.
     #[inline]
     pub(crate) fn is_absent(&self, table: usize) -> bool {
-        // Relaxed: a thread that knows of the change also sees this word; for any other thread the
+        // Relaxed: a thread that has seen the change also sees this word; for any other thread the
         // transaction counts as begun before the change.
         self.presence
             .get(table)

@@ -1,6 +1,6 @@
 //! Asynchronous tasks that wait for commits of a database
 //! ([`Ticket::on_disk_by`](crate::Ticket::on_disk_by)).
-// The program's threads and tasks share who waits: its words are none of the engine's.
+// The program's threads and tasks share the waiters; these words do not belong to the engine.
 #![allow(clippy::disallowed_types)]
 
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@
 //! Several procedures over instances are in progress at a time. A procedure of the worker's own
 //! instance runs to its end at once. A caller receives its reply when the procedure is durable; the
 //! worker continues in the meantime.
-// Callers are threads of the program, which the engine does not know.
+// Callers are threads of the program, outside the engine.
 #![allow(clippy::disallowed_types)]
 
 use std::collections::VecDeque;

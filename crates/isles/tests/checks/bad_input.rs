@@ -1,4 +1,4 @@
-//! Mistakes of programs around transactions: each has a clear error, and nothing is lost.
+//! Mistakes of programs around transactions: each has a clear error, and no data are lost.
 #![allow(clippy::disallowed_methods)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::common::{Directory, Person, SCHEMES, people, person};
 use isles::{CancelToken, Database, Datum, Error, Result, Row, Scheme, Table, TableChange, Text};
 
-/// People without scores, with a title, known by their age; a name may be missing.
+/// People without scores, with a title, indexed by age; the name is optional.
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(id), index(by_age(age)), unique_index(by_email(email)))]
 struct Citizen {

@@ -63,7 +63,7 @@ enum Step {
     },
 }
 
-/// Steps that have to leave no account below 0.
+/// Steps after which no account may be below 0.
 #[derive(Debug)]
 struct Work {
     steps: Vec<Step>,
@@ -211,7 +211,7 @@ fn procedures_are_atomic() {
     assert_eq!(bank.run(Work::transfer((0, 0), (2, 0), 101)).unwrap_err(), Error::RollBack);
     let balances = bank.run(Work::transfer((0, 0), (2, 0), 60)).unwrap().outputs;
     assert_eq!(balances, [40, 160]);
-    // A step in the own instance and one in another: the first is undone, whichever fails.
+    // A step in the own instance and one in another: if either fails, the other is undone.
     let twice = |branch| Step::Open { branch, id: 0 };
     let fine = |branch| Step::Open { branch, id: 7 };
     let here = bank.run(Work::of(&[twice(0), fine(2)])).unwrap_err();

@@ -374,7 +374,7 @@ fn conflicts_end_after_the_attempts_allowed() {
 fn decisions_on_outdated_reads_are_retried() {
     let (database, people) = people(Scheme::Silo, 10).expect("a database");
     let (mut one, mut two) = (database.session().expect("a session"), database.session().expect("a session"));
-    // The first attempt reads that person 1 is young, which is not true any more when it decides.
+    // The first attempt reads that person 1 is young, which is outdated when it decides.
     let outcome = one.transaction(|t| {
         let age = t.get_field(people, &1, Person::AGE)?.unwrap_or(0);
         if t.attempt() == 1 {
@@ -383,7 +383,7 @@ fn decisions_on_outdated_reads_are_retried() {
         if age < 70 { Err(Error::RollBack) } else { Ok(age) }
     });
     assert_eq!(outcome, Ok(70));
-    // The same for a key that was chosen from what was read.
+    // The same for a key that was computed from outdated reads.
     let outcome = one.transaction(|t| {
         let next = t.scan(people, ..).reverse().first()?.map_or(0, |row| row.id + 1);
         if t.attempt() == 1 {

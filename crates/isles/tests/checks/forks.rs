@@ -67,7 +67,7 @@ fn forked(body: impl FnOnce() -> Vec<String>, stays: bool) -> (Child, String) {
     }
     let mut text = Vec::new();
     let mut chunk = [0_u8; 512];
-    // SAFETY: bytes are read into the array; what the child has is closed here.
+    // SAFETY: bytes are read into the array; the child's descriptors are closed here.
     unsafe {
         libc::close(to_parent);
         libc::close(from_parent);

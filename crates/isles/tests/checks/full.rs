@@ -11,10 +11,11 @@ use isles::{Database, Error, OpenReason, Row, Table};
 /// Environment variable with the directory of the process under the limit.
 const UNDER: &str = "ISLES_UNDER_A_LIMIT";
 const ROWS: u64 = 40;
-/// Bytes of a row: all rows together do not fit into a file of a checkpoint, and each does into a
+/// Bytes of a row: all rows together do not fit into a file of a checkpoint, and each fits into a
 /// segment of the log.
 const ROW_BYTES: usize = 900_000;
-/// Blocks of 512 bytes: above the segments of the log, and below all rows; and below a row.
+/// Limits in blocks of 512 bytes: larger than the segments of the log and smaller than all rows;
+/// and smaller than one row.
 const SEGMENTS_FIT: u32 = 66 << 11;
 const NOTHING_FITS: u32 = 1 << 7;
 

@@ -30,7 +30,7 @@ fn iterators_and_scans_return_the_same_rows() {
                 let ids: Result<Vec<_>> = t.scan(people, low..high).fields(Person::ID).collect();
                 assert!(ids?.into_iter().eq(all.iter().map(|row| row.id)));
             }
-            // Another index, by leading columns, both ways.
+            // Another index, by leading columns, in both directions.
             let by_city = people.by(Person::BY_CITY);
             let cities = t.scan(by_city, prefixes(1..=3)).fields((Person::CITY, Person::ID, Person::AGE));
             let cities = cities.collect::<Result<Vec<_>>>()?;

@@ -21,8 +21,8 @@ fn a_full_database_stays_usable() {
         assert!(rows > 1_000 && database.memory_bytes() <= limit);
         assert_eq!(everybody(&database, people).len() as u64, rows);
         // Each round deletes from one end of the keys and inserts at the other, more in all than
-        // the database can hold. Not as much as was there: nodes of indexes that grow again are not
-        // as full as they were.
+        // the database can hold. The rounds insert less than was there before, because nodes of
+        // indexes that grow again are not as full as they were.
         let (mut first, mut last) = (0, rows);
         for _ in 0..6 {
             let deleted = session.transaction(|t| t.scan(people, first..).limit(rows / 2).delete());
@@ -44,7 +44,7 @@ fn a_transaction_has_a_limit_of_rows() {
     struct Tiny {
         id: u64,
     }
-    // One scheme of each kind: those of a kind share the list of their rows.
+    // One scheme of each kind: schemes of a kind share the list of their rows.
     for scheme in [Scheme::Silo, Scheme::NoWait, Scheme::Hstore] {
         let mut builder = Database::in_memory().scheme(scheme);
         let table = builder.table::<Tiny>("tiny");

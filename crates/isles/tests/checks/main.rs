@@ -1,4 +1,4 @@
-//! The embedded library as a program uses it, under all schemes.
+//! Tests of the embedded library from a program's view, under all schemes.
 #![allow(missing_docs)]
 
 mod at_once;
@@ -23,8 +23,8 @@ mod owned;
 mod pages;
 mod pages_waits;
 mod procedures;
-// The unit tests of the file: as tests of the library they would need all schemes compiled once
-// more.
+// The unit tests of the file: as tests of the library they would need a further compilation of all
+// schemes.
 #[allow(dead_code)]
 #[path = "../../src/range.rs"]
 mod range;

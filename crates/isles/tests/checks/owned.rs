@@ -134,7 +134,7 @@ fn conflicting_transaction_objects_return_conflict() {
         let mut first = one.begin().expect("begun");
         let second = raise(&mut two, &mut first);
         let first = first.commit();
-        // One of the two commits and the other one conflicts; no thread hangs.
+        // One of the two commits, and the other one conflicts; no thread hangs.
         let conflicts = [&first, &second].into_iter().filter(|outcome| match outcome {
             Ok(()) => false,
             Err(Error::Conflict { attempts: 1, .. }) => true,

@@ -37,7 +37,7 @@ fn databases_of_pages_report_durable_commits() {
     assert!(!object.is_durable(c, commit.durable_with), "nobody has waited");
     assert_eq!(object.wait_durable_until(c, commit.durable_with, None), Ok(true));
     assert!(object.is_durable(c, commit.durable_with));
-    // This needs no session.
+    // This call needs no session.
     let last = database.session(c, None, false).expect("the last session");
     assert!(object.is_durable(c, commit.durable_with));
     assert_eq!(object.wait_durable_until(c, commit.durable_with, None), Ok(true));
@@ -90,7 +90,7 @@ fn rows_in_pages_are_used_as_rows_in_memory() {
     assert_eq!(there((&database, people)), [1, 2, 4]);
     let refused = database.snapshot(|_| Ok(()));
     assert!(matches!(refused, Err(Error::NoSnapshots { .. })), "{refused:?}");
-    // A copy of a database that is open, and its own directory, hold the same.
+    // A copy of an open database has the same rows as the database.
     let copy = Directory::new("pages-library-copy");
     let made = database.backup(&copy.0).expect("a copy");
     assert!(made.pages.is_some_and(|pages| pages > 3), "{made:?}");
@@ -127,8 +127,8 @@ fn unsupported_operations_over_pages_are_refused() {
     assert!(source.to_string().contains("holds rows in memory"), "{source}");
 }
 
-/// A row whose keys lie behind `$before` words and before `$after` words: beside other columns, or
-/// in a piece of a long row.
+/// A row with `$before` words before its keys and `$after` words behind them: beside other columns,
+/// or in a piece of a long row.
 macro_rules! shape {
     ($module:ident, $before:literal, $after:literal) => {
         mod $module {
@@ -205,7 +205,7 @@ macro_rules! shape {
                     assert_eq!(t.scan(shapes, ..(1, 0)).update(change)?, 4);
                     assert_eq!(t.scan(shapes.by(Shape::BY_KIND), prefix(text!("k1"))).update(change)?, 3);
                     assert_eq!(t.scan(shapes.by(Shape::BY_NAME), text!("n9")..).update(change)?, 1);
-                    // Keys change, too: those of all indexes, and those of one.
+                    // Keys change, too: those of all indexes, and the keys of one index.
                     t.update(shapes, &key(11), |row| {
                         change(row);
                         (row.region, row.id, row.name, row.kind) = (9, 90, text!("new"), text!("new"));

@@ -15,7 +15,7 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 const TWO: Division = Division { instances: 2, workers: 2, parts: 4 };
-/// More than any test needs.
+/// Longer than any test needs.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The longest text of a row.
 const LONGEST: usize = (1 << 20) - 64;
@@ -28,7 +28,7 @@ struct Note {
     text: String,
 }
 
-/// Place at which the conversion of a value fails.
+/// Kind of failure of the conversion of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Way {
     #[default]
@@ -83,16 +83,16 @@ impl Drop for Fault {
     }
 }
 
-/// Writes a text, and returns one.
+/// Writes a text, and returns a text.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Step {
     part: u16,
     id: u32,
     text: String,
-    /// Bytes to return; if there are none and no text, the step neither reads nor writes.
+    /// Number of bytes to return; without bytes and text the step neither reads nor writes.
     gives: usize,
     way: Way,
-    /// That of the output, by its number.
+    /// Index of the output in `outputs`.
     output: usize,
     fault: Fault,
     blocks: bool,
@@ -104,7 +104,7 @@ struct Given {
     way: Way,
 }
 
-/// Set while steps that block do so.
+/// True while blocking steps block.
 static BLOCKED: AtomicBool = AtomicBool::new(false);
 /// Number of steps that are blocked.
 static BLOCKED_STEPS: AtomicUsize = AtomicUsize::new(0);
@@ -113,9 +113,9 @@ static BLOCKED_STEPS: AtomicUsize = AtomicUsize::new(0);
 struct Work {
     steps: Vec<Step>,
     given: Vec<String>,
-    /// `steps` panics when it is called for this time.
+    /// The call of `steps`, by number, that panics.
     panics_at: Option<u32>,
-    /// `steps` gives other steps when it is called for this time.
+    /// The call of `steps`, by number, that returns other steps.
     strays_at: Option<u32>,
     calls: AtomicU32,
     concludes: bool,
@@ -196,7 +196,7 @@ fn run(bank: &Arc<Deployment<Work>>, work: Work) -> Result<Work> {
     in_time(move || bank.run(work))
 }
 
-/// Whether the deployment still does its work, in one instance and over both.
+/// Returns true if the deployment still works, in one instance and over both.
 fn works(bank: &Arc<Deployment<Work>>) {
     for parts in [&[0_u16][..], &[1], &[0, 1], &[1, 0], &[2, 3]] {
         let steps: Vec<Step> = parts
@@ -224,7 +224,7 @@ fn rows_of_any_length_can_be_sent_in_steps() {
         let given = run(&bank, Work::of(&[give(0), give(1)])).unwrap().given;
         assert!(given.iter().all(|given| *given == text[..bytes]), "{bytes}");
     }
-    // Many at a time.
+    // Many threads at the same time.
     let threads: Vec<_> = (0..4_u32)
         .map(|thread| {
             let (bank, text) = (Arc::clone(&bank), text[..200_000].to_owned());
@@ -257,7 +257,7 @@ fn a_message_that_is_too_long_fails_only_its_procedure() {
     assert!(matches!(refused, Error::MessageTooLong { bytes, limit } if bytes > limit), "{refused:?}");
     let words = refused.to_string();
     assert!(words.contains("16777216") && !words.contains('\n'), "{words}");
-    // What a step gives back, of which the step's rows are undone.
+    // A step returns too many bytes, and its changes are undone.
     let output = Step { gives: 17 << 20, ..small(1) };
     let refused = run(&bank, Work::of(&[small(0), output])).unwrap_err();
     assert!(matches!(refused, Error::MessageTooLong { .. }), "{refused:?}");
@@ -350,18 +350,18 @@ fn no_caller_waits_beyond_its_deadline_for_a_step_that_does_not_end() {
     while BLOCKED_STEPS.load(Ordering::SeqCst) == 0 && !here.is_finished() {
         std::thread::sleep(Duration::from_millis(1));
     }
-    // Of another instance, whose worker does not answer.
+    // A step of another instance, whose worker does not reply.
     let there = with(soon.clone(), &[Step::default(), blocks]);
     assert_eq!(here.join().unwrap(), Err(Error::OutcomeUnknown));
     assert_eq!(there.join().unwrap(), Err(Error::OutcomeUnknown));
-    // Not begun, so nothing of it happens; by its token even without a deadline.
+    // A step that was not begun has no effect. A token cancels it even without a deadline.
     let behind = Step { part: 1, ..Step::default() };
     assert_eq!(with(soon, std::slice::from_ref(&behind)).join().unwrap(), Err(Error::Deadline));
     let token = CancelToken::new();
     let behind = with(TransactionOptions::new().without_deadline().cancel(&token), &[behind]);
     token.cancel();
     assert_eq!(behind.join().unwrap(), Err(Error::Cancelled));
-    // Who closes does not wait for ever either, and no other deployment suffers.
+    // Closing does not wait for ever either, and no other deployment is affected.
     BLOCKED.store(false, Ordering::SeqCst);
     works(&bank);
     close(bank);

@@ -18,7 +18,7 @@ fn schemes_without_snapshots_return_an_error() {
     }
 }
 
-/// A snapshot shows what was committed before it, at once, and nothing that comes later.
+/// A snapshot shows all commits before it, at once, and no later ones.
 #[test]
 fn snapshots_show_what_was_committed() {
     let (database, people) = people(Scheme::Mvcc, 10).expect("a database");
@@ -82,7 +82,8 @@ fn snapshots_only_read() {
     assert_eq!(outcome, Err(Error::Nested));
 }
 
-/// Money that others move all the time is all there in every snapshot, at the first attempt.
+/// Every snapshot shows the same total at the first attempt, although other sessions move money all
+/// the time.
 #[test]
 fn snapshots_never_abort() {
     let (database, people) = people(Scheme::Mvcc, 8).expect("a database");
@@ -105,8 +106,8 @@ fn snapshots_never_abort() {
                                 })?;
                                 let given = u32::from(taken > Some(0));
                                 t.update_field(people, &(round * 3 % 8), Person::AGE, |age| *age += given)?;
-                                // What was taken from the last one is given too, or taken from
-                                // nobody.
+                                // Money taken from the last account is also given to another one,
+                                // or not taken at all.
                                 if taken == Some(0) { Err(Error::RollBack) } else { Ok(()) }
                             })
                             .or_else(|error| if error == Error::RollBack { Ok(()) } else { Err(error) })

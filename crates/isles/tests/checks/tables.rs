@@ -1,4 +1,4 @@
-//! Databases in directories whose tables are others than when they were opened before.
+//! Databases in directories whose tables differ from those of the previous opening.
 
 use std::path::PathBuf;
 
@@ -28,7 +28,7 @@ struct Changed {
     balance: i64,
 }
 
-/// A directory that is gone afterwards.
+/// A directory that is removed when this value is dropped.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -78,7 +78,7 @@ fn indexes_and_tables_change_between_openings() -> Result<()> {
         Ok(())
     })?;
     database.close()?;
-    // Under its old name, a table that knows nothing of the old rows.
+    // A table under the old name, which has none of the old rows.
     let declare = |b: &mut Builder| {
         b.drop_table("never there");
         (b.table::<Account>("drafts"), b.table::<Account>("accounts"), b.table::<Account>("extra"))

@@ -1,4 +1,4 @@
-//! Commits that tasks wait for, with an executor of a few lines.
+//! Tasks that wait for commits, with an executor of a few lines.
 // A program of a user has threads of its own.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -20,7 +20,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs a future on this thread, which sleeps until somebody wakes the future.
+/// Runs a future on this thread, which sleeps until the future is woken.
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut future = pin!(future);
@@ -60,7 +60,7 @@ fn tasks_wait_for_commits() {
     }
 }
 
-/// A runtime that throws jobs away wakes who waits, and another job is asked for.
+/// If a runtime drops a job, the waiting task is woken, and another job is requested.
 #[test]
 fn a_lost_job_is_requested_again() {
     let directory = Directory::new("tasks-lost");
@@ -90,7 +90,7 @@ fn a_dropped_future_does_not_delay_other_tasks() {
         let mut waits = pin!(ticket.clone().on_disk_by(move |job| jobs.lock().expect("no panic").push(job)));
         assert!(waits.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     }
-    // The job that was under way finds nobody, and the next task gets another one.
+    // The job that was under way finds no waiting task, and the next task gets another job.
     kept.lock().expect("no panic").drain(..).for_each(|job| job());
     assert!(!ticket.is_on_disk(), "nobody has waited");
     assert_eq!(block_on(ticket.on_disk_by(|job| drop(std::thread::spawn(job)))), Ok(()));

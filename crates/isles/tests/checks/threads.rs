@@ -56,8 +56,8 @@ fn transfers_keep_the_total() {
     }
 }
 
-/// Two threads each look for a free number and take it: without protection against phantoms both
-/// take the same.
+/// Two threads each take the lowest free number: without protection against phantoms both take the
+/// same.
 #[test]
 fn concurrent_sessions_choose_unique_keys() {
     const EACH: u64 = 500;
@@ -95,8 +95,8 @@ fn sessions_and_databases_end_in_any_order() {
         let other = second.session().expect("a session");
         drop(session);
         drop(other);
-        // A handle may end in another thread than it began in, and a session go from thread to
-        // thread.
+        // A handle may be dropped by another thread than the one that made it, and a session may
+        // move from thread to thread.
         let third = second.clone();
         std::thread::spawn(move || {
             let mut session = third.session().expect("a session");
@@ -111,7 +111,7 @@ fn sessions_and_databases_end_in_any_order() {
     }
 }
 
-/// A session between transactions does not keep the memory of deleted rows from being used again.
+/// A session between transactions does not keep the memory of deleted rows from being reused.
 #[test]
 fn idle_sessions_delay_no_other_session() {
     for scheme in SCHEMES {

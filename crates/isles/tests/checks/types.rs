@@ -1,5 +1,5 @@
-//! Types of fields: each comes back as it went in, under every scheme and from disk, and what does
-//! not fit is an error.
+//! Types of fields: each value is read as it was written, under every scheme and from disk, and an
+//! unsuitable value is an error.
 
 use crate::common::{Directory, SCHEMES};
 use isles::{Builder, Database, Error, Result, Row, Scheme, Table, Text, TextError, Value, prefix, text};
@@ -198,7 +198,7 @@ mod before {
 #[row(key(id))]
 struct Record {
     id: u64,
-    /// A number that the enum does not have.
+    /// A number that is no variant of the enum.
     choice: Older,
     age: Option<u16>,
     name: String,
@@ -246,8 +246,8 @@ fn options_are_added_between_openings() {
     }
 }
 
-/// A log has no whole rows of what was changed or deleted: the keys of its records are read without
-/// the other columns.
+/// A log does not have the whole rows of changes and deletions: the keys of its records are read
+/// without the other columns.
 #[test]
 fn enums_need_no_variant_with_the_number_zero() {
     #[derive(Row, Clone, Debug, PartialEq)]

@@ -1,5 +1,5 @@
-//! What a program does with a database beside transactions: figures, events, copies, checks.
-// The test makes files, and damages some; its listeners are called by several threads.
+//! Operations of a program on a database beside transactions: figures, events, copies, checks.
+// The test makes files, and damages some; several threads call its listeners.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::path::Path;
@@ -88,7 +88,7 @@ fn statistics_count_conflicts_by_kind() {
         });
         assert!(outcome.is_err());
         let now = database.statistics().transactions;
-        // Three attempts of one of the two, whoever gives up under this scheme.
+        // Three attempts of one of the two. The scheme decides which one conflicts.
         assert_eq!(now.conflicts.total(), 3, "{scheme:?}: {now:?}");
         let by_engine = one.stats().aborts + two.stats().aborts;
         assert_eq!(now.conflicts.total(), by_engine, "{scheme:?}");
@@ -123,11 +123,11 @@ fn statistics_report_memory_log_and_epochs() {
     }
 }
 
-/// A builder whose events can be heard.
+/// Adds a listener whose events the test receives.
 fn heard(builder: Builder, slow: Duration) -> (Builder, Receiver<Event>) {
     let (tell, hear) = channel();
     let builder = builder.slow_after(slow).on_event(move |event| {
-        // Whoever listens may have gone.
+        // The receiver may have been dropped.
         let _ = tell.send(event.clone());
     });
     (builder, hear)
@@ -168,7 +168,8 @@ fn listeners_receive_slow_transactions_and_may_use_the_database() {
         let theirs = std::sync::Arc::clone(&handle);
         let builder = Database::in_memory().scheme(scheme).slow_after(Duration::from_millis(3));
         let builder = builder.on_event(move |event| {
-            // A transaction of the listener is none within the one that it hears of.
+            // A transaction of the listener is not nested within the transaction that it is
+            // notified of.
             let (database, people) = theirs.get().expect("set before the first transaction");
             let there = database.transaction(|t| t.exists(*people, &1));
             let _ = tell.send((event.clone(), there));

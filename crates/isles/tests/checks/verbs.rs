@@ -1,4 +1,4 @@
-//! The verbs do what they say, under all schemes and over pages.
+//! The verbs do as documented, under all schemes and over pages.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
@@ -143,7 +143,7 @@ fn errors_of_visitors_are_returned() {
     });
 }
 
-/// A key that passes from row to row within one transaction.
+/// A key moves from row to row within one transaction.
 #[test]
 fn deleted_keys_can_be_inserted_again() {
     everywhere("verbs-deleted_keys_can_be_inserted_again", 10, |database, people| {
@@ -216,7 +216,7 @@ fn rows_are_inserted_together() {
         let lines = builder.table::<Line>("lines");
         let database = builder.open().expect("a database");
         let mut session = database.session().expect("a session");
-        // Orders come in any order, and lines of one order one behind the other.
+        // Orders come in any order, and the lines of one order are adjacent.
         for order in [7, 3, 9, 1, 8] {
             let rows = (0..40).map(|number| line(order, number));
             assert_eq!(session.transaction(|t| t.insert_all(lines, rows.clone())), Ok(()));

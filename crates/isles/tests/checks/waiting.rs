@@ -1,6 +1,6 @@
-//! What waits for what: sessions beside one that is long inside a closure, transactions within
-//! transactions, and deadlines of commits that are not on disk yet. Judged by what came first,
-//! never by how long it took.
+//! Waits between sessions: a session beside another one that stays inside a closure for long,
+//! transactions within transactions, and deadlines of commits that are not on disk yet. The tests
+//! judge the order of events, never their duration.
 // A program of a user has threads and clocks of its own.
 #![allow(clippy::disallowed_methods)]
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::common::{Person, SCHEMES, people, person};
 use isles::{CancelToken, Database, Error, Scheme, Table, TransactionOptions};
 
-/// A directory that goes when dropped.
+/// A directory that is removed when this value is dropped.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -34,11 +34,11 @@ impl Drop for Directory {
     }
 }
 
-/// Longest sleep of one who is inside a closure; it ends when the others are done.
+/// Longest sleep inside a closure; it ends when the other sessions are done.
 const SLEEP: Duration = Duration::from_secs(30);
 
-/// Runs `beside` while another thread is inside a closure that has read a row, and leaves it only
-/// when that has returned.
+/// Runs `beside` while another thread is inside a closure that has read a row, and stays there
+/// until `beside` has returned.
 fn beside_a_sleeper(database: &Database, others: Table<Person>, beside: impl FnOnce()) {
     database.transaction(|t| t.insert(others, &person(1))).expect("inserted");
     let (inside, is_inside) = channel();
@@ -51,14 +51,14 @@ fn beside_a_sleeper(database: &Database, others: Table<Person>, beside: impl FnO
             session.transaction(|t| {
                 t.get(others, &1)?;
                 inside.send(()).expect("somebody waits");
-                // It may be an attempt after another one.
+                // This may be an attempt after another one.
                 woken = woken || is_done.recv_timeout(SLEEP).is_ok();
                 Ok(woken)
             })
         });
         is_inside.recv().expect("it gets inside");
         beside();
-        // One that slept to the end is gone.
+        // The receiver is gone after a sleep to the end.
         let _ = done.send(());
         let woken = sleeper.join().expect("no panic");
         let scheme = database.scheme();
@@ -83,7 +83,8 @@ fn commits_do_not_wait_for_a_sleeping_closure() {
 
 #[test]
 fn checkpoints_do_not_wait_for_a_sleeping_closure() {
-    // Under `hstore` whoever has read a row has the table to itself, so that it cannot be copied.
+    // Under `hstore` a transaction that has read a row owns the whole table, so that it cannot be
+    // copied.
     for scheme in SCHEMES.into_iter().filter(|scheme| *scheme != Scheme::Hstore) {
         let directory = Directory::new("checkpoints", scheme);
         let (database, people, others) = directory.open(scheme);
@@ -102,7 +103,7 @@ fn a_transaction_within_another_is_an_error() {
             let mut other = database.session().expect("a session");
             let outcome = database.transaction(|t| {
                 t.insert(people, &person(1))?;
-                // In a session of its own, in another one, and what waits for rows in use.
+                // In a session of its own, in another session, and calls that wait for rows in use.
                 assert_eq!(database.transaction(|t| t.insert(people, &person(2))), Err(Error::Nested));
                 assert_eq!(other.transaction(|t| t.count_all(people)), Err(Error::Nested));
                 assert_eq!(database.checkpoint(), Err(Error::Nested));
@@ -113,14 +114,14 @@ fn a_transaction_within_another_is_an_error() {
                 other.transaction(|t| Ok(t.scan(people, ..).collect()?.iter().map(|row| row.id).collect()));
             assert_eq!(ids, Ok(vec![1, 3]), "the next one is not within it");
         }
-        // Other databases are others.
+        // Transactions of other databases are not nested.
         let (database, people, _) = &durable;
         let outcome = database.transaction(|t| {
             in_memory.transaction(|inner| inner.insert(table, &person(50)))?;
             t.get(*people, &1)
         });
         assert_eq!(outcome, Ok(Some(person(1))));
-        // A closure that panics is left.
+        // A panic leaves the closure.
         let panicked = std::panic::catch_unwind(AssertUnwindSafe(|| {
             in_memory.transaction(|_| -> isles::Result<()> { panic!("of the program") })
         }));
@@ -129,7 +130,7 @@ fn a_transaction_within_another_is_an_error() {
     }
 }
 
-/// What `scan(..).count()` gives, by a shorter name.
+/// The result of `scan(..).count()`, by a shorter name.
 trait CountAll {
     fn count_all(&mut self, people: Table<Person>) -> isles::Result<u64>;
 }
@@ -140,15 +141,16 @@ impl CountAll for isles::Transaction<'_> {
     }
 }
 
-/// A commit at whose end no time is left is told as one that has happened, and nothing else.
+/// A commit whose deadline passes during the flush is reported as a commit of unknown durability,
+/// and not as a failure.
 #[test]
 fn a_deadline_during_the_flush_returns_durability_unknown() {
     for scheme in SCHEMES {
         let directory = Directory::new("deadline", scheme);
         let (database, people, _) = directory.open(scheme);
         let mut session = database.session().expect("a session");
-        // The token is set behind the last look before the commit: by another thread, at any
-        // moment. So it is one of three ends.
+        // Another thread sets the token at any moment, also after the last check before the commit.
+        // So there are three possible outcomes.
         let mut ends = [0; 3];
         for id in 0..200 {
             let token = CancelToken::new();

@@ -10,9 +10,9 @@ use crate::rows::{Aspect, Probe};
 
 /// The table that most cases use: `Plain`.
 const PLAIN: usize = 1;
-/// The one with hash indexes.
+/// The table with hash indexes.
 const HASHED: usize = 2;
-/// Its index by group, and the unique one by code.
+/// Its index by group, and its unique index by code.
 const BY_GROUP: usize = 1;
 
 /// A case: its name, and its steps.
@@ -21,7 +21,7 @@ pub struct Case {
     pub schedule: Schedule,
 }
 
-/// A row that is there from the start is one of the numbers 0 to 3, with the salt 0.
+/// The probe of a row. Rows that exist from the start have the numbers 0 to 3 and the salt 0.
 fn probe(id: u32, salt: u32) -> Probe {
     Probe { part: 0, id, salt }
 }
@@ -246,7 +246,7 @@ fn phantoms() -> Vec<(&'static str, Schedule)> {
     ]
 }
 
-/// Rows that are there before a case.
+/// Inserts the rows that exist before a case.
 fn setup() -> Schedule {
     let rows = |table, salts: [u32; 4]| {
         let probes = (0..4).map(|id| probe(id, salts[id as usize])).collect();
@@ -255,7 +255,7 @@ fn setup() -> Schedule {
     vec![rows(PLAIN, [0, 0, 0, 1]), rows(HASHED, [0; 4]), (0, Commit)]
 }
 
-/// Takes away what a case has left.
+/// Deletes the rows of a case.
 fn clear() -> Schedule {
     let everything = |table, index| {
         let plan = ScanPlan::all(ScanEnd::Delete);
@@ -264,9 +264,9 @@ fn clear() -> Schedule {
     vec![everything(PLAIN, 0), everything(HASHED, 3), (0, Commit)]
 }
 
-/// What the cases have shown of an engine.
+/// Results of the cases on an engine.
 pub struct Found {
-    /// The names of those that have no serial order, with why.
+    /// The names of the cases without a serial order, with the reasons.
     pub wrong: Vec<(&'static str, String)>,
     /// Cases in which a transaction committed.
     pub committed: usize,
@@ -275,7 +275,7 @@ pub struct Found {
 /// Runs all cases on an engine.
 ///
 /// # Errors
-/// A step hangs, or the engine is not there.
+/// A step hangs, or the engine cannot be opened.
 pub fn run_all(engine: Engine, place: Place) -> Result<Found, String> {
     let (opened, _directory) = open_for(engine, 6)?;
     let (mut wrong, mut committed) = (Vec::new(), 0);

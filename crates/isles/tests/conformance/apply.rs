@@ -1,4 +1,4 @@
-//! Every operation on the library.
+//! Execution of every operation on the library.
 
 use std::fmt::Debug;
 use std::ops::{Bound, ControlFlow};
@@ -38,8 +38,8 @@ fn apply_to<T: Verbs, R: Kept>(transaction: &mut T, table: Table<R>, operation: 
     let new = R::make(probe);
     match verb {
         Planned::Attempt => {
-            // In a deployment a closure may meet a part that has not heard yet how its procedure
-            // ended.
+            // In a deployment a closure may conflict with a part that has not been notified of the
+            // end of its procedure yet.
             let most = if calls::engine() == "deployment" { 1 } else { u32::MAX };
             outcome(transaction.body(|body| Ok(pass!(body.attempt()).min(most))))
         }
@@ -73,10 +73,10 @@ fn apply_described<R: Kept>(body: &mut Transaction<'_>, new: &R, verb: &Planned)
     }
 }
 
-/// The place of a column among all columns of a row.
+/// The position of a column among all columns of a row.
 fn position<R: Row>(name: &str) -> usize {
-    // Columns of variable length know their places; those of fixed length have the places that are
-    // left, in order.
+    // Columns of variable length have explicit positions; those of fixed length have the other
+    // positions, in order.
     let variable: Vec<usize> = R::TAIL_COLUMNS.iter().map(|column| column.position).collect();
     let fixed = R::COLUMNS.iter().position(|column| column.name == name).expect("a column");
     (0..).filter(|place| !variable.contains(place)).nth(fixed).expect("a place")
@@ -209,13 +209,13 @@ impl<T: Verbs, R: Kept, L: Lookup<Row = R>> OnField<R> for UpdateField<'_, T, L>
     }
 }
 
-/// How keys of an index, and their leading columns, are made of rows.
+/// Functions that derive the key of an index, and its leading columns, from a row.
 struct KeysOf<R, K, P> {
     key: fn(&R) -> K,
     front: fn(&R) -> P,
 }
 
-/// Makes the range of a scan, and runs it.
+/// Makes the range of a scan, and runs the scan.
 fn scan<T: Verbs, R: Kept, L: Lookup<Row = R>, P: Prefix<L::Key>>(
     transaction: &mut T,
     (index, table): (L, Table<R>),
@@ -287,7 +287,7 @@ fn run_scan<R: Kept, K: isles::Key>(scan: Scan<'_, R, K>, table: Table<R>, end: 
     }
 }
 
-/// Looks for each row once more between two rows of the iterator.
+/// Finds each row once more between two rows of the iterator.
 fn look_between<R: Kept, K: isles::Key>(scan: Scan<'_, R, K>, table: Table<R>) -> Result<Vec<R>> {
     let (mut rows, mut all) = (pass!(scan.rows()), Vec::new());
     while let Some(row) = rows.next() {

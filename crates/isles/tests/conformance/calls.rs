@@ -1,6 +1,6 @@
-//! Which functions of the library the suite has called on which engine. A call is written with
-//! [`pass!`] or [`made!`], which call the function and write its name down at once, so that the two
-//! cannot differ.
+//! Record of the library's functions that the suite has called on each engine. A call is written
+//! with [`pass!`] or [`made!`], which call the function and record its name, so that the two cannot
+//! differ.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ thread_local! {
     static ENGINE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Says which engine the thread uses from now on.
+/// Sets the engine that the thread uses from now on.
 pub fn enter(engine: &str) {
     ENGINE.with_borrow_mut(|name| engine.clone_into(name));
 }
@@ -24,17 +24,17 @@ pub fn engine() -> String {
     ENGINE.with_borrow(String::clone)
 }
 
-/// What was called on an engine so far.
+/// The functions that were called on an engine so far.
 pub fn of(engine: &str) -> BTreeSet<String> {
     CALLS.lock().unwrap_or_else(PoisonError::into_inner).get(engine).cloned().unwrap_or_default()
 }
 
-/// A call of a method.
+/// Records a call of a method.
 pub fn record<T: ?Sized>(_: &T, verb: &'static str) {
     record_function(owner(std::any::type_name::<T>()), verb);
 }
 
-/// A call of a function of this type, or of none.
+/// Records a call of a function of this type, or of a free function.
 pub fn record_function(owner: &str, verb: &'static str) {
     let name = if owner.is_empty() { verb.to_owned() } else { format!("{owner}::{verb}") };
     let mut calls = CALLS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -58,7 +58,7 @@ fn owners_are_types_without_their_paths() {
     assert_eq!(owner(std::any::type_name::<&mut isles::Session>()), "Session");
 }
 
-/// Calls a method, and writes it down.
+/// Calls a method, and records the call.
 macro_rules! pass {
     ($on:ident.$verb:ident $(::<$parameter:ty>)? ($($argument:expr),* $(,)?)) => {{
         $crate::calls::record(&$on, stringify!($verb));
@@ -66,7 +66,7 @@ macro_rules! pass {
     }};
 }
 
-/// Calls a function of a type, or a free one of the library, and writes it down.
+/// Calls a function of a type, or a free function of the library, and records the call.
 macro_rules! made {
     ($owner:ident::$verb:ident($($argument:expr),* $(,)?)) => {{
         $crate::calls::record_function(stringify!($owner), stringify!($verb));

@@ -11,9 +11,9 @@ use crate::operation::{Operation, Outcome, goes_on};
 #[derive(Debug)]
 pub struct Work {
     pub steps: Vec<Step>,
-    /// True if it is rolled back in the end.
+    /// True if it rolls back at its end.
     pub rolls_back: bool,
-    /// By step: what came of its operations.
+    /// For each step the outcomes of its operations.
     pub outcomes: Vec<Vec<Outcome>>,
 }
 
@@ -26,7 +26,7 @@ pub struct Step {
 }
 
 impl Work {
-    /// The operations of each part together, in the order of the first of each part.
+    /// Groups the operations by part, in the order of the first operation of each part.
     pub fn new(operations: &[Operation], only_reads: bool, rolls_back: bool) -> Self {
         let mut steps: Vec<Step> = Vec::new();
         for operation in operations {
@@ -63,7 +63,7 @@ impl Procedure for Work {
         for operation in &step.operations {
             let outcome = apply(t, tables, operation);
             if !goes_on(&outcome) {
-                // The verb's error is the transaction's, whatever is said here.
+                // The transaction ends with the verb's error, whatever the step returns.
                 return Err(Error::RollBack);
             }
             outcomes.push(outcome);

@@ -21,14 +21,14 @@ const MEMORY_BYTES: u64 = 64 << 20;
 const POOL_BYTES: u64 = 8 << 20;
 const SESSIONS: usize = 8;
 
-/// Something that runs the library's transactions.
+/// An engine or deployment that runs the library's transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
     Memory(Scheme),
     Pages,
-    /// Pages whose locks break a rule: a planted fault.
+    /// Pages without some of the locks: a planted fault.
     BrokenPages(BrokenRule),
-    /// Several instances; the number of a program says how many, and under which scheme.
+    /// Several instances. Their number and the scheme follow from the number of the program.
     Deployment,
 }
 
@@ -56,7 +56,7 @@ impl Engine {
         }
     }
 
-    /// The scheme of a deployment that has this number.
+    /// The scheme of the deployment for this number.
     fn scheme(self, number: u64) -> Scheme {
         match self {
             Engine::Memory(scheme) => scheme,
@@ -68,12 +68,12 @@ impl Engine {
         self == Engine::Memory(Scheme::Mvcc)
     }
 
-    /// How the model of this engine goes.
+    /// Properties of the engine that the model imitates.
     pub fn ways(self) -> Ways {
         Ways { hashes: matches!(self, Engine::Memory(_)), in_steps: false, fault: None }
     }
 
-    /// Opens it; a durable one lies in this directory.
+    /// Opens the engine; a durable one in this directory.
     pub fn open(self, number: u64, directory: Option<&Path>) -> Result<Opened> {
         calls::enter(&self.name());
         match self {
@@ -83,12 +83,12 @@ impl Engine {
     }
 }
 
-/// How a transaction of the suite is bounded: a wait that is longer has lost its way.
+/// Bounds of a transaction of the suite. A longer wait is a fault.
 pub fn options() -> TransactionOptions {
     made!(TransactionOptions::new()).deadline(Duration::from_secs(5)).durability(Durability::Async)
 }
 
-/// A temporary directory that is gone afterwards.
+/// A temporary directory that is removed when this value is dropped.
 #[derive(Debug)]
 pub struct Directory(pub PathBuf);
 
@@ -186,7 +186,7 @@ fn open_deployment(scheme: Scheme, number: u64, directory: Option<&Path>) -> Res
 }
 
 impl Opened {
-    /// How many databases it is of: each has a model of its own.
+    /// Number of databases: each has a model of its own.
     pub fn instances(&self) -> usize {
         match &self.kind {
             Kind::One { .. } => 1,
@@ -198,7 +198,7 @@ impl Opened {
         vec![Model::new(ways); self.instances()]
     }
 
-    /// The parts that an instance has.
+    /// The parts of an instance.
     pub fn parts(&self, instance: usize) -> Vec<u16> {
         (0..PARTS).filter(|part| self.instance_of(*part) == instance).collect()
     }
@@ -210,7 +210,7 @@ impl Opened {
         }
     }
 
-    /// Another session of an instance.
+    /// A further session of an instance.
     pub fn new_session(&self, instance: usize) -> Result<Session> {
         let mut session = match &self.kind {
             Kind::One { database, .. } => database.session()?,
@@ -220,7 +220,7 @@ impl Opened {
         Ok(session)
     }
 
-    /// The session of an instance, to be given back.
+    /// The session of an instance. The caller puts it back.
     pub fn session(&mut self, instance: usize) -> &mut Option<Session> {
         match &mut self.kind {
             Kind::One { session, .. } => session,
@@ -228,12 +228,13 @@ impl Opened {
         }
     }
 
-    /// Waits until all is on disk.
+    /// Waits until all commits are on disk.
     pub fn flush(&mut self) -> Result<()> {
         match &mut self.kind {
             Kind::One { database, .. } => pass!(database.flush()),
             Kind::Several { sessions, .. } => sessions.iter_mut().flatten().try_for_each(|session| {
-                // A transaction that waits waits for all that it has read.
+                // A transaction that waits for the disk waits for all commits that it has read
+                // from.
                 let waits = TransactionOptions::new();
                 let mut with = session.with(waits);
                 with.transaction(|t| {
@@ -248,7 +249,7 @@ impl Opened {
         }
     }
 
-    /// Ends it: nothing that the suite has used is left.
+    /// Closes the engine: no session or handle of the suite is left.
     pub fn close(self) -> Result<()> {
         match self.kind {
             Kind::One { database, session } => {

@@ -1,4 +1,4 @@
-//! Faults that are planted: the suite has to find each of them.
+//! Planted faults: the suite has to find each of them.
 
 use std::collections::BTreeSet;
 
@@ -10,16 +10,15 @@ use crate::interleaved::{self, Place};
 use crate::model::Fault;
 use crate::programs::Program;
 
-/// Programs that a fault has to show itself in.
+/// Number of programs in which a fault has to be found.
 const PROGRAMS: u64 = 6;
 
-/// A model that differs from the engine in one thing is an engine that differs from the model in
-/// it.
+/// A model that differs from the engine stands for an engine that differs from the model.
 #[test]
 fn differences_from_the_model_are_found() {
     for fault in Fault::ALL {
         let found = (0..PROGRAMS).any(|number| {
-            // Directories tell nothing more of these.
+            // Directories are not needed to find these faults.
             let program =
                 Program { durable: false, ..Program::draw(Engine::Memory(Scheme::Silo), number, 60) };
             program.run(Some(fault)).is_err()
@@ -28,7 +27,7 @@ fn differences_from_the_model_are_found() {
     }
 }
 
-/// An engine whose transactions are not isolated shows every anomaly there is a case of.
+/// An engine whose transactions are not isolated shows every anomaly of the cases.
 #[test]
 fn every_anomaly_is_detected_without_isolation() {
     let engine = Engine::Memory(Scheme::Silo);
@@ -40,7 +39,7 @@ fn every_anomaly_is_detected_without_isolation() {
     assert!(generated.is_err(), "200 schedules without isolation all have a serial order: {generated:?}");
 }
 
-/// Two-phase locking over pages that leaves locks out: the engine's own mutants, through the
+/// Two-phase locking over pages without some of the locks: the engine's own mutants, through the
 /// library.
 #[test]
 fn omitted_locks_are_detected() {
@@ -59,7 +58,7 @@ fn omitted_locks_are_detected() {
     }
 }
 
-/// The name of a type of columns. A new one does not compile before a table of the suite has it.
+/// The name of a type of columns. A new type does not compile before a table of the suite has it.
 fn name(kind: &ValueType) -> String {
     match kind {
         ValueType::Unsigned(_) | ValueType::Signed(_) | ValueType::Float(_) | ValueType::Bool => {

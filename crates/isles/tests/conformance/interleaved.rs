@@ -1,8 +1,8 @@
-//! Transactions that are open side by side, step by step: as objects in one thread, or each in a
-//! thread of its own.
+//! Transactions that are open at the same time, step by step: as objects in one thread, or each in
+//! a thread of its own.
 //!
-//! What the transactions have seen and said must be what they would have in some order, one after
-//! the other: all orders of those that counted are tried on the model. A transaction may give up
+//! The results and outcomes of the transactions must agree with a serial execution in some order:
+//! all orders of the transactions that count are tried on the model. A transaction may give up
 //! (`Conflict`, or its deadline), and every step has a bound.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -19,16 +19,16 @@ use crate::operation::{
 };
 use crate::rows::Probe;
 
-/// Longest time of a transaction. Nothing in memory waits longer than a millisecond; over pages a
-/// lock is waited for, in vain if the same thread has it.
+/// Longest time of a transaction. No wait in memory is longer than a millisecond; over pages a wait
+/// for a lock of the same thread lasts to the deadline.
 const DEADLINE: Duration = Duration::from_millis(1_500);
 const DEADLINE_OF_ONE_THREAD: Duration = Duration::from_millis(100);
-/// Longest time of a step: the deadline, and what a busy machine takes.
+/// Longest time of a step: the deadline, and delays of a busy machine.
 const STEP_MAX: Duration = Duration::from_secs(20);
-/// How long the driver of threads waits for a step before it goes on with the others.
+/// Time for which the driver of threads waits for a step before it continues with the others.
 const PATIENCE: Duration = Duration::from_millis(10);
 
-/// What a transaction does in a step.
+/// Action of a transaction in a step.
 #[derive(Clone, Debug)]
 pub enum Act {
     Do(Operation),
@@ -36,15 +36,15 @@ pub enum Act {
     RollBack,
 }
 
-/// Which transaction does what, in this order.
+/// Transactions and their actions, in this order.
 pub type Schedule = Vec<(usize, Act)>;
 
-/// Where transactions run.
+/// Threads of the transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// All in the thread of the test.
+    /// All transactions in the thread of the test.
     OneThread,
-    /// Each in its own.
+    /// Each transaction in a thread of its own.
     Threads,
     /// Every operation is a transaction of its own: a planted fault, which has no isolation.
     NoIsolation,
@@ -54,13 +54,13 @@ pub enum Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
     Committed,
-    /// It changed nothing, and what it has seen counts.
+    /// It changed no row, and its reads count.
     RolledBack,
-    /// What it has seen does not count.
+    /// Its reads do not count.
     GaveUp(String),
 }
 
-/// What became of a transaction.
+/// Actions and end of a transaction.
 #[derive(Clone, Debug)]
 pub struct Story {
     pub operations: Vec<Operation>,
@@ -68,7 +68,7 @@ pub struct Story {
     pub ended: Option<Ended>,
 }
 
-/// A transaction that does its steps.
+/// A transaction that performs its steps.
 struct Actor {
     session: Option<Session>,
     open: Option<OwnedTransaction>,
@@ -149,10 +149,10 @@ impl Actor {
     }
 }
 
-/// Runs a schedule; what became of each transaction.
+/// Runs a schedule. Returns the story of each transaction.
 ///
 /// # Errors
-/// A step took longer than it may.
+/// A step took longer than its bound.
 pub fn perform(opened: &Opened, schedule: &Schedule, place: Place) -> Result<Vec<Story>, String> {
     let count = schedule.iter().map(|(actor, _)| actor + 1).max().unwrap_or(0);
     let actors: Vec<Actor> = (0..count)
@@ -178,8 +178,8 @@ fn perform_here(mut actors: Vec<Actor>, schedule: &Schedule) -> Result<Vec<Story
     Ok(actors.into_iter().map(|actor| actor.story).collect())
 }
 
-/// One thread a transaction. A step that waits is left behind, and the schedule goes on with the
-/// next.
+/// Runs each transaction in a thread. A step that waits is left behind, and the schedule continues
+/// with the next.
 fn perform_by_threads(actors: Vec<Actor>, schedule: &Schedule) -> Result<Vec<Story>, String> {
     let mut crew: Vec<(Sender<Act>, Receiver<()>)> = Vec::new();
     let (told, stories) = channel();
@@ -195,7 +195,7 @@ fn perform_by_threads(actors: Vec<Actor>, schedule: &Schedule) -> Result<Vec<Sto
                 let _ = done.send(());
             }
             let story = actor.story.clone();
-            // What the session holds is free when the story is told.
+            // The session's resources are free before the story is sent.
             drop(actor);
             let _ = told.send((number, story));
         });
@@ -223,8 +223,7 @@ fn perform_by_threads(actors: Vec<Actor>, schedule: &Schedule) -> Result<Vec<Sto
     Ok(all.into_iter().flatten().collect())
 }
 
-/// Everything that there is, as a new transaction reads it: scans of all ordered indexes, and what
-/// they gave.
+/// Reads all rows in a new transaction: scans of all ordered indexes, and their results.
 pub fn read_all(opened: &Opened) -> (Vec<Operation>, Vec<Outcome>) {
     let mut session = opened.new_session(0).expect("a session");
     let (scans, mut outcomes) = (scans(), Vec::new());
@@ -242,7 +241,7 @@ fn scans() -> Vec<Operation> {
     let plan = ScanPlan::all(ScanEnd::Collect);
     let mut all = Vec::new();
     for (table, (indexes, _, _)) in SHAPES.iter().enumerate() {
-        // The others hash.
+        // The other indexes are hash indexes.
         let first = if table == 2 { 3 } else { 0 };
         let scan = |index| Operation { table, index, probe, verb: Verb::Scan(plan.clone()) };
         all.extend((first..*indexes).map(scan));
@@ -250,11 +249,11 @@ fn scans() -> Vec<Operation> {
     all
 }
 
-/// Looks for an order of the transactions that counted in which all is as they say, and as it is in
-/// the end: the model after it.
+/// Finds an order of the transactions that count which explains all their results and the final
+/// rows. Returns the model after it.
 ///
 /// # Errors
-/// There is none, or a transaction ended in a way that none may.
+/// There is no such order, or a transaction ended with an error that is not allowed.
 pub fn explain(
     before: &Model,
     stories: &[Story],
@@ -296,7 +295,7 @@ pub fn explain(
     ))
 }
 
-/// How often what has happened in generated schedules: what never happens is not tested.
+/// Counts of rare events in generated schedules, which the test has to reach.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Marks {
     /// Schedules in which several transactions committed.
@@ -308,7 +307,7 @@ pub struct Marks {
 /// Generated schedules of two or three transactions over few rows.
 ///
 /// # Errors
-/// The first that has no serial order.
+/// The first schedule without a serial order.
 pub fn run_generated(engine: Engine, place: Place, rounds: u64) -> Result<Marks, String> {
     let opened = open_for(engine, 7)?;
     let parts = opened.0.parts(0);
@@ -339,7 +338,7 @@ pub fn run_generated(engine: Engine, place: Place, rounds: u64) -> Result<Marks,
     Ok(marks)
 }
 
-/// An engine for schedules, with a directory where it needs one.
+/// An engine for schedules, with a directory if it needs one.
 pub fn open_for(engine: Engine, number: u64) -> Result<(Opened, Option<crate::engines::Directory>), String> {
     let name = format!("{}-side-by-side-{number}-{:?}", engine.name(), std::thread::current().id());
     let in_pages = matches!(engine, Engine::Pages | Engine::BrokenPages(_));

@@ -1,5 +1,5 @@
-//! What a program does beside transactions: how a database is made, looked at, copied, changed and
-//! opened again. Each function is called on each engine, with what is to come of it there.
+//! Operations of a program beside transactions: a database is made, inspected, copied, changed and
+//! opened again. Each function is called on each engine, with its expected result there.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ struct Note {
     text: String,
 }
 
-/// The same table with an index, and a column more.
+/// The same table with an index and one more column.
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(id), index(by_stars(stars)))]
 struct StarredNote {
@@ -36,7 +36,7 @@ fn note(id: u32) -> Note {
     Note { id, text: format!("note {id}") }
 }
 
-/// Calls everything on an engine that programs of transactions do not.
+/// Calls every function on an engine that programs of transactions do not call.
 pub fn live(engine: Engine) {
     calls::enter(&engine.name());
     bound_transactions(engine);
@@ -64,7 +64,7 @@ fn declared(engine: Engine, path: &Path) -> Builder {
     let builder = pass!(builder.memory_limit(64 << 20));
     match engine {
         Engine::Memory(scheme) => builder.scheme(scheme),
-        // Without effect there.
+        // Without effect on this engine.
         _ => pass_pages(pass!(builder.scheme(Scheme::Silo))),
     }
 }
@@ -114,7 +114,7 @@ fn live_first(engine: Engine, path: &Path, events: &Arc<AtomicU64>) {
     }
 }
 
-/// Opens the directory with the tables that it has, and changes them.
+/// Opens the directory with its tables, and changes them.
 fn live_again(engine: Engine, path: &Path) {
     let mut builder = declared(engine, path);
     let in_memory = engine != Engine::Pages;
@@ -182,7 +182,8 @@ fn refuse_what_pages_lack(path: &Path) {
     let refused = builder.open();
     assert!(matches!(refused, Err(Error::Misuse(_))), "{refused:?}");
     let mut builder = declared(Engine::Pages, path);
-    // Whatever it says of a directory of pages: it declares what it names.
+    // The result for a directory of pages does not matter: the call declares the tables that it
+    // names.
     let _ = pass!(builder.tables_of_directory());
 }
 
@@ -214,7 +215,7 @@ fn bound_transactions(engine: Engine) {
         assert!(matches!(cancelled, Err(Error::Cancelled)), "{cancelled:?}");
         assert!(pass!(deployment.memory_in_use()) <= pass!(deployment.memory_bytes()));
     }
-    // A session that is there keeps it open, and that is said.
+    // An open session keeps the database open, and the error reports it.
     let refused = opened.close();
     assert!(matches!(refused, Err(Error::InUse { sessions: 1, .. })), "{refused:?}");
 }

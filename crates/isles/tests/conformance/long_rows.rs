@@ -9,7 +9,7 @@ use crate::rows::{Aspect, Atom, Kept, OnField, OnGroup, OnIndex, Probe, signed, 
 #[row(key)]
 pub struct Wrapped(pub i64);
 
-/// A key of eight columns, of each type that a column of a key can have and no other table has.
+/// A key of eight columns: each type of key columns that no other table has.
 #[derive(Row, Clone, Debug)]
 #[row(key(part, name, code, tiny, small, middle, big, id), unique_index(by_wrapped(part, wrapped, eight)))]
 pub struct Long {

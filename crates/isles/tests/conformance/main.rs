@@ -1,13 +1,12 @@
 //! One suite for all engines of the library: every verb, every type of column, every kind of index,
 //! closures and objects, typed and described rows, in generated programs that are compared with a
 //! model (maps of the standard library); and the classic anomalies, step by step. `surface.rs`
-//! reads from the library's source what there is, and a test for each engine fails for what the
-//! suite has not called there.
+//! lists the functions in the library's source, and a test for each engine fails for functions that
+//! the suite has not called there.
 //!
-//! `ISLES_CONFORMANCE_PROGRAMS=N` runs N programs and schedules on each engine, where CI runs a
-//! few.
+//! `ISLES_CONFORMANCE_PROGRAMS=N` runs N programs and schedules on each engine; CI runs a few.
 #![allow(missing_docs)]
-// These are programs that use the library: threads, clocks and files are theirs.
+// These are programs that use the library, with their own threads, clocks and files.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod anomalies;
@@ -33,7 +32,7 @@ use interleaved::Place;
 use isles::Scheme;
 use programs::{Program, count};
 
-/// Transactions of a program.
+/// Number of transactions of a program.
 const TRANSACTIONS: usize = 60;
 
 /// The model agrees with the engine, and every function of the library was called on it.
@@ -52,7 +51,8 @@ fn has_no_anomalies(engine: Engine) {
     for place in [Place::OneThread, Place::Threads] {
         let Found { wrong, committed } = anomalies::run_all(engine, place).expect("no step hangs");
         assert!(wrong.is_empty(), "{} in {place:?}: {wrong:#?}", engine.name());
-        // Two that meet may both give up, but an engine on which all do so proves nothing.
+        // Two conflicting transactions may both give up, but an engine on which all do so proves
+        // nothing.
         let least = anomalies::cases().len() / 2;
         assert!(
             committed >= least,

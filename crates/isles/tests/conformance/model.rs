@@ -1,4 +1,4 @@
-//! The model: maps of the standard library, and every operation on them in the plainest way.
+//! The model: maps of the standard library, and every operation on them in the simplest form.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use crate::rows::{Aspect, Atom, Hashed, Kept, OnField, OnGroup, Plain, Probe, Wi
 
 type Keys = Vec<Atom>;
 
-/// A fault of the model, planted to see that a comparison with it fails.
+/// A planted fault of the model, with which a comparison has to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Signed columns of keys sort as unsigned ones.
     SignsIgnored,
-    /// A limit lets one row more through.
+    /// A limit admits one row too many.
     LimitIsLoose,
     /// An excluded upper end is included.
     EndIncluded,
@@ -23,13 +23,13 @@ pub enum Fault {
     DeletionsLost,
     /// Unique indexes but the primary key accept duplicates.
     DuplicatesAccepted,
-    /// A roll-back leaves what was changed.
+    /// A roll-back keeps the changes.
     RollBackKeeps,
-    /// `Option`s that are written as fields keep their value when it is taken away.
+    /// `Option`s that are written as fields keep their value when they are set to `None`.
     NullIgnored,
-    /// A reversed scan comes in ascending order.
+    /// A reversed scan returns rows in ascending order.
     ReverseIgnored,
-    /// Columns of variable length stay as they were.
+    /// Columns of variable length keep their old values.
     TailsKept,
 }
 
@@ -47,12 +47,12 @@ impl Fault {
     ];
 }
 
-/// What the model has to know of an engine.
+/// Properties of an engine that the model imitates.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ways {
-    /// There are hash indexes, which refuse scans.
+    /// The engine has hash indexes, which refuse scans.
     pub hashes: bool,
-    /// Operations are those of steps of procedures, which see their part.
+    /// Operations belong to steps of procedures, which see their part only.
     pub in_steps: bool,
     pub fault: Option<Fault>,
 }
@@ -119,7 +119,7 @@ impl<R: Kept> Store<R> {
         self.rows.values().find(|row| row.keys()[index] == *key)
     }
 
-    /// The first unique index that has a key of this row.
+    /// The first unique index that already has a key of this row.
     fn collision(&self, ways: Ways, row: &R) -> Option<usize> {
         let keys = row.keys();
         let last = if ways.fault == Some(Fault::DuplicatesAccepted) { 1 } else { keys.len() };
@@ -143,7 +143,7 @@ impl<R: Kept> Store<R> {
         }
     }
 
-    /// Makes a row that is there another one.
+    /// Replaces an existing row by another one.
     fn replace(&mut self, ways: Ways, key: &Keys, new: R) -> Result<(), String> {
         let Some(old) = self.rows.remove(key) else { return Ok(()) };
         let result = self.insert(ways, new);
@@ -213,13 +213,13 @@ impl<R: Kept> Store<R> {
         }
     }
 
-    /// The rows that a scan without types goes over: in a step, those of its part.
+    /// The rows of a scan without types: in a step, those of its part.
     fn shown(&self, ways: Ways, part: u16) -> impl Iterator<Item = (&Keys, &R)> {
         let is_shown = move |key: &Keys| !ways.in_steps || key[0] == Atom::Unsigned(part.into());
         self.rows.iter().filter(move |(key, _)| is_shown(key))
     }
 
-    /// Writes a field; what it was.
+    /// Writes a field. Returns its former value.
     fn write(&mut self, ways: Ways, key: &Keys, (field, salt): (usize, u32)) -> String {
         let mut row = self.rows[key].clone();
         let before = R::on_field(field, ShowField(&row));
@@ -234,7 +234,7 @@ impl<R: Kept> Store<R> {
 
     fn scan(&mut self, ways: Ways, operation: &Operation, plan: &ScanPlan) -> Outcome {
         let index = operation.index;
-        // An iterator that nobody asks for a row does not begin.
+        // An iterator of which no row is requested does not begin.
         let begins = plan.limit != Some(0) && !matches!(plan.end, ScanEnd::Rows(0));
         if ways.hashes && R::HASHED[index] && begins {
             return Err("Misuse".to_owned());
@@ -317,7 +317,7 @@ fn is_within(kind: RangeKind, (key, from, to): (&Keys, &Keys, &Keys), front: usi
     }
 }
 
-/// A field in words.
+/// Displays one field.
 pub struct ShowField<'r, R>(pub &'r R);
 
 impl<R: Kept> OnField<R> for ShowField<'_, R> {
@@ -332,7 +332,7 @@ impl<R: Kept> OnField<R> for ShowField<'_, R> {
     }
 }
 
-/// Fields in words.
+/// Displays a group of fields.
 pub struct ShowGroup<'r, R>(pub &'r R);
 
 impl<R: Kept> OnGroup<R> for ShowGroup<'_, R> {

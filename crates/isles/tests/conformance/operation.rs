@@ -17,7 +17,7 @@ pub struct Operation {
     pub verb: Verb,
 }
 
-/// A verb with its arguments, as far as they do not follow from the operation's probe.
+/// A verb with the arguments that do not follow from the operation's probe.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Verb {
     Attempt,
@@ -41,11 +41,11 @@ pub enum Verb {
     InsertDynamic,
     ScanDynamic,
     ScanDynamicAfter(usize),
-    /// A table that is not there.
+    /// A table that does not exist.
     Stray,
 }
 
-/// A scan from the operation's probe to another.
+/// A scan from the operation's probe to another probe.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ScanPlan {
     pub range: RangeKind,
@@ -57,7 +57,7 @@ pub struct ScanPlan {
 }
 
 impl ScanPlan {
-    /// A scan of everything, forward.
+    /// A scan of the whole index, forward.
     pub fn all(end: ScanEnd) -> Self {
         let to = Probe { part: 0, id: 0, salt: 0 };
         ScanPlan { range: RangeKind::Full, to, reverse: false, limit: None, for_update: false, end }
@@ -99,8 +99,8 @@ impl RangeKind {
         RangeKind::PrefixesToInclusive,
     ];
 
-    /// Those that an instance shows its rows of: a range that lies in a part of another instance
-    /// alone is refused, as one that ends before the first key of a part may.
+    /// Ranges that an instance accepts: a range within a part of another instance alone is refused,
+    /// and so may be a range that ends before the first key of a part.
     pub const OF_AN_INSTANCE: [RangeKind; 11] = [
         RangeKind::Full,
         RangeKind::From,
@@ -115,20 +115,20 @@ impl RangeKind {
         RangeKind::PrefixesToInclusive,
     ];
 
-    /// Ranges whose keys are all of one part, if both ends are.
+    /// Ranges whose keys are all in one part if both ends are.
     pub const OF_ONE_PART: [RangeKind; 3] = [RangeKind::HalfOpen, RangeKind::Inclusive, RangeKind::Prefix];
 }
 
-/// How a scan is run.
+/// Method that runs a scan.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub enum ScanEnd {
     Collect,
     First,
     Last,
     Count,
-    /// Until so many rows were seen.
+    /// Until this many rows were seen.
     ForEach(usize),
-    /// The same, with a change of each row.
+    /// The same, and each row is changed.
     TryForEach(usize, Probe),
     Update(Aspect, Probe),
     Delete,
@@ -136,14 +136,14 @@ pub enum ScanEnd {
     IntoIterator,
     /// A group of fields of each row.
     Fields(usize),
-    /// Every row is looked for again between two rows.
+    /// Every row is found once more between two rows.
     Between,
 }
 
-/// What came of an operation: its value or its error, in words.
+/// Outcome of an operation: its value or its error, as text.
 pub type Outcome = Result<String, String>;
 
-/// An error as outcomes have it: kinds and places, without words that may change.
+/// An error in outcomes: its kind and position, without texts that may change.
 pub fn kind(error: &Error) -> String {
     match error {
         Error::Duplicate { table, index, .. } => format!("Duplicate in {table}, {index}"),
@@ -156,17 +156,17 @@ pub fn kind(error: &Error) -> String {
     }
 }
 
-/// What came of a verb.
+/// Outcome of a verb.
 pub fn outcome<T: Debug>(result: Result<T, Error>) -> Outcome {
     result.map(|value| format!("{value:?}")).map_err(|error| kind(&error))
 }
 
-/// True if the attempt goes on after an outcome.
+/// True if the attempt continues after an outcome.
 pub fn goes_on(outcome: &Outcome) -> bool {
     outcome.as_ref().err().is_none_or(|error| error == "NoSuchTable")
 }
 
-/// A small generator of random numbers: the seed says all of them.
+/// A small generator of random numbers, determined by its seed.
 #[derive(Clone, Debug)]
 pub struct Draw(SplitMix);
 
@@ -189,16 +189,16 @@ impl Draw {
     }
 }
 
-/// What operations are drawn from.
+/// Parameters of generated operations.
 #[derive(Clone, Debug)]
 pub struct Scope {
-    /// Parts whose keys are used.
+    /// Parts of the generated keys.
     pub parts: Vec<u16>,
-    /// Numbers below this are used.
+    /// Bound of the generated row numbers.
     pub ids: u32,
     /// True if each operation has to stay within one part.
     pub one_part: bool,
-    /// True if nothing is changed.
+    /// True if the operations change no row.
     pub only_reads: bool,
     /// Numbers of tables.
     pub tables: Vec<usize>,
@@ -206,11 +206,11 @@ pub struct Scope {
     pub ranges: &'static [RangeKind],
 }
 
-/// What the generator has to know of tables, by their number: indexes, fields, groups.
+/// Sizes of the tables for the generator, by number: indexes, fields, groups.
 pub const SHAPES: [(usize, usize, usize); 5] = [(3, 26, 5), (3, 3, 3), (4, 1, 2), (2, 2, 2), (2, 0, 1)];
-/// Tables and indexes that hash where the engine has hash indexes.
+/// Tables and hash indexes, if the engine has hash indexes.
 const HASHED: [(usize, usize); 3] = [(2, 0), (2, 1), (2, 2)];
-/// Kinds of verbs that only read, and of all.
+/// Number of kinds of verbs that only read, and of all kinds.
 const READING: u64 = 14;
 pub const KINDS: u64 = 30;
 
@@ -238,7 +238,7 @@ impl Scope {
         let index = draw.below(indexes as u64) as usize;
         let mut verb = within.verb(draw, kind, (table, probe));
         if let (true, Verb::Scan(plan)) = (HASHED.contains(&(table, index)), &mut verb) {
-            // Refused there, unless the range is empty: this one is not.
+            // The engine refuses the scan unless the range is empty, and this one is not.
             plan.range = RangeKind::Prefix;
         }
         Operation { table, index, probe, verb }
@@ -275,7 +275,7 @@ impl Scope {
         }
     }
 
-    /// A probe of the same part: an operation with two keys stays in one.
+    /// A probe of the same part, because an operation with two keys stays in one part.
     fn of_part(&self, draw: &mut Draw, probe: Probe) -> Probe {
         Probe { part: probe.part, ..self.probe(draw) }
     }

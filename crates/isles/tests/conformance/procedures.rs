@@ -1,5 +1,5 @@
-//! Procedures of a deployment that run at the same time, each over parts of several instances: what
-//! they gave must be what they would have given in some order.
+//! Procedures of a deployment that run at the same time, each over parts of several instances:
+//! their results must agree with a serial execution in some order.
 
 use std::sync::Barrier;
 
@@ -15,8 +15,8 @@ use crate::rows::Probe;
 
 const IDS: u32 = 3;
 
-/// Runs a procedure; what became of it. One that has failed has changed nothing, and what it saw
-/// does not count.
+/// Runs a procedure and returns its story. A failed procedure has changed no row, and its reads do
+/// not count.
 fn story(deployment: &Deployment<Work>, operations: &[Operation]) -> Result<Story, String> {
     let work = Work::new(operations, false, false);
     let operations = work.steps.iter().flat_map(|step| step.operations.clone()).collect();
@@ -32,7 +32,7 @@ fn story(deployment: &Deployment<Work>, operations: &[Operation]) -> Result<Stor
     }
 }
 
-/// Looks for every row that there may be.
+/// Operations that read every possible row.
 fn reads() -> Vec<Operation> {
     let of_part = |part: u16| {
         (0..SHAPES.len()).map(move |table| {
@@ -46,7 +46,7 @@ fn reads() -> Vec<Operation> {
 /// Runs rounds of two or three procedures at once.
 ///
 /// # Errors
-/// The first round that has no serial order, or in which a procedure does not end.
+/// The first round without a serial order, or in which a procedure does not end.
 pub fn run(number: u64, rounds: u64) -> Result<Marks, String> {
     let opened = Engine::Deployment.open(number, None).map_err(|error| error.to_string())?;
     let Kind::Several { deployment, .. } = &opened.kind else {

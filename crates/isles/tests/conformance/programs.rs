@@ -19,13 +19,13 @@ use crate::rows::Probe;
 
 /// Numbers of rows that programs use.
 const IDS: u32 = 48;
-/// Rows of each table and part that are there from the start.
+/// Rows of each table and part that exist from the start.
 const ROWS_FIRST: u32 = 24;
 const OPERATIONS_MAX: u64 = 9;
-/// How often an object on a deployment may meet a part that has not ended.
+/// Limit of the conflicts of an object with parts of a deployment that have not ended.
 const CONFLICTS_MAX: usize = 5_000;
 
-/// How a transaction is run.
+/// Kind of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     Transaction,
@@ -56,7 +56,7 @@ const CLOSURES: [How; 10] = [
 const OBJECTS: [How; 4] = [How::Begin, How::WithBegin, How::IntoTransaction, How::DatabaseBegin];
 const SNAPSHOTS: [How; 3] = [How::Snapshot(0), How::Snapshot(1), How::Snapshot(2)];
 
-/// How a transaction ends.
+/// End of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Commit,
@@ -120,10 +120,10 @@ impl Program {
         Program { engine, number, durable, transactions: all }
     }
 
-    /// Runs it, and the model with this fault beside it.
+    /// Runs the program, and the model with this fault beside it.
     ///
     /// # Errors
-    /// The first difference, in words.
+    /// The first difference, as text.
     pub fn run(&self, fault: Option<Fault>) -> Result<(), String> {
         let ran = catch_unwind(AssertUnwindSafe(|| self.run_through(fault)));
         ran.unwrap_or_else(|_| Err("a panic".to_owned()))
@@ -141,7 +141,7 @@ impl Program {
         }
         compare_all(&mut opened, &models).map_err(|why| format!("{name}, in the end: {why}"))?;
         if self.number % 4 == 1 {
-            // As a crash would leave it, but for what the operating system keeps: the log is read.
+            // The state after a crash of the process: the log is read.
             opened.flush().map_err(|error| format!("{name} is not flushed: {error}"))?;
             drop(opened);
         } else {
@@ -159,8 +159,8 @@ impl Program {
         self.engine.open(self.number, path).map_err(|error| format!("not opened: {error}"))
     }
 
-    /// Runs it; a program that fails is made as short as leaving transactions and operations out
-    /// makes it.
+    /// Runs the program. A failing program is shortened by leaving out transactions and operations,
+    /// as far as it still fails.
     ///
     /// # Panics
     /// There is a difference.
@@ -182,7 +182,7 @@ impl Program {
         panic!("{why}\nin the program {program:#?}");
     }
 
-    /// Programs with one transaction or one operation less.
+    /// Programs without one of the transactions or one of the operations.
     fn shorter(&self) -> Vec<Program> {
         let mut all = Vec::new();
         for at in (0..self.transactions.len()).rev() {
@@ -201,7 +201,7 @@ impl Program {
     }
 }
 
-/// Transactions that give the tables of an instance rows.
+/// Transactions that insert the first rows into the tables of an instance.
 fn first(instance: usize, parts: &[u16]) -> Vec<Planned> {
     let planned = |part: u16| {
         let operation = |table| {
@@ -219,8 +219,8 @@ fn first(instance: usize, parts: &[u16]) -> Vec<Planned> {
     parts.iter().copied().map(planned).collect()
 }
 
-/// Every verb by closures and by both kinds of objects, and every way to run and to end a
-/// transaction, each in a transaction of its own.
+/// Every verb in closures and in both kinds of objects, and every kind and end of a transaction,
+/// each in a transaction of its own.
 fn tour(draw: &mut Draw, instance: usize, parts: &[u16]) -> Vec<Planned> {
     let (parts, ranges) = (parts.to_vec(), &RangeKind::OF_AN_INSTANCE[..]);
     let scope = Scope { parts, ids: IDS, one_part: false, only_reads: false, tables: vec![1], ranges };
@@ -273,7 +273,7 @@ fn planned(engine: Engine, draw: &mut Draw, instance: usize, parts: Vec<u16>) ->
     Planned { instance, how, end, operations }
 }
 
-/// What operations give on a model, up to the first that ends the attempt.
+/// Outcomes of operations on a model, up to the first that ends the attempt.
 fn expect(model: &mut Model, operations: &[Operation]) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     for operation in operations {
@@ -287,7 +287,7 @@ fn expect(model: &mut Model, operations: &[Operation]) -> Vec<Outcome> {
     outcomes
 }
 
-/// Runs one transaction, and compares.
+/// Runs one transaction, and compares its results with the model.
 fn run(
     opened: &mut Opened,
     engine: Engine,
@@ -307,8 +307,8 @@ fn run(
     let (mut outcomes, mut ended) = perform(opened, planned);
     let gave_up = Err("Conflict".to_owned());
     for _ in 0..CONFLICTS_MAX {
-        // A part of the procedure before may not have heard yet how the procedure ended: an object
-        // is one attempt, and begins again.
+        // A part may not have been notified of the end of the previous procedure yet: an object is
+        // one attempt, and begins again.
         let met = is_object(planned.how)
             && (outcomes.last() == Some(&gave_up) || ended == Err("Conflict".to_owned()));
         if engine != Engine::Deployment || !met {
@@ -350,8 +350,8 @@ fn differ(operations: &[Operation], outcomes: &[Outcome], expected: &[Outcome]) 
     Ok(())
 }
 
-/// Runs operations in a transaction up to the first that ends the attempt; its error, as the next
-/// verb says it too.
+/// Runs operations in a transaction up to the first that ends the attempt. Returns its error, which
+/// the next verb returns too.
 pub fn run_all<T: crate::verbs::Verbs>(
     transaction: &mut T,
     tables: &crate::apply::Tables,
@@ -372,7 +372,8 @@ pub fn run_all<T: crate::verbs::Verbs>(
     Ok(())
 }
 
-/// Runs a closure or an object; what came of the operations, and how the transaction ended.
+/// Runs a closure or an object. Returns the outcomes of the operations, and the end of the
+/// transaction.
 fn perform(opened: &mut Opened, planned: &Planned) -> (Vec<Outcome>, Result<(), String>) {
     let (mut outcomes, tables, operations) = (Vec::new(), opened.tables, &planned.operations[..]);
     let ended = if is_object(planned.how) {
@@ -420,7 +421,7 @@ fn perform_closure(opened: &mut Opened, planned: &Planned, body: &mut Body<'_>) 
     }
 }
 
-/// Waits for a commit in one of the ways.
+/// Waits for a commit by one of the methods.
 // The thread belongs to the program.
 fn wait_for(ticket: Ticket, way: usize) -> Result<(), Error> {
     match way {
@@ -499,7 +500,7 @@ fn perform_object(opened: &mut Opened, planned: &Planned, outcomes: &mut Vec<Out
     ended
 }
 
-/// A snapshot where there are none is refused, and its body is not called.
+/// A snapshot on an engine without snapshots is refused, and its body is not called.
 fn run_refused_snapshot(opened: &mut Opened, engine: Engine, planned: &Planned) -> Result<(), String> {
     let mut called = false;
     let mut body = |_: &mut Transaction<'_>| {
@@ -556,7 +557,7 @@ fn run_procedure(
     }
 }
 
-/// Reads everything by every index, typed and described.
+/// Reads all rows by every index, typed and described, and compares them with the models.
 pub fn compare_all(opened: &mut Opened, models: &[Model]) -> Result<(), String> {
     for (instance, model) in models.iter().enumerate() {
         let probe = Probe { part: 0, id: 0, salt: 0 };
@@ -583,7 +584,7 @@ pub fn compare_all(opened: &mut Opened, models: &[Model]) -> Result<(), String> 
     Ok(())
 }
 
-/// How many programs each test runs: few in CI, more where the environment says so.
+/// Number of programs that each test runs: few in CI, more if the environment variable is set.
 pub fn count(few: u64) -> u64 {
     let asked = std::env::var("ISLES_CONFORMANCE_PROGRAMS").ok();
     asked.map_or(few, |asked| asked.parse().expect("ISLES_CONFORMANCE_PROGRAMS is a number"))

@@ -1,8 +1,8 @@
 //! The tables of the suite: among them every type of column, every type that a key can have, and
 //! every kind of index.
 //!
-//! Every key begins with the part, so that the same tables fit a deployment. What a row is follows
-//! from a [`Probe`].
+//! Every key begins with the part, so that the same tables fit a deployment. A row follows from a
+//! [`Probe`].
 
 use std::fmt::Debug;
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::calls::pass;
 
-/// What names a row: the part and the number say its primary key, the salt all else.
+/// Name of a row: the part and the number determine its primary key, the salt all other columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Probe {
     pub part: u16,
@@ -19,7 +19,8 @@ pub struct Probe {
     pub salt: u32,
 }
 
-/// A column of a key, as the model compares it: the library's own form of keys is not asked.
+/// A column of a key for comparisons in the model, which does not use the library's own form of
+/// keys.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Atom {
     Unsigned(u128),
@@ -27,7 +28,7 @@ pub enum Atom {
     Bytes(Vec<u8>),
 }
 
-/// What of a row changes.
+/// Columns of a row that change together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Aspect {
     /// Columns of fixed length that belong to no key.
@@ -44,15 +45,15 @@ pub enum Aspect {
 pub trait Kept: Row + Clone + Debug + Send + 'static {
     /// The table's name.
     const TABLE: &'static str;
-    /// By index: whether it hashes where the engine has hash indexes.
+    /// By index: true if it is a hash index, on engines with hash indexes.
     const HASHED: &'static [bool];
-    /// By index: how many columns the front has that [`OnIndex::visit`] gets.
+    /// By index: number of columns in the front that [`OnIndex::visit`] gets.
     const FRONTS: &'static [usize];
-    /// Groups of fields that can be read together.
+    /// Number of groups of fields that can be read together.
     const GROUPS: usize;
 
     fn make(probe: Probe) -> Self;
-    /// Takes an aspect of another row over.
+    /// Copies an aspect of another row.
     fn take_over(&mut self, aspect: Aspect, other: &Self);
     /// Its keys, by index.
     fn keys(&self) -> Vec<Vec<Atom>>;
@@ -61,7 +62,7 @@ pub trait Kept: Row + Clone + Debug + Send + 'static {
     fn on_index<V: OnIndex<Self>>(table: Table<Self>, index: usize, visitor: V) -> V::Output;
     fn on_field<V: OnField<Self>>(field: usize, visitor: V) -> V::Output;
     fn on_group<V: OnGroup<Self>>(group: usize, visitor: V) -> V::Output;
-    /// A column of the primary key, written as a field: that is refused.
+    /// Visits a column of the primary key, which must not be written as a field.
     fn on_key_field<V: OnField<Self>>(visitor: V) -> V::Output;
 }
 
@@ -93,7 +94,7 @@ pub trait OnGroup<R: Kept> {
     fn visit<F: Select<R, Value: Debug>>(self, fields: F, get: fn(&R) -> F::Value) -> Self::Output;
 }
 
-/// The dispatch by number to a list of fields.
+/// Dispatches by number to a list of fields.
 macro_rules! fields {
     ($row:ident, $visitor:ident, $number:ident: $($constant:ident $field:ident),+) => {{
         let mut _place = 0;
@@ -184,7 +185,7 @@ pub struct Wide {
     no_blob: Option<Vec<u8>>,
 }
 
-/// Bytes of a long value now and then: more than a page has.
+/// Length of a long value, sometimes more than a page.
 fn many(salt: u32) -> usize {
     match salt % 16 {
         7 => 20_000,
@@ -351,7 +352,8 @@ impl Kept for Wide {
     }
 }
 
-/// No column of variable length: what the library reads and inserts by ways of their own.
+/// A row without columns of variable length: the library has separate code to read and insert such
+/// rows.
 #[derive(Row, Clone, Debug)]
 #[row(key(part, id), index(by_group(part, group)), unique_index(by_code(part, code)))]
 pub struct Plain {
@@ -445,8 +447,8 @@ impl Kept for Plain {
     }
 }
 
-/// Hash indexes: the primary key, a unique one, and one that is not; and an ordered one beside
-/// them.
+/// Hash indexes: the primary key, a unique index, and one that is not unique; and an ordered index
+/// beside them.
 #[derive(Row, Clone, Debug)]
 #[row(
     key(part, id),

@@ -1,12 +1,12 @@
-//! What the library offers, read from its source: every public function of a public type, so that
-//! one which is added later is missed by name until the suite calls it.
+//! The interface of the library, read from its source: every public function of a public type. A
+//! function that is added later is reported as missing, by name, until the suite calls it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Types whose functions work on values alone: no engine runs them.
+/// Types whose functions need no engine, because they work on values alone.
 const VALUES: [&str; 2] = ["Error", "NormalizedRange"];
-/// Types and free functions that only several instances have, or only one database has.
+/// Types and free functions of deployments only, and of databases only.
 const OF_DEPLOYMENTS: [&str; 3] = ["Deployment", "DeploymentBuilder", "copy_deployment"];
 const OF_DATABASES: [&str; 7] = [
     "Database",
@@ -57,7 +57,7 @@ fn list(directory: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// The public functions in some files, which are formatted as all are.
+/// The public functions in some files, which are formatted by rustfmt.
 fn functions_of(sources: &[String]) -> BTreeSet<String> {
     let (mut found, mut of_macro, mut users) = (BTreeSet::new(), Vec::new(), Vec::new());
     for source in sources {
@@ -92,7 +92,7 @@ fn functions_of(sources: &[String]) -> BTreeSet<String> {
     found
 }
 
-/// The type that an `impl` is of, unless it is a trait's.
+/// The type of an `impl`, unless it implements a trait.
 fn owner_of(code: &str) -> Option<String> {
     let mut rest = code.strip_prefix("impl")?;
     if rest.starts_with('<') {
@@ -114,7 +114,7 @@ fn type_name(name: &str) -> &str {
 fn public_functions_are_parsed_from_the_source() {
     let source = "
 impl<'a, R: Row, K: Key> Scan<'a, R, K> {
-    /// All.
+    /// All of them.
     pub fn collect(self) -> Result<Vec<R>> {
     }
     pub(crate) fn run(self) {}
@@ -134,7 +134,7 @@ verbs!(Open<'_>, Owned);
 ";
     let found: Vec<String> = functions_of(&[source.to_owned()]).into_iter().collect();
     assert_eq!(found, ["Open::get", "Owned::get", "Scan::collect", "prefix"]);
-    // The library itself: some that are known, and more than a few.
+    // The library itself: some known functions, and many.
     let all = functions();
     let known =
         ["Transaction::upsert", "OwnedTransaction::upsert", "Session::snapshot", "Scan::update", "prefixes"];

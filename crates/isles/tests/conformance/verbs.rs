@@ -1,5 +1,4 @@
-//! The verbs as closures and objects have them: the suite's operations are written once for all
-//! three types.
+//! The verbs of closures and objects: the suite's operations are written once for all three types.
 
 use std::borrow::Borrow;
 
@@ -10,7 +9,7 @@ use isles::{
 
 use crate::calls::pass;
 
-/// What has the verbs of a transaction.
+/// A type with the verbs of a transaction.
 pub trait Verbs {
     fn get<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>>;
     fn get_for_update<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>>;
@@ -53,7 +52,7 @@ pub trait Verbs {
         change: impl FnOnce(&mut F::Value) -> T,
     ) -> Result<Option<T>>;
     fn delete<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>>;
-    /// The transaction as bodies get it.
+    /// The transaction as bodies receive it.
     fn body<T>(&mut self, act: impl FnOnce(&mut Transaction<'_>) -> T) -> T;
 }
 
