@@ -1,19 +1,18 @@
-//! Processes that are killed on this machine's own disk; and the process that runs in the guests of
+//! Kills processes on this machine's own disk; also the process that runs in the guests of
 //! `.ci/guest-kills`.
 //!
 //!     cargo run --release -p isles-verify --example kills -- again DIRECTORY 200
 //!
-//! kills 200 processes one after another (`kill -9`), each at a moment of its own, all on the
-//! database in the directory; the schemes of rows in memory take turns, or all run under one that
-//! is named in the end: `2pl` is that of rows in pages, of which a pool holds a third. Such a
-//! process is `kills live DIRECTORY ACCESS SEED ACKNOWLEDGED SCHEME`, where ACCESS is `direct` or
-//! `cached`, ACKNOWLEDGED the last number that each worker has acknowledged (`12,0,31`), and SCHEME
-//! a name or the number of a turn; `check` in place of `live` only looks.
-//!     cargo run --release -p isles-verify --example kills -- deployment DIRECTORY 100
+//! kills 200 processes one after another (`kill -9`), each at a random moment, all on the database
+//! in the directory. The schemes of rows in memory take turns, or all processes use the scheme that
+//! is named last; `2pl` is that of rows in pages, of which the pool holds a third. Such a process
+//! is `kills live DIRECTORY ACCESS SEED ACKNOWLEDGED SCHEME`, where ACCESS is `direct` or `cached`,
+//! ACKNOWLEDGED the last number that each worker has acknowledged (`12,0,31`), and SCHEME a name or
+//! the number of a turn; `check` in place of `live` only checks the directory.
 //!
-//! kills 100 processes of a deployment of four durable instances, one in each life of it: mostly
-//! that of an instance, sometimes the command. With `forgets` in the end, parts in doubt are rolled
-//! back whatever was decided, which has to be noticed. What is wrong is a line `wrong: ...` on
+//! kills 100 processes of a deployment of four durable instances, one in each run of it: mostly
+//! that of an instance, sometimes the command. With `forgets` at the end, branches in doubt are
+//! rolled back whatever was decided, which has to be noticed. A violation is a line `wrong: ...` on
 //! standard output, and status 1.
 #![allow(missing_docs)]
 
@@ -21,7 +20,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use platform::files::Access;
-use verify::crashes::killed::{self, Life};
+use verify::crashes::killed::{self, ProcessRun};
 use verify::crashes::killed_instances;
 use verify::{Subject, scheme, schemes};
 
@@ -63,7 +62,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// One life, or a look; `None` if a word means nothing.
+/// Runs or checks a database; `None` if an argument is invalid.
 fn one(
     what: &str,
     directory: &str,
@@ -80,14 +79,15 @@ fn one(
     let numbers: Result<Vec<u64>, _> = acknowledged.split(',').map(str::parse).collect();
     let acknowledged = &numbers.ok()?;
     let subject = &under(scheme)?;
-    let life = Life { subject, path: Path::new(directory), access, seed: seed.parse().ok()?, acknowledged };
+    let run =
+        ProcessRun { subject, path: Path::new(directory), access, seed: seed.parse().ok()?, acknowledged };
     if what == "live" {
-        return Some(killed::live(&life));
+        return Some(killed::run(&run));
     }
-    Some(killed::look(&life).map(|found| println!("{found}")))
+    Some(killed::check(&run).map(|found| println!("{found}")))
 }
 
-/// The scheme of this name, or whose turn has this number.
+/// The scheme of this name, or with this number in the cycle of schemes.
 fn under(name: &str) -> Option<Subject> {
     let turn: Option<usize> = name.parse().ok();
     turn.map_or_else(|| scheme(name), |turn| schemes().into_iter().cycle().nth(turn))
@@ -97,32 +97,32 @@ fn again(directory: &str, kills: u64, subjects: &[Subject]) -> Result<(), String
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut command = |subject: &Subject, number: u64| {
         let mut command = Command::new(&program);
-        // The other one at a scheme's next turn.
+        // The other access at a scheme's next turn.
         let round = number / subjects.len() as u64;
         let access = if (number + round).is_multiple_of(2) { "direct" } else { "cached" };
         let nothing = ["0"; WORKERS].join(",");
         command.args(["live", directory, access, &number.to_string(), &nothing, subject.name]);
         command
     };
-    let killed = killed::kill_again(subjects, Path::new(directory), WORKERS, kills, 1, &mut command)?;
+    let killed = killed::kill_repeatedly(subjects, Path::new(directory), WORKERS, kills, 1, &mut command)?;
     println!("{} kills, {} acknowledgements", killed.kills, killed.acknowledged);
     if killed.violations.is_empty() { Ok(()) } else { Err(killed.violations.join("; ")) }
 }
 
 fn deployment(directory: &str, kills: u64, forgets: bool) -> Result<(), String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let killed = killed_instances::kill_again(&program, Path::new(directory), kills, forgets)?;
+    let killed = killed_instances::kill_repeatedly(&program, Path::new(directory), kills, forgets)?;
     println!("{killed:#?}");
     if killed.violations.is_empty() { Ok(()) } else { Err(killed.violations.join("; ")) }
 }
 
-/// A process of a deployment: its command, or that of an instance, whose standard output is the
-/// command's.
+/// A process of a deployment: its command, or the process of an instance, which inherits the
+/// command's standard error.
 fn process(what: &str, words: &[&str]) -> ExitCode {
-    let Some(life) = killed_instances::Life::of_words(words) else { return ExitCode::from(2) };
+    let Some(run) = killed_instances::DeploymentRun::from_arguments(words) else { return ExitCode::from(2) };
     let done = match (what, std::env::current_exe()) {
-        ("instance", _) => killed_instances::instance(&life),
-        (_, Ok(program)) => killed_instances::command(&life, &program),
+        ("instance", _) => killed_instances::instance(&run),
+        (_, Ok(program)) => killed_instances::command(&run, &program),
         (_, Err(error)) => Err(error.to_string()),
     };
     match done {

@@ -1,11 +1,11 @@
-//! How long a database takes to be opened again: a log of TPC-C, without a checkpoint, and then a
-//! checkpoint without a log.
+//! Measures how long a database takes to open: first from a log of TPC-C without a checkpoint, then
+//! from a checkpoint without a log.
 //!
 //!     cargo run --release -p isles-verify --example recover -- DIRECTORY 200000 2
 //!
 //! commits 200,000 transactions of the standard mix into a new directory, opens it, makes a
 //! checkpoint, opens it again, all with 2 workers, and prints a line of JSON for each of the two
-//! openings. A directory that is there already is opened only, once.
+//! openings. A directory that exists already is only opened, once.
 #![allow(missing_docs)]
 
 use std::path::Path;
@@ -46,7 +46,7 @@ fn run(directory: &Path, transactions: u64, workers: usize) -> Result<(), Box<dy
     let is_new = !directory.exists();
     let (database, tables, recovered) = open(c, directory, &workload, workers)?;
     if !is_new {
-        tell("as found", workers, &recovered);
+        print("as found", workers, &recovered);
         return Ok(database.close(c)?);
     }
     let each = transactions / workers as u64;
@@ -56,17 +56,17 @@ fn run(directory: &Path, transactions: u64, workers: usize) -> Result<(), Box<dy
     P::parallel(c, &places, &work, &mut |_| ());
     database.close(c)?;
     let (database, _, recovered) = open(c, directory, &workload, workers)?;
-    tell("log", workers, &recovered);
+    print("log", workers, &recovered);
     database.session(c, None, false)?.checkpoint()?;
     database.close(c)?;
     let (database, _, recovered) = open(c, directory, &workload, workers)?;
-    tell("checkpoint", workers, &recovered);
+    print("checkpoint", workers, &recovered);
     Ok(database.close(c)?)
 }
 
 type Tables = <<tpcc::Tpcc as Workload>::Procedure as boundary::Procedure>::Tables;
 
-/// The database, which makes no checkpoint of its own accord.
+/// Opens the database, which makes no checkpoints by itself.
 fn open(
     c: <P as Platform>::Core,
     directory: &Path,
@@ -129,8 +129,8 @@ fn transact(
     }
 }
 
-/// One line of JSON: what was recovered, and how fast.
-fn tell(what: &str, workers: usize, recovered: &Recovered) {
+/// Prints one line of JSON: what was recovered, and how fast.
+fn print(what: &str, workers: usize, recovered: &Recovered) {
     let Recovered { rows, checkpoint_bytes, records, changes, log_bytes, nanos, .. } = *recovered;
     let seconds = nanos as f64 / 1e9;
     let rate = |count: u64| (count as f64 / seconds / workers as f64) as u64;

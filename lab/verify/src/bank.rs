@@ -1,9 +1,10 @@
-//! Transactions over two databases: both prepare, then both commit or both roll back, and other
-//! workers finish them than began them. Money moves between accounts of both; audits see the total.
+//! Transactions over two databases: both prepare, then both commit or both roll back, and a worker
+//! other than the one that began a transaction finishes it. Money moves between accounts of both
+//! databases; audits check the total.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use boundary::{AnyPrepared, Bounds, Database, Direction, SchemaBuilder, Session, Transaction, Verbs};
 use concurrency::InstanceOptions;
@@ -12,27 +13,28 @@ use schema::{HashPlan, IndexKind, Inspector, Partitioning, Row, Schema, Table, T
 use terms::Abort;
 use terms::random::Random;
 
+use crate::mutex::lock;
 use crate::subject::MakeDatabase;
 use crate::task::{Observed, Task};
 
 /// Bytes of rows and indexes of a database.
 const MEMORY_BYTES_MAX: u64 = 64 << 20;
-/// Short, so that prepared transactions outlive epochs.
+/// Epochs are short, so that prepared transactions outlive them.
 const EPOCH_NANOS: u64 = 3_000;
 /// Transactions of each worker.
 const TRANSACTIONS: u64 = 4;
-/// The same on hardware, where they overlap less.
+/// Transactions of each worker on hardware, where they overlap less.
 const TRANSACTIONS_ON_HARDWARE: u64 = 200;
 /// Attempts of a worker after which the trial counts as stuck.
 const ROUNDS_MAX: u64 = 200_000;
 
 /// Accounts that may exist in each database.
 const ACCOUNTS: u64 = 6;
-/// What is in each of the accounts of the beginning, which are every other one.
+/// Initial balance of each account: every other account exists at the beginning.
 const BALANCE: i64 = 100;
 const TOTAL: i64 = 2 * ACCOUNTS as i64 / 2 * BALANCE;
 
-/// An account that is empty does not exist.
+/// An account; an empty account has no row.
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(id))]
 struct Account {
@@ -40,14 +42,14 @@ struct Account {
     balance: i64,
 }
 
-/// Both parts of a transaction that can no longer fail.
+/// The prepared branches of a transaction in both databases.
 struct InDoubt<T> {
-    parts: [T; 2],
+    branches: [T; 2],
     began_by: usize,
     commit: bool,
 }
 
-/// What the workers share.
+/// State that the workers share.
 struct Bank<'d, P: Platform> {
     databases: &'d [Database<P>; 2],
     accounts: Table<Account>,
@@ -61,7 +63,7 @@ struct Bank<'d, P: Platform> {
     wrong: AtomicU64,
 }
 
-/// Adds to an account, which it makes or removes if need be.
+/// Adds to an account; inserts or deletes the row as needed.
 fn add<T: Verbs>(t: &mut T, accounts: Table<Account>, id: u64, amount: i64) -> Result<(), Abort> {
     let Some(account) = t.find(accounts.primary(), &id, Intent::Write)? else {
         return if amount < 0 {
@@ -95,10 +97,10 @@ fn sum<T: Verbs>(t: &mut T, accounts: Table<Account>, hash: bool) -> Result<i64,
     Ok(sum)
 }
 
-/// A transaction that is prepared in both databases, and what its bodies gave.
+/// A transaction that is prepared in both databases, with the results of its two bodies.
 type PreparedPair<'d, T> = ([AnyPrepared<'d>; 2], [T; 2]);
 
-/// Prepares both parts of a transaction, or neither.
+/// Prepares both branches of a transaction, or neither.
 fn prepare<'d, T>(
     sessions: &mut [Session<'d>; 2],
     first: usize,
@@ -118,11 +120,11 @@ fn prepare<'d, T>(
 
 impl<'d, P: Platform> Bank<'d, P> {
     fn in_doubt(&self) -> MutexGuard<'_, Vec<InDoubt<AnyPrepared<'d>>>> {
-        self.in_doubt.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.in_doubt)
     }
 
-    /// Moves money from one database to the other, or within one, and leaves the end to another
-    /// worker.
+    /// Moves money from one database to the other, or within one, and leaves commit or rollback to
+    /// another worker.
     fn transfer(&self, sessions: &mut [Session<'d>; 2], number: usize, random: &mut Random) -> bool {
         let from = (random.below(2) as usize, random.below(ACCOUNTS));
         let to = (random.below(2) as usize, random.below(ACCOUNTS));
@@ -133,20 +135,20 @@ impl<'d, P: Platform> Bank<'d, P> {
             }
             if to.0 == database { add(t, self.accounts, to.1, amount) } else { Ok(()) }
         });
-        let Some((parts, _)) = prepared else { return false };
+        let Some((branches, _)) = prepared else { return false };
         let commit = random.chance(80);
-        self.in_doubt().push(InDoubt { parts, began_by: number, commit });
+        self.in_doubt().push(InDoubt { branches, began_by: number, commit });
         true
     }
 
     /// Sums up both databases.
     fn audit(&self, sessions: &mut [Session<'d>; 2], number: usize, random: &mut Random) -> bool {
         let prepared = prepare(sessions, random.below(2) as usize, |t, _| sum(t, self.accounts, self.hash));
-        let Some((parts, sums)) = prepared else { return false };
+        let Some((branches, sums)) = prepared else { return false };
         if sums[0] + sums[1] != TOTAL {
             self.wrong.fetch_add(1, Ordering::Relaxed);
         }
-        self.in_doubt().push(InDoubt { parts, began_by: number, commit: true });
+        self.in_doubt().push(InDoubt { branches, began_by: number, commit: true });
         true
     }
 
@@ -154,10 +156,10 @@ impl<'d, P: Platform> Bank<'d, P> {
     fn finish_one(&self, sessions: &mut [Session<'d>; 2], number: usize) {
         let mut in_doubt = self.in_doubt();
         let Some(place) = in_doubt.iter().position(|one| one.began_by != number) else { return };
-        let InDoubt { parts, commit, .. } = in_doubt.swap_remove(place);
+        let InDoubt { branches, commit, .. } = in_doubt.swap_remove(place);
         drop(in_doubt);
-        for (session, part) in sessions.iter_mut().zip(parts) {
-            assert_eq!(session.finish(part, commit).is_some(), commit);
+        for (session, branch) in sessions.iter_mut().zip(branches) {
+            assert_eq!(session.finish(branch, commit).is_some(), commit);
         }
         self.open.fetch_sub(1, Ordering::AcqRel);
     }
@@ -189,7 +191,7 @@ impl<'d, P: Platform> Bank<'d, P> {
     }
 }
 
-/// Runs a bank over two databases: no audit sees a wrong sum, and the total stays.
+/// Runs a bank over two databases: each audit sees the right total, and the total never changes.
 pub(crate) fn run<P: Platform>(c: P::Core, task: &Task<'_>, create: MakeDatabase<'_, P>) -> Observed {
     let (workers, seed) = (task.workers, task.seed);
     let transactions = if P::VIRTUAL { TRANSACTIONS } else { TRANSACTIONS_ON_HARDWARE };

@@ -1,7 +1,8 @@
-//! Benchmark workloads at a small scale, by the driver: loaded, run by all workers, and checked.
+//! Benchmark workloads at a small scale, run by the harness: loaded, run by all workers, and
+//! checked.
 //!
 //! Half of the seeds run through the executor that shuffles the actions of a phase and passes
-//! values as bytes. With [`Work::Islands`] the data are divided over several instances.
+//! values as bytes. With [`Work::Islands`] rows are divided among several instances.
 
 use concurrency::Ways;
 use harness::{
@@ -16,24 +17,24 @@ use workloads::tpcb::Tpcb;
 use workloads::tpcc::Tpcc;
 use workloads::ycsb::{Ycsb, YcsbSpec, YcsbWorkload};
 
-use crate::journal::{Journal, Recall};
+use crate::journal::{EventCapture, Journal};
 use crate::subject::Driven;
 use crate::task::{Machine, Observed, Task, Work, owners_nanos_max, transaction_nanos_max};
 
 /// Bytes of rows and indexes.
 const MEMORY_BYTES_MAX: u64 = 4 << 30;
 const EPOCH_NANOS: u64 = 20_000;
-/// Rows of a site: few, so that transactions meet.
+/// Rows of a site: few, so that transactions conflict.
 const ROWS_PER_SITE: u64 = 40;
 const RECORDS: u64 = 200;
 const SUBSCRIBERS_PER_WORKER: u32 = 12;
 /// Cardinalities of TPC-C relative to the specification.
 const TPCC_SCALE: f64 = 0.01;
-/// Accounts of TPC-B relative to the standard: 20 a branch.
+/// Scale of TPC-B relative to the standard: 20 accounts a branch.
 const TPCB_SCALE: f64 = 0.0002;
 /// Transactions of each worker.
 const TRANSACTIONS: u64 = 20;
-/// The same on hardware, where they overlap less.
+/// Transactions of each worker on hardware, where they overlap less.
 const TRANSACTIONS_ON_HARDWARE: u64 = 400;
 
 /// Runs the benchmark that `task` names.
@@ -51,7 +52,7 @@ pub(crate) fn run(
     let is_virtual = !matches!(task.machine, Machine::Hardware);
     let count = if is_virtual { TRANSACTIONS } else { TRANSACTIONS_ON_HARDWARE };
     let is_divided = task.work == Work::Islands;
-    // Parts travel as bytes anyway.
+    // Messages between instances are bytes anyway.
     let shuffled = !task.seed.is_multiple_of(2) && !is_divided;
     let plan = Plan {
         in_flight: 1 + (task.seed % 4) as usize,
@@ -70,8 +71,8 @@ pub(crate) fn run(
     drive(task, &workload, (&plan, &deployment), journal)
 }
 
-/// Runs a benchmark whose workers own partitions: by the seed, which one and how, and how much they
-/// share.
+/// Runs a benchmark whose workers own partitions. The seed chooses the workload, the execution and
+/// how many transactions use several partitions.
 pub(crate) fn run_owners(
     task: &Task<'_>,
     (driven, owners): (Driven, dora::Broken),
@@ -97,12 +98,12 @@ pub(crate) fn run_owners(
     drive(task, &workload, (&plan, &deployment), journal)
 }
 
-/// How workers that own partitions run, by the seed.
+/// The execution of workers that own partitions, by the seed.
 pub(crate) fn owners_execution(seed: u64) -> Execution {
     if (seed / 16).is_multiple_of(2) { Execution::Plp } else { Execution::Atrapos }
 }
 
-/// Two sockets of workers.
+/// A deployment of these workers on two sockets.
 pub(crate) fn owners_deployment(workers: usize) -> Deployment {
     let mut deployment = Deployment::unpinned(workers, MEMORY_BYTES_MAX);
     for (number, worker) in deployment.instances[0].workers.iter_mut().enumerate() {
@@ -124,7 +125,7 @@ fn drive(
         let disk = Disk::new(DiskModel::RAM, Faults::default());
         let config = if plan.engine == Engine::Memory { config } else { config.with_disk(&disk) };
         let outcome = VirtualMachine::run(&config, |c| {
-            let _recall = Recall::new(c, journal);
+            let _recall = EventCapture::new(c, journal);
             harness::in_virtual_machine(c, workload, plan, deployment, Control::NONE)
         });
         outcome?.value
@@ -140,12 +141,17 @@ fn drive(
     })
 }
 
-fn observed(transactions: u64, measured: Measurement) -> Observed {
+/// The names and violations of checks that failed.
+pub(crate) fn violated_checks(checks: Vec<(String, Check)>) -> Vec<String> {
     let violated = |(name, check): (String, Check)| match check {
         Check::Violated(what) => Some(format!("{name}: {what}")),
         Check::Ok | Check::NotApplicable(_) => None,
     };
-    let mut violations: Vec<String> = measured.checks.into_iter().filter_map(violated).collect();
+    checks.into_iter().filter_map(violated).collect()
+}
+
+fn observed(transactions: u64, measured: Measurement) -> Observed {
+    let mut violations = violated_checks(measured.checks);
     if measured.messages_amiss != 0 {
         violations.push(format!("{} messages amiss", measured.messages_amiss));
     }
@@ -157,7 +163,7 @@ fn observed(transactions: u64, measured: Measurement) -> Observed {
     }
 }
 
-/// Two instances or three, by the seed, if there are as many workers.
+/// Two instances or three, by the seed, if there are enough workers.
 fn divided(task: &Task<'_>) -> Deployment {
     let instances = (2 + task.seed as usize / 2 % 2).min(task.workers);
     let transports = [Transport::Shm, Transport::Shm, Transport::Uds, Transport::Tcp, Transport::Shm];
@@ -179,13 +185,13 @@ fn divided_data(task: &Task<'_>) -> Workload {
     }
 }
 
-/// TPC-B with a branch for each worker, of whose transactions many need two.
+/// TPC-B with a branch for each worker; many transactions need two branches.
 fn tpcb(task: &Task<'_>) -> Workload {
     let branches = u16::try_from(task.workers).unwrap_or(u16::MAX);
     Workload::Tpcb(Tpcb { scale: TPCB_SCALE, remote_percent: 40.0, ..Tpcb::new(branches) })
 }
 
-/// TPC-C with a warehouse for each worker, of which many transactions need two.
+/// TPC-C with a warehouse for each worker; many transactions need two warehouses.
 fn divided_tpcc(task: &Task<'_>) -> Workload {
     Workload::Tpcc(Tpcc {
         scale: TPCC_SCALE,
@@ -195,13 +201,13 @@ fn divided_tpcc(task: &Task<'_>) -> Workload {
     })
 }
 
-/// TATP, half of whose transactions are about any subscriber.
+/// TATP: half of the transactions choose any subscriber, not one of their worker's.
 fn tatp(task: &Task<'_>) -> Workload {
     let parts = u16::try_from(task.workers).unwrap_or(u16::MAX);
     Workload::Tatp(Tatp { multisite: 0.5, ..Tatp::new(SUBSCRIBERS_PER_WORKER * u32::from(parts), parts) })
 }
 
-/// TPC-C: by the seed, a warehouse for each worker or one for all.
+/// TPC-C with a warehouse for each worker or one for all, by the seed.
 fn tpcc(task: &Task<'_>) -> Workload {
     let warehouses = if task.seed % 4 < 2 { 1 } else { task.workers };
     Workload::Tpcc(Tpcc {
@@ -211,7 +217,7 @@ fn tpcc(task: &Task<'_>) -> Workload {
     })
 }
 
-/// The microbenchmark, half of it over several sites.
+/// The microbenchmark: half of the transactions use several sites.
 fn micro(task: &Task<'_>) -> Workload {
     let spec = MicroSpec {
         operation: if task.seed % 4 < 2 { Operation::Update } else { Operation::Mixed },

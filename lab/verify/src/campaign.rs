@@ -1,27 +1,29 @@
-//! Many seeds: trials on several threads of the host, each with a virtual machine of its own.
+//! A campaign of many seeds: trials on several threads of the host, each with a virtual machine of
+//! its own.
 
 use std::ops::Range;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use crate::mutex::{into_inner, lock};
 use crate::subject::Subject;
 use crate::task::{Machine, Work};
 use crate::trial::{Failure, Trial, Verdict};
 
-/// Time between two looks at a campaign.
+/// Interval at which progress is reported.
 const POLL: Duration = Duration::from_millis(50);
 
-/// A trial for each of some seeds.
+/// A trial for each of a range of seeds.
 pub struct Campaign<'a> {
     /// The scheme.
     pub subject: &'a Subject,
-    /// What runs.
+    /// The workload.
     pub work: Work,
-    /// Where.
+    /// The machine.
     pub machine: &'a Machine,
-    /// Workers of each trial; `None`: by the seed, a few.
+    /// Workers of each trial; `None`: a few, by the seed.
     pub workers: Option<usize>,
     /// The seeds.
     pub seeds: Range<u64>,
@@ -31,10 +33,10 @@ pub struct Campaign<'a> {
     pub failures_max: usize,
 }
 
-/// The sum of what trials found.
+/// The sum of the verdicts of several trials.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Trials.
+    /// Number of trials.
     pub seeds: u64,
     /// Sums over all trials; `failure` stays empty.
     pub sum: Verdict,
@@ -43,7 +45,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Adds what one trial found.
+    /// Adds the verdict of one trial.
     pub fn add(&mut self, verdict: Verdict) {
         self.seeds += 1;
         self.sum.transactions += verdict.transactions;
@@ -57,35 +59,35 @@ impl Tally {
     }
 }
 
-/// How a campaign goes.
+/// The progress of a campaign.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Trials that ended.
+    /// Number of trials that ended.
     pub seeds: u64,
-    /// Failures among them.
+    /// Number of these trials that failed.
     pub failures: u64,
-    /// The first seed whose trial has not ended, as far as known: if it does not change, that trial
+    /// The lowest seed whose trial is running, as far as known: if it does not change, that trial
     /// hangs.
     pub oldest: u64,
 }
 
-/// What the threads share.
-struct Shared<'a> {
+/// State that the threads of a campaign share.
+struct CampaignState<'a> {
     campaign: &'a Campaign<'a>,
     next: AtomicU64,
     stop: AtomicBool,
     ended: AtomicU64,
     tally: Mutex<Tally>,
-    /// The seed that each thread tries; `u64::MAX` when it has none.
+    /// The seed that each thread runs; `u64::MAX`: none.
     current: Vec<AtomicU64>,
 }
 
 impl Campaign<'_> {
-    /// Runs all trials. `observe` hears how it goes several times a second, on the calling thread;
-    /// when it returns false, no further trial begins.
+    /// Runs all trials. `observe` receives the progress several times a second, on the calling
+    /// thread; when it returns false, no further trial begins.
     pub fn run(&self, observe: &mut dyn FnMut(Progress) -> bool) -> Tally {
         let threads = self.threads.max(1);
-        let shared = Shared {
+        let shared = CampaignState {
             campaign: self,
             next: AtomicU64::new(self.seeds.start),
             stop: AtomicBool::new(false),
@@ -108,13 +110,13 @@ impl Campaign<'_> {
             }
         });
         observe(shared.progress());
-        let mut tally = shared.tally.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut tally = into_inner(shared.tally);
         tally.failures.sort_by_key(|failure| failure.seed);
         tally
     }
 }
 
-impl Shared<'_> {
+impl CampaignState<'_> {
     fn work(&self, number: usize) {
         let Campaign { subject, work, machine, workers, ref seeds, failures_max, .. } = *self.campaign;
         while !self.stop.load(Ordering::Relaxed) {
@@ -124,7 +126,7 @@ impl Shared<'_> {
             }
             self.current[number].store(seed, Ordering::Relaxed);
             let verdict = Trial { subject, work, machine, workers, seed }.run();
-            let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut tally = lock(&self.tally);
             tally.add(verdict);
             if tally.failures.len() >= failures_max {
                 self.stop.store(true, Ordering::Relaxed);
@@ -135,7 +137,7 @@ impl Shared<'_> {
     }
 
     fn progress(&self) -> Progress {
-        let failures = self.tally.lock().unwrap_or_else(PoisonError::into_inner).failures.len() as u64;
+        let failures = lock(&self.tally).failures.len() as u64;
         let seeds = self.ended.load(Ordering::Relaxed);
         let oldest = self.current.iter().map(|seed| seed.load(Ordering::Relaxed)).min().unwrap_or(u64::MAX);
         Progress { seeds, failures, oldest }

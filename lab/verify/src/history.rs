@@ -1,22 +1,25 @@
-//! Whether recorded transactions are serializable.
+//! The check that recorded transactions are serializable.
 //!
 //! Source: Adya, Liskov, O'Neil, "Generalized isolation level definitions", ICDE 2000 (direct
 //! serialization graph); Kingsbury, Alvaro, "Elle: inferring isolation anomalies from experimental
 //! observations", PVLDB 2020 (recorded so that the graph can be built).
 //!
-//! Every write gives its row a version that no other write uses, so a reader knows whom it read
-//! from. The order of the versions of one key is that of the commit stamps. Scans record what they
-//! saw of every key that could lie in their range, so that phantoms are ordinary reads of absence.
+//! Every write gives its row a version that no other write uses, which identifies the transaction
+//! that a reader read from. The order of the versions of one key is that of the commit stamps.
+//! Scans record an observation of every key that could lie in their range, so that phantoms are
+//! ordinary reads of absence.
 //!
 //! An absence has no version: a key may be absent several times. Such an observation fits several
 //! places in the key's chain of versions, and the history is serializable if some choice of places
-//! gives no cycle. Places that contradict what is known are struck out; what remains open is tried.
+//! gives no cycle. The checker strikes out places that contradict the known order, and tries the
+//! rest.
 //!
-//! Beyond serializability it checks strictness (a transaction that ended before another began comes
-//! first), that stamps ascend along overwrites and reads of rows, and that epochs (the upper half
-//! of stamps) never descend along any dependency. Of a scheme that is strict from epoch to epoch
-//! only, just that, and that no read of a row is older than the transaction. Of transactions over
-//! several instances, whose stamps tell nothing of each other, it checks all but the stamps.
+//! The checker also checks strictness (a transaction that ended before another began comes first),
+//! that stamps ascend along overwrites and reads of rows, and that epochs (the upper half of
+//! stamps) never descend along any dependency. For a scheme that is strict from epoch to epoch
+//! only, it checks strictness between epochs, and that no read of a row is older than the
+//! transaction. Stamps of several instances cannot be compared, so for transactions over several
+//! instances it checks everything but stamps.
 
 use std::collections::BTreeMap;
 
@@ -26,13 +29,14 @@ use terms::Stamp;
 pub use crate::order::Reason;
 use crate::order::{Cycle, Order};
 
-/// Guesses about open observations before the checker gives up on a history.
+/// Guesses about open observations after which the checker gives up on a history.
 const GUESSES_MAX: u32 = 2_000;
 
-/// A version that no transaction writes: stands for what contradicts the reader's own changes.
+/// A version that no transaction writes: it stands for an observation that contradicts the reader's
+/// own changes.
 pub const UNEXPLAINED: u64 = u64::MAX;
 
-/// What a transaction saw of a key before it changed the key itself.
+/// An observation: the state of a key that a transaction saw before it changed the key itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Seen {
     /// No row.
@@ -45,29 +49,29 @@ pub enum Seen {
     NotTagged(u64),
 }
 
-/// What a transaction made of a key in the end.
+/// The last change of a key by a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Change {
-    /// A row, where none was before.
+    /// A new row.
     Insert {
-        /// Used by no other write.
+        /// The row's new version, which no other write uses.
         version: u64,
-        /// What a secondary index knows of the row.
+        /// The row's value in a secondary index.
         tag: u64,
     },
-    /// Other contents of a row that was there.
+    /// New contents of an existing row.
     Update {
-        /// Used by no other write.
+        /// The row's new version, which no other write uses.
         version: u64,
-        /// What a secondary index knows of the row.
+        /// The row's value in a secondary index.
         tag: u64,
     },
-    /// No row any more.
+    /// The row is deleted.
     Delete,
 }
 
 impl Change {
-    /// The version of the row it leaves, if any.
+    /// The version of the row that the change leaves, if any.
     pub fn version(self) -> Option<u64> {
         match self {
             Change::Insert { version, .. } | Change::Update { version, .. } => Some(version),
@@ -76,57 +80,56 @@ impl Change {
     }
 }
 
-/// One transaction that ended. One that rolled back by its own decision belongs here too, without
-/// changes: what made it decide so has to be as true as what others saw.
+/// One transaction that ended. A transaction that rolled back by its own decision is an entry
+/// without changes: the observations that led to the rollback have to be consistent too.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
     /// The worker that ran it.
     pub worker: usize,
-    /// When it committed; `None` if it rolled back.
+    /// The stamp of its commit; `None` if it rolled back.
     pub stamp: Option<Stamp>,
     /// Moment just before it began.
     pub began: u64,
     /// Moment just after it ended.
     pub ended: u64,
-    /// What it saw, in any order, without what it had written itself.
+    /// Observations in any order, without those of its own writes.
     pub reads: Vec<(u64, Seen)>,
-    /// What it changed, once a key.
+    /// Its changes, at most one a key.
     pub writes: Vec<(u64, Change)>,
     /// Keys and versions that it wrote and overwrote itself before it committed.
     pub overwritten: Vec<(u64, u64)>,
-    /// Keys and versions of its attempts that failed, or of its own if it rolled back.
+    /// Keys and versions written by its failed attempts, or by itself if it rolled back.
     pub aborted: Vec<(u64, u64)>,
-    /// True if it asked for a snapshot ([`terms::Mode::Snapshot`]): it may miss what ended before
-    /// it began.
+    /// True if it asked for a snapshot ([`terms::Mode::Snapshot`]): it may miss transactions that
+    /// ended before it began.
     pub snapshot: bool,
 }
 
 impl Entry {
-    /// The moment before which nothing has to be seen that ended: its beginning, unless it reads a
-    /// snapshot.
+    /// It has to see all transactions that ended before this moment: its beginning, or 0 if it
+    /// reads a snapshot.
     pub(crate) fn not_before(&self) -> u64 {
         if self.snapshot { 0 } else { self.began }
     }
 }
 
-/// What ran.
+/// Recorded transactions, with the rows before and after them.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    /// Rows before everything, with version and tag.
+    /// Rows before the first transaction, with version and tag.
     pub initial: BTreeMap<u64, (u64, u64)>,
     /// The transactions, in any order.
     pub entries: Vec<Entry>,
-    /// Rows after everything, with their versions, if it is known.
+    /// Rows after the last transaction, with their versions, if known.
     pub last: Option<BTreeMap<u64, u64>>,
     /// True if the scheme keeps the order of real time from epoch to epoch only
     /// ([`concurrency::Scheme::STRICT`]).
     pub by_epochs: bool,
-    /// True if stamps tell the order of the versions of each key and nothing else: those of several
-    /// instances.
-    pub of_versions: bool,
+    /// True if stamps order the versions of each key and nothing else: those of several instances.
+    pub orders_versions_only: bool,
 }
 
-/// What a history was found to be.
+/// Statistics of a checked history.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Transactions with changes.
@@ -135,11 +138,12 @@ pub struct Report {
     pub rows_seen: usize,
     /// Observations of absence.
     pub absences_seen: usize,
-    /// True if there were too many possibilities to try: no violation was found among those tried.
+    /// True if the checker gave up: there were more possibilities than it tries, and those that it
+    /// tried contain no violation.
     pub undecided: bool,
 }
 
-/// How a history is wrong.
+/// A violation that a history contains.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
     /// No serial order explains what was seen.
@@ -152,7 +156,7 @@ pub enum Violation {
         entry: usize,
         /// The key.
         key: u64,
-        /// What it saw.
+        /// The observation.
         seen: Seen,
         /// The versions of the key.
         chain: String,
@@ -164,12 +168,13 @@ pub enum Violation {
         entry: usize,
         /// The key.
         key: u64,
-        /// What it saw.
+        /// The version that it saw.
         version: u64,
-        /// Where the version came from.
+        /// The origin of the version.
         origin: Origin,
     },
-    /// The stamps put a change where it cannot have happened, such as a deletion after a deletion.
+    /// By the stamps, a change happened where it is impossible, such as a deletion after a
+    /// deletion.
     #[error("by their stamps, changes of key {key} are {chain}")]
     BrokenChain {
         /// The key.
@@ -177,14 +182,14 @@ pub enum Violation {
         /// Its changes.
         chain: String,
     },
-    /// The rows that are left are not those that were written last.
+    /// The last rows are not those that were written last.
     #[error("key {key} ends with {found:?} and was written last as {written:?}")]
     LostWrite {
         /// The key.
         key: u64,
-        /// What is there.
+        /// The version of the row found.
         found: Option<u64>,
-        /// What should be there.
+        /// The version of the last write.
         written: Option<u64>,
     },
     /// Stamps or epochs contradict the order of commits.
@@ -203,7 +208,7 @@ pub enum Violation {
     },
 }
 
-/// Where a version came from that no committed transaction left behind.
+/// Origin of a version that no committed transaction left behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// An attempt that did not commit: an aborted read, Adya's G1a.
@@ -224,8 +229,8 @@ impl std::fmt::Display for Origin {
     }
 }
 
-/// The versions of one key: place 0 is what it was before everything, place `n` what the `n`th
-/// change left.
+/// The versions of one key: place 0 is the initial state, place `n` the state after the `n`th
+/// change.
 struct Chain {
     states: Vec<Option<(u64, u64)>>,
     /// The transactions that made the changes: `writers[n]` changed place `n` to place `n + 1`.
@@ -252,16 +257,16 @@ impl Chain {
     }
 }
 
-/// An observation with the places of its chain that it may have been made at.
+/// An observation with its candidate places in the key's chain.
 #[derive(Clone)]
-struct Open {
+struct OpenObservation {
     entry: usize,
     key: u64,
     seen: Seen,
     places: Vec<usize>,
 }
 
-/// Decides whether the history is serializable and strict, and whether its stamps are in order.
+/// Checks that the history is serializable and strict, and that its stamps are in order.
 pub fn check(history: &History) -> Result<Report, Violation> {
     let chains = chains(history)?;
     let mut checker = Checker { history, chains: &chains, report: Report::default(), guesses: 0 };
@@ -350,7 +355,8 @@ impl Checker<'_> {
     fn check_stamps(&self, before: usize, after: usize, reason: Reason) -> Result<(), Violation> {
         let entries = &self.history.entries;
         let stamps = (entries[before].stamp, entries[after].stamp);
-        let (Some(first), Some(second), false) = (stamps.0, stamps.1, self.history.of_versions) else {
+        let (Some(first), Some(second), false) = (stamps.0, stamps.1, self.history.orders_versions_only)
+        else {
             return Ok(());
         };
         let fine = match reason {
@@ -385,7 +391,7 @@ impl Checker<'_> {
         for (number, entry) in entries.iter().enumerate() {
             self.report.writers += usize::from(!entry.writes.is_empty());
             for (key, seen) in &entry.reads {
-                open.push(self.open(number, *key, *seen)?);
+                open.push(self.observation(number, *key, *seen)?);
             }
         }
         self.settle(&mut order, &mut open)?;
@@ -396,8 +402,8 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Where in the chain an observation may have been made.
-    fn open(&mut self, entry: usize, key: u64, seen: Seen) -> Result<Open, Violation> {
+    /// The observation with its candidate places.
+    fn observation(&mut self, entry: usize, key: u64, seen: Seen) -> Result<OpenObservation, Violation> {
         let chain = &self.chains[&key];
         match seen {
             Seen::Absent | Seen::NotTagged(_) => self.report.absences_seen += 1,
@@ -410,19 +416,19 @@ impl Checker<'_> {
             return Err(Violation::NeverCommitted { entry, key, version, origin: self.origin(key, version) });
         }
         if self.history.by_epochs {
-            // What a transaction sees of one key is at least as new as its beginning.
+            // An observation of one key is at least as new as the transaction's beginning.
             let entries = &self.history.entries;
             let began = entries[entry].began;
             places.retain(|place| chain.writers[*place..].iter().all(|later| entries[*later].ended >= began));
         }
-        // A transaction that changes a key saw the key as it was just before the change.
+        // A transaction that changes a key saw the state just before the change.
         if let Some(own) = own {
             places.retain(|place| *place == own);
         }
         if places.is_empty() {
             return Err(Violation::Impossible { entry, key, seen, chain: chain.text(self.history) });
         }
-        Ok(Open { entry, key, seen, places })
+        Ok(OpenObservation { entry, key, seen, places })
     }
 
     fn origin(&self, key: u64, version: u64) -> Origin {
@@ -437,8 +443,8 @@ impl Checker<'_> {
     }
 
     /// Fixes the observations that have one place left, and strikes out places that contradict the
-    /// order, until nothing changes. Leaves those that are still open.
-    fn settle(&self, order: &mut Order, open: &mut Vec<Open>) -> Result<(), Violation> {
+    /// order, until nothing changes. `open` keeps the observations that still have several.
+    fn settle(&self, order: &mut Order, open: &mut Vec<OpenObservation>) -> Result<(), Violation> {
         loop {
             let mut progress = false;
             let mut rest = Vec::new();
@@ -471,13 +477,13 @@ impl Checker<'_> {
         }
     }
 
-    fn impossible(&self, one: &Open) -> Violation {
+    fn impossible(&self, one: &OpenObservation) -> Violation {
         let chain = self.chains[&one.key].text(self.history);
         Violation::Impossible { entry: one.entry, key: one.key, seen: one.seen, chain }
     }
 
-    /// The observation was made at this place.
-    fn fix(&self, order: &mut Order, one: &Open, place: usize) -> Result<(), Violation> {
+    /// Adds the order that follows from an observation at this place.
+    fn fix(&self, order: &mut Order, one: &OpenObservation, place: usize) -> Result<(), Violation> {
         let chain = &self.chains[&one.key];
         if place > 0 {
             let writer = chain.writers[place - 1];
@@ -496,10 +502,10 @@ impl Checker<'_> {
     }
 
     fn add(&self, order: &mut Order, from: usize, to: usize, reason: Reason) -> Result<(), Violation> {
-        order.add(from, to, reason).map_err(|cycle| Violation::Cycle(self.name(&cycle)))
+        order.add(from, to, reason).map_err(|cycle| Violation::Cycle(self.describe(&cycle)))
     }
 
-    fn name(&self, cycle: &Cycle) -> String {
+    fn describe(&self, cycle: &Cycle) -> String {
         let mut text = String::new();
         for (number, reason) in cycle {
             let entry = &self.history.entries[*number];
@@ -508,8 +514,8 @@ impl Checker<'_> {
         text
     }
 
-    /// Tries the places of open observations; whether some choice gives no cycle.
-    fn guess(&mut self, order: Order, open: Vec<Open>) -> bool {
+    /// Tries the places of open observations; true if some choice gives no cycle.
+    fn guess(&mut self, order: Order, open: Vec<OpenObservation>) -> bool {
         let Some(first) = open.first() else { return true };
         for place in first.places.clone() {
             if self.guesses >= GUESSES_MAX {

@@ -1,35 +1,35 @@
-//! What campaigns let go wrong on purpose, counted: so that a reader can see that it happened.
+//! Counts of the faults that campaigns inject, which prove that they happened.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// What went wrong on purpose.
+/// Counts of injected faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Injected {
-    /// Crashes of all there is.
+    /// Crashes of the whole deployment.
     pub crashes: u64,
-    /// Instances that ended while others ran on, and came back.
+    /// Instances that crashed while others continued, and restarted.
     pub deaths: u64,
-    /// Runs in which two or more of them were away at one time.
+    /// Runs in which two or more instances were down at the same time.
     pub together: u64,
     /// Crashes of one of several machines, with all instances on it.
     pub machines: u64,
-    /// Connections that were broken and made again, and times that two machines were cut off from
-    /// each other.
+    /// Connections that were broken and restored, and partitions of the network between two
+    /// machines.
     pub cuts: u64,
     /// Directions of connections that were slower than others.
     pub delays: u64,
     /// Messages that the network lost, and TCP sent again.
     pub losses: u64,
-    /// Messages that the network brought twice, and TCP took once.
+    /// Messages that the network delivered twice, and TCP accepted once.
     pub duplicates: u64,
-    /// Messages that the protocol heard twice.
+    /// Messages that the protocol received twice.
     pub echoes: u64,
 }
 
 impl Injected {
-    /// The counts, with what they count.
+    /// The counts with their labels.
     fn counts(self) -> [(u64, &'static str); 9] {
         let Injected { crashes, deaths, together, machines, cuts, delays, losses, duplicates, echoes } = self;
         [
@@ -45,12 +45,12 @@ impl Injected {
         ]
     }
 
-    /// True if nothing went wrong on purpose.
+    /// True if no fault was injected.
     pub fn is_nothing(&self) -> bool {
         *self == Injected::default()
     }
 
-    /// What went wrong elsewhere, too.
+    /// Adds other counts.
     pub fn add(&mut self, other: Injected) {
         self.crashes += other.crashes;
         self.deaths += other.deaths;
@@ -66,8 +66,8 @@ impl Injected {
 
 impl fmt::Display for Injected {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let said = self.counts().into_iter().filter(|(count, _)| *count > 0);
-        let said: Vec<String> = said.map(|(count, what)| format!("{count} {what}")).collect();
-        to.write_str(&said.join(", "))
+        let counts = self.counts().into_iter().filter(|(count, _)| *count > 0);
+        let texts: Vec<String> = counts.map(|(count, what)| format!("{count} {what}")).collect();
+        to.write_str(&texts.join(", "))
     }
 }

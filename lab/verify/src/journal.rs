@@ -1,10 +1,12 @@
-//! What survives a run that panics or never ends: transactions as they end, outside the machine.
+//! A record of a trial that survives a run that panics or never ends: transactions as they end,
+//! outside the machine.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use sim::{CoreEvents, VirtualCore, VirtualMachine};
 
 use crate::history::Entry;
+use crate::mutex::lock;
 
 /// Transactions shown of each worker after a failure.
 const SHOWN_OF_WORKER: usize = 4;
@@ -12,8 +14,8 @@ const SHOWN_OF_WORKER: usize = 4;
 /// Events shown of each core after a failure.
 const SHOWN_OF_CORE: usize = 8;
 
-/// The transactions of a trial so far, in the order in which they ended, and what its cores did
-/// last.
+/// The transactions of a trial so far, in the order in which they ended, and the last events of its
+/// cores.
 #[derive(Default)]
 pub(crate) struct Journal {
     entries: Mutex<Vec<Entry>>,
@@ -25,43 +27,44 @@ impl Journal {
         self.lock().push(entry);
     }
 
-    /// All entries; the journal is empty afterwards.
+    /// Returns all entries; the journal is empty afterwards.
     pub(crate) fn take(&self) -> Vec<Entry> {
         std::mem::take(&mut self.lock())
     }
 
-    /// What the cores of a traced machine did last, in words.
+    /// The last events of each core of a traced machine, as text.
     pub(crate) fn cores(&self) -> Vec<String> {
-        let cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner);
+        let cores = lock(&self.cores);
         cores.iter().map(core_in_words).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
         // A worker that panicked pushed a whole entry or none.
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.entries)
     }
 }
 
-/// Asks a traced machine what its cores did last, when the run is over or is being unwound.
-pub(crate) struct Recall<'a> {
+/// Copies the last events of a traced machine's cores to the journal when it is dropped: at the end
+/// of the run, or while a panic unwinds it.
+pub(crate) struct EventCapture<'a> {
     core: VirtualCore,
     journal: &'a Journal,
 }
 
-impl<'a> Recall<'a> {
+impl<'a> EventCapture<'a> {
     pub(crate) fn new(core: VirtualCore, journal: &'a Journal) -> Self {
-        Recall { core, journal }
+        EventCapture { core, journal }
     }
 }
 
-impl Drop for Recall<'_> {
+impl Drop for EventCapture<'_> {
     fn drop(&mut self) {
-        let mut cores = self.journal.cores.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cores = lock(&self.journal.cores);
         *cores = VirtualMachine::last_events(self.core);
     }
 }
 
-/// The last recorded transactions of each worker, in words.
+/// The last recorded transactions of each worker, as text.
 pub(crate) fn last_events(entries: &[Entry]) -> Vec<String> {
     let workers = entries.iter().map(|entry| entry.worker + 1).max().unwrap_or(0);
     let mut lines = Vec::new();

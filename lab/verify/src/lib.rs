@@ -1,16 +1,20 @@
-//! Whether the engine is right under concurrency: checkers of histories, and campaigns over seeds.
+//! Checkers of correctness under concurrency: checks of recorded histories, and campaigns over
+//! seeds.
 //!
 //! A [`Trial`] runs one workload under one scheme with one seed, in the virtual machine (whose
-//! schedule the seed perturbs) or on hardware, and judges what happened. A [`Campaign`] is a trial
-//! for each of many seeds, on all processors of the host.
+//! schedule the seed perturbs) or on hardware, and checks the result. A [`Campaign`] runs one trial
+//! a seed, on all processors of the host.
 //!
 //! - [`history`]: the exact check of recorded transactions, from the known order of versions;
-//! - [`second_opinion`]: the same histories before a checker by others;
-//! - `histories`, `bank`, `benchmark`: what runs;
-//! - [`crashes`]: crashes of a machine with a durable database; `injected` counts what goes wrong
-//!   there;
-//! - [`subject`]: the schemes, as values;
-//! - `task`: what one seed runs; `running` runs it; [`trial`], [`campaign`]: one seed, many seeds.
+//!   `order` is the graph that it builds;
+//! - [`second_opinion`]: the same check by the crate `adya`;
+//! - `histories`, `bank`, `benchmark`: the workloads of trials;
+//! - [`crashes`]: crashes of a machine with a durable database, damaged files and refused calls;
+//!   `injected` counts the injected faults;
+//! - `journal`: the record of a trial; `panics`, `mutex`: panics of trials;
+//! - [`subject`]: the schemes under test and their mutants, as values;
+//! - `task`: the work of one trial; `running` runs it; [`trial`], [`campaign`]: one seed, many
+//!   seeds;
 
 #![forbid(unsafe_code)]
 // Recorders, campaigns and their threads stand outside the machine whose engine they observe.
@@ -19,13 +23,14 @@
 mod bank;
 mod benchmark;
 pub mod campaign;
-mod caught;
 pub mod crashes;
 mod histories;
 pub mod history;
 mod injected;
 mod journal;
+mod mutex;
 mod order;
+mod panics;
 mod running;
 pub mod second_opinion;
 pub mod subject;

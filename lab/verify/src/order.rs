@@ -1,19 +1,19 @@
-//! A growing partial order of transactions, which refuses cycles and can name them.
+//! A growing partial order of transactions, which refuses cycles and describes them.
 
 use std::collections::{BTreeMap, VecDeque};
 
 /// Why one transaction comes before another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The second overwrote what the first wrote of this key.
+    /// The second transaction overwrote the first one's write of this key.
     Overwrites(u64),
-    /// The second read what the first wrote of this key.
+    /// The second transaction read the first one's write of this key.
     Reads(u64),
-    /// The second saw that the first had removed this key, or given it another tag.
+    /// The second transaction saw that the first had deleted this key, or changed its tag.
     ReadsAbsence(u64),
-    /// The second overwrote what the first read of this key.
+    /// The second transaction overwrote the version of this key that the first read.
     ReadBefore(u64),
-    /// The first had ended before the second began.
+    /// The first transaction ended before the second began.
     Earlier,
 }
 
@@ -40,7 +40,7 @@ impl Order {
         self.after[from][to / 64] >> (to % 64) & 1 != 0
     }
 
-    /// Puts `from` before `to`; the cycle if it already comes after.
+    /// Orders `from` before `to`; the error is the cycle if `to` already comes before `from`.
     pub(crate) fn add(&mut self, from: usize, to: usize, reason: Reason) -> Result<(), Cycle> {
         if from == to || self.reaches(to, from) {
             let mut cycle = vec![(from, reason)];
@@ -63,7 +63,7 @@ impl Order {
         Ok(())
     }
 
-    /// A shortest way along edges: all nodes but the last.
+    /// A shortest path along edges: all nodes but the last.
     fn path(&self, from: usize, to: usize) -> Cycle {
         let mut before: BTreeMap<usize, (usize, Reason)> = BTreeMap::new();
         let mut waiting = VecDeque::from([from]);

@@ -1,25 +1,25 @@
-//! Runs what a task says under a subject.
+//! Runs the workload of a task under a subject.
 
 use concurrency::InstanceOptions;
 use platform::Hardware;
 use platform::link::Links;
 use sim::{SimError, VirtualMachine};
 
-use crate::journal::{Journal, Recall};
+use crate::journal::{EventCapture, Journal};
 use crate::subject::{MakeDatabase, Subject};
 use crate::task::{Machine, Observed, Task, Work};
 use crate::{bank, benchmark, crashes, histories};
 
-/// Of so many seeds of crashes one is of tables that get another form, where rows are in memory.
+/// One in N seeds of [`Work::Crashes`] changes the form of tables, where rows are in memory.
 const SEEDS_PER_FORMS: u64 = 8;
 
 pub(crate) fn run(subject: &Subject, task: &Task<'_>, journal: &Journal) -> Result<Observed, SimError> {
     match (task.work, subject.driven()) {
         (Work::Islands, Ok(driven)) if task.seed % 4 == 3 && !matches!(task.machine, Machine::Hardware) => {
-            // Half of them are crashes of the whole machine.
+            // Half of these trials crash the whole machine.
             match task.seed % 8 {
-                3 => crashes::deployments::STORY.run(driven, task),
-                _ => crashes::instances::STORY.run(driven, task),
+                3 => crashes::deployments::SCENARIO.run(driven, task),
+                _ => crashes::instances::SCENARIO.run(driven, task),
             }
         }
         (Work::Tpcc | Work::Micro | Work::Ycsb | Work::Islands, Ok(driven)) => {
@@ -53,7 +53,7 @@ pub(crate) fn run(subject: &Subject, task: &Task<'_>, journal: &Journal) -> Resu
 fn virtually(subject: &Subject, task: &Task<'_>, journal: &Journal) -> Result<Observed, SimError> {
     let config = task.machine.config(task);
     let run = VirtualMachine::run(&config, |c| {
-        let _recall = Recall::new(c, journal);
+        let _recall = EventCapture::new(c, journal);
         let create = |options: &InstanceOptions, schema| subject.create(c, options, schema);
         on_platform::<VirtualMachine>(c, (subject, task), &create, journal)
     });

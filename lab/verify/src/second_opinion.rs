@@ -1,19 +1,19 @@
-//! What others think of a history: the checker `adya`, which infers the order of versions itself.
+//! The check of a history by the crate `adya`, which infers the order of versions itself.
 //!
 //! Source: the crate [adya](https://crates.io/crates/adya) 0.1, after Kingsbury, Alvaro, "Elle",
 //! PVLDB 2020.
 //!
-//! A key becomes a register. What it was at the beginning is the register's `nil`, a row its
-//! version, and every deletion a value of its own. The order of writes is that of the commit
-//! stamps, given as `transaction_order`. Attempts that failed are operations that failed. Every
-//! entry is a process of its own; the order of operations is that of real time, and a transaction
-//! on a snapshot begins before everything.
+//! A key becomes a register. Its initial state is the register's `nil`, a row its version, and each
+//! deletion a distinct value. The order of writes is that of the commit stamps, given as
+//! `transaction_order`. Attempts that failed are failed operations. Each entry is a process of its
+//! own; operations are in the order of real time, and a transaction on a snapshot begins before all
+//! others.
 //!
-//! What it cannot express: registers know no predicates and no anonymous absence. An observation
-//! that fits several states of its key (absent, while the key was absent twice; some row; not with
-//! this tag) is withheld, and counted. Phantoms are therefore seen here only where the key had one
-//! such state. That stamps ascend, and what is left in the end, is not its subject either. Each
-//! call leaks a few hundred bytes: names of anomalies, which `adya` makes anew.
+//! Limits: registers have no predicates and no anonymous absence. An observation that fits several
+//! states of its key (absent, while the key was absent twice; some row; not with this tag) is
+//! withheld, and counted. So this check finds a phantom only where the key had one such state. It
+//! does not check that stamps ascend, nor the last rows. Each call leaks a few hundred bytes: names
+//! of anomalies, which `adya` allocates each time.
 
 use std::collections::BTreeMap;
 
@@ -22,24 +22,24 @@ use adya::{Opts, Valid, Workload};
 
 use crate::history::{Change, Entry, History, Seen};
 
-/// What the other checker found.
+/// The result of the second checker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Opinion {
-    /// The anomalies, by their names in the literature, with what it says about each; empty if it
-    /// has no objection.
+    /// The anomalies by their names in the literature, each with its explanation; empty if there is
+    /// none.
     pub objections: Vec<(String, String)>,
-    /// Observations that were passed on.
+    /// Observations that the second checker received.
     pub expressed: usize,
-    /// Observations that it has no words for.
+    /// Observations that a register cannot express.
     pub withheld: usize,
 }
 
-/// A state of a key's life, in the words of the other checker.
+/// A state of a key as a value of its register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Value {
-    /// As it was before everything.
+    /// The initial state.
     Initial,
-    /// What a transaction left.
+    /// A state that a transaction wrote.
     Written(i64),
 }
 
@@ -60,8 +60,8 @@ impl State {
     }
 }
 
-/// Asks the other checker whether the history is strictly serializable, or serializable if the
-/// scheme is strict from epoch to epoch only.
+/// Checks with `adya` that the history is strictly serializable, or serializable if the scheme is
+/// strict from epoch to epoch only.
 pub fn opinion(history: &History) -> Opinion {
     let mut translation = Translation::of(history);
     let foreign = translation.history();
@@ -81,7 +81,7 @@ pub fn opinion(history: &History) -> Opinion {
     opinion
 }
 
-/// A deletion's value: all different, and no version.
+/// The value of a deletion: distinct from all others and from all versions.
 fn tombstone(entry: usize) -> i64 {
     i64::MIN + entry as i64
 }
@@ -97,7 +97,7 @@ struct Translation<'h> {
     history: &'h History,
     states: BTreeMap<u64, Vec<State>>,
     interner: Interner,
-    // The other checker's own type.
+    // A type of `adya`.
     #[allow(clippy::disallowed_types)]
     order: std::collections::HashMap<u64, i64>,
     opinion: Opinion,
@@ -130,7 +130,7 @@ impl<'h> Translation<'h> {
         }
     }
 
-    /// All operations in the order of real time. Of two at the same moment beginnings come first:
+    /// All operations in the order of real time. Of two at the same moment a beginning comes first:
     /// neither transaction ended before the other began.
     fn history(&mut self) -> adya::History {
         let mut moments: Vec<(u64, bool, usize)> = Vec::new();
@@ -143,7 +143,7 @@ impl<'h> Translation<'h> {
         for (moment, ends, number) in moments {
             let entry = &self.history.entries[number];
             let failed = self.failed(entry);
-            // Even processes are transactions, odd ones their attempts that failed.
+            // Even processes are transactions, odd ones their failed attempts.
             let process = 2 * number as i64;
             let kind = if ends { OpType::Ok } else { OpType::Invoke };
             let value = if ends { self.transaction(number) } else { Vec::new() };
@@ -159,15 +159,15 @@ impl<'h> Translation<'h> {
         adya::History::from_ops(operations, std::mem::take(&mut self.interner))
     }
 
-    /// What came to nothing: writes of attempts that failed, and of keys that the transaction left
-    /// as they had been.
+    /// Writes without effect: those of failed attempts, and of keys that the transaction left
+    /// unchanged in the end.
     fn failed(&mut self, entry: &Entry) -> Vec<Mop> {
         let undone = entry.overwritten.iter().filter(|(key, _)| !changes(entry, *key));
         let lost = entry.aborted.iter().chain(undone);
         lost.map(|(key, version)| self.write(*key, *version as i64)).collect()
     }
 
-    /// What it saw, then what it wrote.
+    /// Reads of the transaction, then its writes.
     fn transaction(&mut self, number: usize) -> Vec<Mop> {
         let history = self.history;
         let entry = &history.entries[number];
@@ -190,7 +190,7 @@ impl<'h> Translation<'h> {
         operations
     }
 
-    /// The one state that an observation fits; `None` if there are several.
+    /// The single state that an observation fits; `None` if there are several.
     fn observed(&self, number: usize, key: u64, seen: Seen) -> Option<Value> {
         let own = self.history.entries[number].writes.iter().find(|(its, _)| *its == key);
         let own = own.map(|(_, change)| Value::Written(written(number, *change)));

@@ -1,4 +1,4 @@
-//! The schemes that campaigns verify, those of the registry and mutants, as values.
+//! The schemes that campaigns verify, registered schemes and mutants, as values.
 
 use std::fmt;
 
@@ -21,33 +21,33 @@ use crate::task::Work;
 
 /// Bytes of the pool of a small database over pages.
 const POOL_BYTES: u64 = 4 << 20;
-/// The same of all instances that the driver runs.
+/// Bytes of the pools of all instances that the harness runs.
 const POOL_BYTES_DRIVEN: u64 = 2 << 20;
-/// Small pages, so that few rows make several.
+/// Pages are small, so that a few rows fill several.
 const PAGE_BYTES: usize = 1 << 10;
-/// Locks in a table that are taken for many, so that short transactions take whole tables now and
-/// then.
+/// Row locks in a table after which a transaction locks the whole table: few, so that short
+/// transactions do so now and then.
 const ESCALATION: usize = 6;
-/// Prepared parts of a database.
+/// Prepared branches of a database.
 const PARTS_MAX: usize = 24;
-/// Pages and pools of databases that crash: not all pages fit. On hardware pages have a block, and
-/// go past the operating system's cache.
+/// Pages of databases that crash; not all fit in the pool. On hardware a page is a block, and is
+/// written past the operating system's cache.
 const SMALL_PAGE_BYTES: usize = 1 << 10;
 const SPARE_FRAMES: usize = 8;
-/// Pages that the log's buffer has room for, at least.
+/// Minimal size of the log's buffer, in pages.
 const LOG_BUFFER_PAGES_MIN: u64 = 32;
 
-/// What several instances keep to, which tests break on purpose.
+/// Rules that several instances follow, which tests break on purpose.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Agreement {
     /// The rules of the protocol.
     pub rules: Rules,
-    /// Nobody takes a snapshot of one instance.
+    /// No transaction takes a snapshot of one instance.
     pub avoids_snapshots: bool,
 }
 
 impl Agreement {
-    /// All of it.
+    /// All rules hold.
     pub(crate) const SOUND: Agreement = Agreement { rules: Rules::SOUND, avoids_snapshots: true };
 }
 
@@ -56,7 +56,7 @@ pub fn schemes() -> Vec<Subject> {
     SchemeName::ALL.map(Subject::of).to_vec()
 }
 
-/// The scheme of this name on the command line, of rows in memory or in pages.
+/// The scheme of this name on the command line: a registered one, or that of rows in pages.
 pub fn scheme(name: &str) -> Option<Subject> {
     if name == TWO_PHASE_LOCKING {
         return Some(Subject::of_pages(TWO_PHASE_LOCKING, pages::Broken::default()));
@@ -64,18 +64,18 @@ pub fn scheme(name: &str) -> Option<Subject> {
     name.parse().ok().map(Subject::of)
 }
 
-/// What the driver makes databases of: rows in memory under a scheme, or rows in pages, under the
-/// one that they have.
+/// The engine of the harness's databases: rows in memory under a scheme, or rows in pages under
+/// their own scheme.
 #[derive(Clone, Copy, Debug)]
 pub struct Driven {
     /// The scheme of rows in memory.
     pub scheme: SchemeName,
-    /// Where rows lie.
+    /// The engine: rows in memory or in pages.
     pub engine: Engine,
 }
 
 impl Driven {
-    /// Rows in pages, few of which are in memory.
+    /// Rows in pages, few of which are in the pool.
     pub const PAGES: Driven =
         Driven { scheme: SchemeName::ALL[0], engine: Engine::Paged { pool_bytes: POOL_BYTES_DRIVEN } };
 
@@ -102,34 +102,34 @@ type Create =
 type Opened = Result<(Database<VirtualMachine>, Recovered), OpenError>;
 type Open = fn(VirtualCore, &InstanceOptions, SchemaBuilder, &DurableOptions) -> Opened;
 
-/// How databases of a scheme are made.
+/// How databases of a subject are created.
 #[derive(Clone, Copy)]
 enum Origin {
     Registry(SchemeName),
-    /// In the virtual machine only; it breaks these rules.
+    /// A scheme that breaks these rules, in the virtual machine only.
     Mutant(Create, Open, Broken),
-    /// Rows in pages; it breaks these rules.
+    /// Rows in pages, under a scheme that breaks these rules.
     Pages(pages::Broken),
 }
 
-/// A scheme, as a value.
+/// A scheme under test, as a value.
 #[derive(Clone, Copy)]
 pub struct Subject {
     /// Its name on the command line.
     pub name: &'static str,
-    /// True if it fits tables that are divided into partitions only.
+    /// True if the scheme needs partitioned tables.
     pub(crate) partitioned: bool,
-    /// What its databases do in another way than the default.
+    /// Optimisations and variants that differ from the default.
     pub(crate) ways: Ways,
-    /// What several instances of it keep to.
+    /// Rules of its deployments of several instances.
     pub(crate) agreement: Agreement,
-    /// What its workers keep to that own partitions.
+    /// Faults of its workers that own partitions.
     pub(crate) owners: dora::Broken,
     origin: Origin,
 }
 
 impl Subject {
-    /// A scheme of the registry: it runs everything everywhere.
+    /// A registered scheme: it runs all work on all machines.
     pub fn of(scheme: SchemeName) -> Self {
         let Traits { locks_partitions, .. } = instances::traits::<VirtualMachine>(scheme);
         Subject {
@@ -186,42 +186,42 @@ impl Subject {
         }
     }
 
-    /// The same scheme, several instances of which break rules of the protocol on purpose, under
-    /// another name: it runs [`Distributed`](crate::Work::Distributed).
+    /// The same scheme under another name; several instances of it break rules of the protocol on
+    /// purpose. It runs [`Distributed`](crate::Work::Distributed).
     pub fn with_rules(self, name: &'static str, rules: Rules) -> Self {
         Subject { name, agreement: Agreement { rules, ..self.agreement }, ..self }
     }
 
-    /// The same scheme, whose workers that own partitions break rules on purpose, under another
-    /// name: it runs [`Owners`](crate::Work::Owners).
+    /// The same scheme under another name; its workers that own partitions break rules on purpose.
+    /// It runs [`Owners`](crate::Work::Owners).
     pub fn with_owners(self, name: &'static str, owners: dora::Broken) -> Self {
         Subject { name, owners, ..self }
     }
 
-    /// The same scheme, of which transactions of one of several instances that only read take
-    /// snapshots, under another name.
+    /// The same scheme under another name; a transaction that reads only one of several instances
+    /// takes a snapshot.
     pub fn with_snapshots(self, name: &'static str) -> Self {
         Subject { name, agreement: Agreement { avoids_snapshots: false, ..self.agreement }, ..self }
     }
 
-    /// The same scheme, which fits tables that are divided into partitions only.
+    /// The same scheme on partitioned tables only.
     pub fn with_partitions(self) -> Self {
         Subject { partitioned: true, ..self }
     }
 
-    /// The same scheme in other ways, under another name.
+    /// The same scheme with these variants, under another name.
     pub fn in_ways(self, name: &'static str, ways: Ways) -> Self {
         Subject { name, ways, ..self }
     }
 
-    /// What is wrong with how its database lies in pages, if it does.
+    /// Violations of the structure of a database's pages; empty for rows in memory.
     pub(crate) fn examine(&self, c: VirtualCore, database: &Database<VirtualMachine>) -> Vec<String> {
         let pages = database.object().as_any().downcast_ref::<PagedDatabase<VirtualMachine>>();
         let found = pages.map(|pages| pages.check(c));
         found.map_or(Vec::new(), |found| found.unwrap_or_else(|error| vec![error.to_string()]))
     }
 
-    /// What the driver makes its databases of.
+    /// The engine of the harness's databases.
     pub(crate) fn driven(&self) -> Result<Driven, String> {
         match self.origin {
             Origin::Pages(broken) if broken == pages::Broken::default() => Ok(Driven::PAGES),
@@ -235,7 +235,7 @@ impl Subject {
         matches!(self.origin, Origin::Pages(_))
     }
 
-    /// Its entry in the registry.
+    /// Its registered scheme.
     pub(crate) fn registered(&self) -> Result<SchemeName, String> {
         match self.origin {
             Origin::Registry(scheme) => Ok(scheme),
@@ -244,7 +244,7 @@ impl Subject {
         }
     }
 
-    /// Makes a database in the virtual machine.
+    /// Creates a database in the virtual machine.
     pub(crate) fn create(
         &self,
         c: VirtualCore,
@@ -265,7 +265,7 @@ impl Subject {
         !matches!(self.origin, Origin::Mutant(..))
     }
 
-    /// Makes a database on some platform, if it is everywhere.
+    /// Creates a database on any platform. Pre: [`Self::is_everywhere`].
     pub(crate) fn create_on<P: Host>(
         &self,
         c: P::Core,
@@ -286,7 +286,7 @@ impl Subject {
                     broken,
                     ..PagedOptions::with_pool(POOL_BYTES)
                 };
-                P::OPEN_PAGED(c, &pages, schema, None).map(|(database, _)| database).map_err(no_room)
+                P::OPEN_PAGED(c, &pages, schema, None).map(|(database, _)| database).map_err(memory_error)
             }
             Origin::Mutant(..) => unreachable!("a mutant is in the virtual machine only"),
         }
@@ -309,7 +309,7 @@ impl Subject {
         }
     }
 
-    /// Opens a durable database on some platform, if it is everywhere.
+    /// Opens a durable database on any platform. Pre: [`Self::is_everywhere`].
     pub(crate) fn open_on<P: Host>(
         &self,
         c: P::Core,
@@ -323,23 +323,23 @@ impl Subject {
             Origin::Pages(broken) => {
                 let page_bytes = if P::VIRTUAL { SMALL_PAGE_BYTES } else { BLOCK_BYTES };
                 let pages = PagedOptions { broken, ..pages_of(&options, durable, page_bytes) };
-                P::OPEN_PAGED(c, &pages, schema, None).map_err(not_open)
+                P::OPEN_PAGED(c, &pages, schema, None).map_err(open_error)
             }
             Origin::Mutant(..) => unreachable!("a mutant is in the virtual machine only"),
         }
     }
 }
 
-/// Makes databases under the scheme at hand.
+/// Creates databases under the subject's scheme.
 pub(crate) type MakeDatabase<'a, P> =
     &'a dyn Fn(&InstanceOptions, SchemaBuilder) -> Result<Database<P>, OutOfMemory>;
 
-/// The longest wait for a lock, if the options ask for another one than that of a database alone.
+/// The longest wait for a lock, if the options shorten the default.
 fn bound(options: &InstanceOptions) -> Option<u64> {
     Some(options.wait_nanos_max).filter(|longest| *longest < InstanceOptions::default().wait_nanos_max)
 }
 
-/// A small pool that pages leave all the time, with a log like that of rows in memory.
+/// Options of a small pool that evicts all the time, with a log like that of rows in memory.
 fn pages_of(options: &InstanceOptions, durable: &DurableOptions, page_bytes: usize) -> PagedOptions {
     let frames = (options.sessions_max * FRAMES_PER_SESSION + SPARE_FRAMES) as u64;
     let log = PagedLogOptions {
@@ -347,7 +347,7 @@ fn pages_of(options: &InstanceOptions, durable: &DurableOptions, page_bytes: usi
         buffer_bytes: (durable.log.buffer_bytes as u64).max(LOG_BUFFER_PAGES_MIN * page_bytes as u64),
         checkpoint_bytes: durable.checkpoint_bytes,
     };
-    // Some disks are logged to as before Aether.
+    // Databases without checkpoints log without Aether.
     let optimisations = match durable.checkpoint_bytes {
         u64::MAX => Optimisations::ALL.without(Optimisation::Aether),
         _ => Optimisations::ALL,
@@ -365,8 +365,8 @@ fn pages_of(options: &InstanceOptions, durable: &DurableOptions, page_bytes: usi
     }
 }
 
-/// Why a database over pages was not opened, in the words of the other one.
-fn not_open(error: PagedError) -> OpenError {
+/// The error of opening a database over pages as an [`OpenError`].
+fn open_error(error: PagedError) -> OpenError {
     match error {
         PagedError::Log(error) => error.into(),
         PagedError::File(error) => LogError::from(error).into(),
@@ -376,8 +376,8 @@ fn not_open(error: PagedError) -> OpenError {
     }
 }
 
-/// Why there is no pool.
-fn no_room(error: PagedError) -> OutOfMemory {
+/// The error of creating a pool as an [`OutOfMemory`].
+fn memory_error(error: PagedError) -> OutOfMemory {
     match error {
         PagedError::OutOfMemory(error) => error,
         other => OutOfMemory { requested: POOL_BYTES as usize, name: "pages", reason: other.to_string() },

@@ -1,4 +1,5 @@
-//! What a trial runs and where, for code that knows the scheme by its type or not at all.
+//! The work and the machine of a trial, for code that is generic over the scheme or independent of
+//! it.
 
 use std::fmt;
 
@@ -9,16 +10,16 @@ use sim::{Config, Shape};
 use crate::history::History;
 use crate::injected::Injected;
 
-/// Address space for regions of a small trial, committed as it is touched.
+/// Address space of regions in a small trial, committed when touched.
 const MEMORY_BYTES_SMALL: usize = 256 << 20;
-/// The same for benchmarks.
+/// Address space of regions in benchmarks.
 const MEMORY_BYTES_LARGE: usize = 8 << 30;
 
-/// Time after which a transaction must have succeeded, of virtual machines and of hardware, where
+/// Time after which a transaction must have succeeded, in virtual machines and on hardware, where
 /// threads wait for each other's processors.
 const LONGEST_NANOS: [u64; 2] = [10_000_000_000, 60_000_000_000];
 
-/// What a trial runs.
+/// The workload of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// Random short transactions over few rows, recorded and checked for serializability.
@@ -32,29 +33,29 @@ pub enum Work {
     /// One of the core workloads of YCSB, by the seed.
     Ycsb,
     /// TPC-B, TPC-C or the microbenchmark on several instances, by the seed: their invariants over
-    /// the data of all of them; every fourth seed: crashes of all of several durable instances, on
-    /// one machine or several, of some of them alone, or of what connects them, in the virtual
+    /// the data of all instances; every fourth seed: crashes of several durable instances, on one
+    /// machine or several, all at once or some alone, or faults of the connections, in the virtual
     /// machine.
     Islands,
-    /// As [`Self::Histories`], over several instances: all of them are judged as one.
+    /// As [`Self::Histories`], over several instances, whose transactions are checked as one
+    /// history.
     Distributed,
     /// Workers that own partitions of one database, by the seed: [`Self::Histories`] over several
     /// owners, the invariants of benchmarks, or crashes of a durable database, in the virtual
     /// machine.
     Owners,
-    /// Crashes of a machine with a durable database, which is booted again. In the virtual machine
-    /// only.
+    /// Crashes of a machine with a durable database, which restarts. In the virtual machine only.
     Crashes,
-    /// Files of a durable database that are missing, cut, damaged, doubled or another's. In the
-    /// virtual machine only.
+    /// Files of a durable database that are missing, truncated, damaged, duplicated or of another
+    /// database. In the virtual machine only.
     Files,
-    /// Calls for files, threads and memory that the system refuses beside a durable database. In
-    /// the virtual machine only.
+    /// Calls for files, threads and memory that the operating system refuses while a durable
+    /// database is open. In the virtual machine only.
     Refusals,
 }
 
 impl Work {
-    /// Those that `isles verify` runs.
+    /// All work that `isles verify` runs.
     pub const ALL: [Work; 11] = [
         Work::Histories,
         Work::Bank,
@@ -86,12 +87,12 @@ impl Work {
         }
     }
 
-    /// True if it is of a disk that is simulated, whose machine crashes or refuses as a seed says.
+    /// True if the work needs a simulated disk, whose machine crashes or refuses calls by the seed.
     fn is_of_simulated_disk(self) -> bool {
         matches!(self, Work::Crashes | Work::Files | Work::Refusals)
     }
 
-    /// The number of workers where nothing else says it.
+    /// The default number of workers.
     pub(crate) fn workers(self, seed: u64) -> usize {
         match self {
             Work::Histories | Work::Distributed | Work::Owners => 3 + (seed % 3) as usize,
@@ -112,13 +113,13 @@ impl fmt::Display for Work {
     }
 }
 
-/// Where a trial runs.
+/// The machine of a trial.
 #[derive(Clone, Debug)]
 pub enum Machine {
     /// A virtual machine of two sockets with as many cores as there are workers; the seed perturbs
     /// costs and ties.
     Small,
-    /// A virtual machine like this; the seed perturbs costs and ties.
+    /// A virtual machine of this configuration; the seed perturbs costs and ties.
     Described(Box<Config>),
     /// The machine that this process runs on. A seed fixes the transactions and not the schedule.
     Hardware,
@@ -138,29 +139,29 @@ impl Machine {
         config.with_seed(task.seed).perturbed()
     }
 
-    /// True if it runs this work: this process's machine has no simulated disk.
+    /// True if the machine runs this work: hardware has no simulated disk.
     pub fn runs(&self, work: Work) -> bool {
         self.repeats() || !work.is_of_simulated_disk()
     }
 
-    /// True if a seed repeats a run.
+    /// True if a run is reproducible from its seed.
     pub fn repeats(&self) -> bool {
         !matches!(self, Machine::Hardware)
     }
 }
 
-/// What one trial runs.
+/// The parameters of one trial.
 #[derive(Clone, Copy)]
 pub(crate) struct Task<'a> {
-    /// What runs.
+    /// The workload.
     pub work: Work,
-    /// Where.
+    /// The machine.
     pub machine: &'a Machine,
-    /// Workers.
+    /// Number of workers.
     pub workers: usize,
     /// Fixes transactions and, in the virtual machine, the schedule.
     pub seed: u64,
-    /// True if the scheme fits tables that are divided into partitions only.
+    /// True if the scheme needs partitioned tables.
     pub partitioned: bool,
 }
 
@@ -169,24 +170,25 @@ pub(crate) fn transaction_nanos_max(is_virtual: bool) -> u64 {
     LONGEST_NANOS[usize::from(!is_virtual)]
 }
 
-/// The same of workers that own partitions: a lock that is left behind is noticed soon.
+/// Time after which a transaction of workers that own partitions must have succeeded: short, so
+/// that a lock that was never released is noticed soon.
 pub(crate) fn owners_nanos_max(is_virtual: bool) -> u64 {
     transaction_nanos_max(is_virtual) / if is_virtual { 100 } else { 1 }
 }
 
-/// A transaction that does not succeed within these bounds is a failure of the trial.
+/// Bounds of a transaction; the trial fails if it does not succeed within them.
 pub(crate) fn bounds<P: Platform>(c: P::Core) -> Bounds {
     Bounds { deadline: Some(P::now(c).plus(transaction_nanos_max(P::VIRTUAL))), attempts_max: None }
 }
 
-/// What happened in the machine.
+/// The result of a run.
 #[derive(Default)]
 pub(crate) struct Observed {
     pub transactions: u64,
     pub aborts: u64,
-    /// What went wrong on purpose.
+    /// Counts of injected faults.
     pub injected: Injected,
-    /// To be judged.
+    /// The recorded transactions, to be checked.
     pub history: Option<History>,
     /// Violated invariants.
     pub violations: Vec<String>,

@@ -1,54 +1,53 @@
-//! One seed: a workload under a scheme on a machine, and the verdict.
+//! One trial: a workload under a scheme on a machine with a seed, and its verdict.
 
 use sim::Config;
 
-use crate::caught::caught;
 use crate::history::{self, History};
 use crate::injected::Injected;
 use crate::journal::{Journal, last_events};
+use crate::panics::catch_panic;
 use crate::running;
 use crate::second_opinion;
 use crate::subject::Subject;
 use crate::task::{Machine, Task, Work};
 
-/// One run.
+/// One trial.
 #[derive(Clone, Copy)]
 pub struct Trial<'a> {
     /// The scheme.
     pub subject: &'a Subject,
-    /// What runs.
+    /// The workload.
     pub work: Work,
-    /// Where.
+    /// The machine.
     pub machine: &'a Machine,
-    /// Workers; `None`: by the seed, a few.
+    /// Workers; `None`: a few, by the seed.
     pub workers: Option<usize>,
     /// Fixes transactions and, in the virtual machine, the schedule.
     pub seed: u64,
 }
 
-/// What a trial found.
+/// The result of a trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// Transactions that committed or rolled back by their own decision.
     pub transactions: u64,
-    /// Attempts that met another transaction.
+    /// Attempts that conflicted.
     pub aborts: u64,
-    /// Histories judged: 0 or 1.
+    /// Histories checked: 0 or 1.
     pub histories: u64,
-    /// Histories with more possibilities than the checker tried, without a violation among those it
-    /// tried: 0 or 1.
+    /// Histories on which the checker gave up without having found a violation: 0 or 1.
     pub undecided: u64,
-    /// Observations that the second opinion had no words for.
+    /// Observations that the second checker cannot express.
     pub withheld: u64,
     /// Observations in histories.
     pub observations: u64,
-    /// What went wrong on purpose.
+    /// Counts of injected faults.
     pub injected: Injected,
-    /// What is wrong.
+    /// The failure, if any.
     pub failure: Option<Failure>,
 }
 
-/// What is wrong with a run.
+/// The failure of a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// Its seed.
@@ -70,17 +69,17 @@ impl Trial<'_> {
         Task { work, machine, workers: self.workers(), seed, partitioned: subject.partitioned }
     }
 
-    /// Runs and judges. A panic inside is a failure of the trial.
+    /// Runs the workload and checks the result. A panic inside is a failure of the trial.
     pub fn run(&self) -> Verdict {
         let journal = Journal::default();
         let mut verdict = Verdict::default();
-        let outcome = caught(|| running::run(self.subject, &self.task(), &journal));
+        let outcome = catch_panic(|| running::run(self.subject, &self.task(), &journal));
         let wrong = match outcome {
             Ok(Ok(observed)) => {
                 verdict.transactions = observed.transactions;
                 verdict.aborts = observed.aborts;
                 verdict.injected = observed.injected;
-                let wrong = observed.history.as_ref().and_then(|history| judge(history, &mut verdict));
+                let wrong = observed.history.as_ref().and_then(|history| check(history, &mut verdict));
                 let entries = observed.history.map(|history| history.entries).unwrap_or_default();
                 entries.into_iter().for_each(|entry| journal.push(entry));
                 wrong.into_iter().chain(observed.violations).reduce(|all, one| all + "; " + &one)
@@ -98,8 +97,8 @@ impl Trial<'_> {
 }
 
 impl Trial<'_> {
-    /// Runs once more, on a machine that remembers what its cores do: campaigns do without, because
-    /// it costs time.
+    /// Runs the trial again on a machine that traces its cores, which campaigns avoid because of
+    /// its cost.
     fn last_events_of_cores(&self) -> Vec<String> {
         if !self.machine.repeats() {
             return Vec::new();
@@ -108,14 +107,14 @@ impl Trial<'_> {
             Machine::Described(Box::new(Config { trace: true, ..self.machine.config(&self.task()) }));
         let again = Trial { machine: &traced, ..*self };
         let journal = Journal::default();
-        // The run ends as before.
-        let _ = caught(|| running::run(self.subject, &again.task(), &journal));
+        // The run fails as before.
+        let _ = catch_panic(|| running::run(self.subject, &again.task(), &journal));
         journal.cores()
     }
 }
 
-/// Both opinions on a history; `None` if both are content.
-fn judge(history: &History, verdict: &mut Verdict) -> Option<String> {
+/// Checks a history with both checkers; `None` if neither finds a violation.
+fn check(history: &History, verdict: &mut Verdict) -> Option<String> {
     let opinion = second_opinion::opinion(history);
     verdict.histories = 1;
     verdict.withheld = opinion.withheld as u64;

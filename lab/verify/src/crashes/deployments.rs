@@ -1,72 +1,68 @@
-//! Crashes of a machine with a durable deployment of several instances, which is booted again,
-//! several times over the same disk; or of several machines, all at one moment.
+//! Crashes of a machine, or of several at the same moment, with a durable deployment of several
+//! instances, which restarts several times over the same disks.
 //!
-//! Crashes come at any moment, also while instances are opened and transactions in doubt are
-//! resolved. What has to be there afterwards, over all instances, stands in `ledger`.
+//! A crash happens at any moment, also while instances open and resolve branches in doubt. `ledger`
+//! states what has to be there afterwards, over all instances.
 
 use harness::Rules;
-use platform::Nanos;
-use sim::{Crash, DiskModel, Faults, SimError};
+use sim::{Faults, SimError};
 use terms::random::Random;
 
-use super::lives::{Life, Lives, Marks, Story, draw_durability};
-use super::places::Place;
+use super::cluster::Cluster;
+use super::deployment_trial::{
+    Boot, DeploymentMarks, DeploymentTrial, Scenario, draw_crash, draw_disk, draw_durability,
+};
 use crate::subject::Driven;
 use crate::task::Task;
 
-/// Lives of the machine that end in a crash.
+/// Boots that end in a crash.
 const ROUNDS: u64 = 5;
-/// Transactions of each worker between two boots.
+/// Transactions of each worker in a boot.
 const TRANSACTIONS: u64 = 30;
 
-/// Machines that crash as one.
-pub const STORY: Story = Story(run_on);
+/// Crashes of all machines at the same moment.
+pub const SCENARIO: Scenario = Scenario(run_on);
 
-fn run_on(driven: Driven, task: &Task<'_>, rules: Rules) -> Result<(Vec<String>, Marks), SimError> {
+fn run_on(driven: Driven, task: &Task<'_>, rules: Rules) -> Result<(Vec<String>, DeploymentMarks), SimError> {
     let seed = task.seed;
     let mut random = Random::new(seed, 40);
-    let model = [DiskModel::RAM, DiskModel::NVME, DiskModel::NVME][random.below(3) as usize];
-    let faults = Faults { seed, garbage_one_in: [0, 3][random.below(2) as usize], ..Faults::default() };
+    let (model, faults) = draw_disk(&mut random, seed);
     let durability = draw_durability(&mut random);
     let workers = task.workers.min(3 + random.below(2) as usize);
-    let place = match random.below(4) {
-        0 => Place::several(&mut random, task, workers)?,
-        _ => Place::one(&mut random, task, workers),
+    let cluster = match random.below(4) {
+        0 => Cluster::of_several_machines(&mut random, task, workers)?,
+        _ => Cluster::of_one_machine(&mut random, task, workers),
     };
-    let mut lives = Lives::new((driven, task, rules), durability, place.with_disks(model, faults), workers);
+    let mut trial =
+        DeploymentTrial::new((driven, task, rules), durability, cluster.with_disks(model, faults), workers);
     let mut violations = Vec::new();
-    // Loads.
-    lives.live(Life::default(), &mut violations)?;
-    lives.refuses = random.below(4) == 0;
-    let flush_failure_one_in = if lives.refuses { 12 + 20 * random.below(3) } else { 0 };
-    lives.place.set_faults(Faults { flush_failure_one_in, ..faults });
+    // The first boot loads the data.
+    trial.boot(Boot::default(), &mut violations)?;
+    trial.may_refuse = random.below(4) == 0;
+    let flush_failure_one_in = if trial.may_refuse { 12 + 20 * random.below(3) } else { 0 };
+    trial.cluster.set_faults(Faults { flush_failure_one_in, ..faults });
     for round in 1..=ROUNDS {
-        let longest = 600_000 + 60 * model.flush_nanos;
-        let crash = match random.below(3) {
-            0 => Crash::At(Nanos(random.below(longest))),
-            1 => Crash::DiskOperation(1 + random.below(200)),
-            _ => Crash::Event(1 + random.below(60_000)),
-        };
-        let life =
-            Life { round: 2 * round, transactions: TRANSACTIONS, crash: Some(crash), ..Life::default() };
-        lives.live(life, &mut violations)?;
-        // One crash in four is that of the processes alone.
+        let crash = draw_crash(&mut random, model);
+        let boot =
+            Boot { round: 2 * round, transactions: TRANSACTIONS, crash: Some(crash), ..Boot::default() };
+        trial.boot(boot, &mut violations)?;
+        // One crash in four ends only the processes.
         if random.below(4) > 0 {
-            lives.place.lose_power();
+            trial.cluster.lose_power();
         }
-        let looks = round == ROUNDS || random.below(2) == 0;
-        if looks && round == ROUNDS {
-            // What is left is read by a machine without faults.
-            lives.place.set_faults(Faults { seed, ..Faults::default() });
-            lives.refuses = false;
+        let checks = round == ROUNDS || random.below(2) == 0;
+        if checks && round == ROUNDS {
+            // The last boot reads the disks without faults.
+            trial.cluster.set_faults(Faults { seed, ..Faults::default() });
+            trial.may_refuse = false;
         }
-        if looks {
-            lives.live(Life { round: 2 * round + 1, ..Life::default() }, &mut violations)?;
+        if checks {
+            trial.boot(Boot { round: 2 * round + 1, ..Boot::default() }, &mut violations)?;
         }
         if !violations.is_empty() {
             break;
         }
     }
-    lives.marks.transactions = lives.ledger.acknowledged() as u64;
-    Ok((violations, lives.marks))
+    trial.marks.transactions = trial.ledger.acknowledged() as u64;
+    Ok((violations, trial.marks))
 }

@@ -1,63 +1,63 @@
-//! A durable deployment of which instances crash while the others run on, and come back: one, two
-//! at one moment, one and later another or the same again, or all of one of several machines;
-//! connections that break and are made again; and connections that take longer than others, so that
-//! messages of different pairs overtake each other. Between several machines, besides: two machines
-//! that are cut off from each other for a time, and messages that are lost, or come twice, and that
-//! TCP sends again, or takes once. What the protocol itself repeats after a loss, it hears twice.
+//! Crashes of some instances of a durable deployment while the others run, and their return: one
+//! instance, two at the same moment, one and later another or the same again, or all on one of
+//! several machines. Also: connections that break and are restored, and connections that are slower
+//! than others, so that messages of different pairs overtake each other. Between several machines,
+//! also: partitions of the network between two machines, and messages that are lost, or delivered
+//! twice, which TCP repairs. After a loss the protocol itself repeats messages, which then arrive
+//! twice.
 //!
-//! An instance crashes at any event of its workers: that is at every step of the protocol. Its
-//! directory keeps what was flushed, or what its processes had the operating system write. Each
-//! life of the machine ends well, and then nothing may be in doubt: a worker leaves when everything
-//! that it has decided is acknowledged, and a part whose end is not known keeps its worker. So the
-//! next life, which opens all instances together, must find nothing to resolve. What has to be
-//! there stands in `ledger`.
+//! An instance crashes at any event of its workers, so at each step of the protocol. Its directory
+//! keeps what was flushed, or what its processes had written to the operating system. Each boot
+//! ends in order, and then nothing may be in doubt: a worker leaves when all its decisions are
+//! acknowledged, and a branch whose decision is unknown keeps its worker. So the next boot, which
+//! opens all instances together, must find nothing to resolve. `ledger` states what has to be
+//! there.
 
 use harness::{Deployment, Missing, Rules, Transport, Troubles};
 use platform::Nanos;
 use sim::{Cut, DiskModel, Fall, Faults, NetworkFaults, SimError};
 use terms::random::Random;
 
-use super::lives::{Life, Lives, Marks, Story, draw_durability};
-use super::places::Place;
+use super::cluster::Cluster;
+use super::deployment_trial::{Boot, DeploymentMarks, DeploymentTrial, Scenario, draw_durability};
 use crate::subject::Driven;
 use crate::task::Task;
 
-/// Lives of the machine with troubles.
+/// Boots with faults.
 const ROUNDS: u64 = 2;
-/// Transactions of each worker in a life.
+/// Transactions of each worker in a boot.
 const TRANSACTIONS: u64 = 24;
-/// An instance crashes when its workers were resumed so many times, at most.
+/// An instance crashes after at most this many events of its workers.
 const EVENTS_MAX: u64 = 12_000;
 /// The same between machines, where workers wait more than they work.
 const EVENTS_MAX_APART: u64 = 3_000;
-/// Machines are cut off from each other before this moment, after the beginning, for so long at
-/// most.
+/// Latest begin and longest duration of a partition of the network between two machines.
 const CUT_AT_MAX: u64 = 3_000_000;
 const CUT_NANOS_MAX: u64 = 600_000;
-/// Connections are slower than others by so much, at most.
+/// Longest additional delay of a slow connection.
 const DELAY_NANOS_MAX: u64 = 60_000;
-/// TCP sends again what was lost after this time: less than a real one takes, for the same order of
+/// Time after which TCP retransmits a lost message: shorter than in practice, for the same order of
 /// events in less time.
 const AGAIN_NANOS: u64 = 200_000;
-/// Instances that have crashed are away for so long at most.
+/// Longest time that a crashed instance is down.
 const AWAY_NANOS_MAX: u64 = 400_000;
 
-/// Instances that crash while the others run on.
-pub const STORY: Story = Story(run_on);
+/// Crashes of some instances while the others run.
+pub const SCENARIO: Scenario = Scenario(run_on);
 
-/// What goes wrong in a life.
-struct Plot {
+/// Instances that crash and connections that break in a boot.
+struct CrashPlan {
     falls: Vec<Fall>,
-    /// True if all instances of a machine crash.
+    /// True if all instances of one machine crash.
     machine: bool,
-    /// Connections that break.
+    /// Number of connections that break.
     cuts: u64,
 }
 
-/// Draws who crashes, and how many connections break.
-fn plot(random: &mut Random, place: &Place) -> Plot {
-    let instances = place.deployment.instances.len() as u64;
-    let is_apart = place.deployment.machines() > 1;
+/// Draws the instances that crash, and the number of connections that break.
+fn draw_crashes(random: &mut Random, cluster: &Cluster) -> CrashPlan {
+    let instances = cluster.deployment.instances.len() as u64;
+    let is_apart = cluster.deployment.machines() > 1;
     let most = if is_apart { EVENTS_MAX_APART } else { EVENTS_MAX };
     let one = random.below(instances) as u16;
     let other = (one + 1 + random.below(instances - 1) as u16) % instances as u16;
@@ -74,17 +74,17 @@ fn plot(random: &mut Random, place: &Place) -> Plot {
         5 => (false, vec![fall(&[one, other]), fall(&[one])], 1),
         6 => (false, vec![fall(&[one]), fall(&[one]), fall(&[other])], 0),
         _ if is_apart => {
-            let machine = place.deployment.instances[usize::from(one)].machine;
-            let all: Vec<u16> = place.instances_on(machine).into_iter().map(|one| one as u16).collect();
+            let machine = cluster.deployment.instances[usize::from(one)].machine;
+            let all: Vec<u16> = cluster.instances_on(machine).into_iter().map(|one| one as u16).collect();
             (true, vec![fall(&all)], 0)
         }
         _ => (false, vec![fall(&[one]), fall(&[other])], 0),
     };
-    Plot { falls, machine, cuts }
+    CrashPlan { falls, machine, cuts }
 }
 
-/// Draws what goes wrong between machines.
-fn network(random: &mut Random, machines: u64) -> NetworkFaults {
+/// Draws the faults of the network between machines.
+fn draw_network_faults(random: &mut Random, machines: u64) -> NetworkFaults {
     if machines < 2 {
         return NetworkFaults::default();
     }
@@ -106,31 +106,32 @@ fn network(random: &mut Random, machines: u64) -> NetworkFaults {
     }
 }
 
-fn run_on(driven: Driven, task: &Task<'_>, rules: Rules) -> Result<(Vec<String>, Marks), SimError> {
+fn run_on(driven: Driven, task: &Task<'_>, rules: Rules) -> Result<(Vec<String>, DeploymentMarks), SimError> {
     let seed = task.seed;
     let mut random = Random::new(seed, 42);
     let model = [DiskModel::RAM, DiskModel::NVME][random.below(2) as usize];
     let faults = Faults { seed, garbage_one_in: [0, 3][random.below(2) as usize], ..Faults::default() };
     let durability = draw_durability(&mut random);
     let workers = task.workers.min(3 + random.below(2) as usize);
-    let mut place = match random.below(2) {
-        0 => Place::several(&mut random, task, workers)?,
-        _ => Place::one(&mut random, task, workers),
+    let mut cluster = match random.below(2) {
+        0 => Cluster::of_several_machines(&mut random, task, workers)?,
+        _ => Cluster::of_one_machine(&mut random, task, workers),
     };
-    if place.deployment.machines() == 1 && random.below(3) == 0 {
-        place.deployment = Deployment { transport: Transport::Tcp, ..place.deployment };
+    if cluster.deployment.machines() == 1 && random.below(3) == 0 {
+        cluster.deployment = Deployment { transport: Transport::Tcp, ..cluster.deployment };
     }
     let rules = Rules { echo_one_in: [0, 2, 5][random.below(3) as usize], ..rules };
-    let mut lives = Lives::new((driven, task, rules), durability, place.with_disks(model, faults), workers);
+    let mut trial =
+        DeploymentTrial::new((driven, task, rules), durability, cluster.with_disks(model, faults), workers);
     let mut violations = Vec::new();
-    // Loads.
-    lives.live(Life::default(), &mut violations)?;
+    // The first boot loads the data.
+    trial.boot(Boot::default(), &mut violations)?;
     for round in 1..=ROUNDS {
-        in_trouble(&mut lives, &mut random, round, &mut violations)?;
+        boot_with_faults(&mut trial, &mut random, round, &mut violations)?;
         if violations.is_empty() {
-            let before = lives.marks.in_doubt;
-            lives.live(Life { round: 2 * round + 1, ..Life::default() }, &mut violations)?;
-            let left = lives.marks.in_doubt - before;
+            let before = trial.marks.in_doubt;
+            trial.boot(Boot { round: 2 * round + 1, ..Boot::default() }, &mut violations)?;
+            let left = trial.marks.in_doubt - before;
             if left > 0 {
                 violations.push(format!("life {}: {left} parts are in doubt at the end", 2 * round));
             }
@@ -139,43 +140,43 @@ fn run_on(driven: Driven, task: &Task<'_>, rules: Rules) -> Result<(Vec<String>,
             break;
         }
     }
-    lives.marks.transactions = lives.ledger.acknowledged() as u64;
-    Ok((violations, lives.marks))
+    trial.marks.transactions = trial.ledger.acknowledged() as u64;
+    Ok((violations, trial.marks))
 }
 
-/// A life with troubles.
-fn in_trouble(
-    lives: &mut Lives<'_>,
+/// A boot with faults.
+fn boot_with_faults(
+    trial: &mut DeploymentTrial<'_>,
     random: &mut Random,
     round: u64,
     violations: &mut Vec<String>,
 ) -> Result<(), SimError> {
-    let Plot { falls, machine, cuts } = plot(random, &lives.place);
+    let CrashPlan { falls, machine, cuts } = draw_crashes(random, &trial.cluster);
     let troubles = Troubles {
-        seed: lives.task.seed.wrapping_mul(31).wrapping_add(round),
+        seed: trial.task.seed.wrapping_mul(31).wrapping_add(round),
         cuts,
         delay_nanos_max: DELAY_NANOS_MAX,
         loses_power: machine || random.below(4) > 0,
         away_nanos_max: [1, AWAY_NANOS_MAX][random.below(2) as usize],
         in_turn: random.below(2) == 0,
     };
-    let life = Life {
+    let boot = Boot {
         round: 2 * round,
         transactions: TRANSACTIONS,
         falls,
-        network: network(random, lives.place.deployment.machines() as u64),
+        network: draw_network_faults(random, trial.cluster.deployment.machines() as u64),
         troubles: Some(troubles),
         missing: [Missing::Wait, Missing::Wait, Missing::Refuse][random.below(3) as usize],
-        ..Life::default()
+        ..Boot::default()
     };
-    let deaths = lives.marks.injected.deaths;
-    // Whoever waits for ever, waits until the machine's time is over.
-    match lives.live(life, violations) {
+    let deaths = trial.marks.injected.deaths;
+    // A wait without end lasts until the machine's time limit.
+    match trial.boot(boot, violations) {
         Err(error @ (SimError::TimeLimit { .. } | SimError::Deadlock { .. })) => {
             violations.push(format!("life {}: nothing ends: {error}", 2 * round));
         }
         ended => ended?,
     }
-    lives.marks.injected.machines += u64::from(machine && lives.marks.injected.deaths > deaths);
+    trial.marks.injected.machines += u64::from(machine && trial.marks.injected.deaths > deaths);
     Ok(())
 }

@@ -1,19 +1,19 @@
-//! Processes that are killed at any moment, alone or with the machine under them.
+//! Processes that are killed at any moment, alone or together with their machine.
 //!
-//! A process [lives](live): it opens the database in a directory, checks it, and runs the workload
-//! until it is killed. On its standard output it says what it does, a line each:
+//! A process [runs](run): it opens the database in a directory, checks it, and runs the workload
+//! until it is killed. It reports its progress on standard output, one line each:
 //!
 //! ```text
 //! opening     nothing is acknowledged yet
-//! opened ...  nothing is wrong, see [`Found`]; transactions follow
-//! W N         all that worker W did up to number N is durable
+//! opened ...  the check found no violation, see [`Found`]; transactions follow
+//! W N         all transactions of worker W up to number N are durable
 //! ```
 //!
-//! Over pages the pool is far smaller than the rows, so that pages leave it all the time.
-//! [`kill_again`] reads that from a pipe, kills (`kill -9`) and looks at what is in the directory.
-//! The operating system's cache survives that, so that a flush that is missing does not show. Where
-//! it does not survive, in a guest whose emulator is killed, `.ci/guest-kills` has the same process
-//! and the same [check](look): the example `kills`.
+//! Over pages the pool is far smaller than the rows, so that pages are evicted all the time.
+//! [`kill_repeatedly`] reads these lines from a pipe, kills the process (`kill -9`) and checks the
+//! directory. The operating system's cache survives that, so a missing flush does not show.
+//! `.ci/guest-kills` runs the same process and the same [check](check), the example `kills`, in a
+//! guest whose emulator is killed, where the cache is lost.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -25,74 +25,29 @@ use terms::random::Random;
 
 use crate::subject::Subject;
 
-pub use super::process::Found;
-use super::process::{self, Duty};
+pub use super::process::{Found, ProcessRun, check, run};
 
-/// The longest life of a process before it is killed.
+/// Longest time before a process is killed.
 const MILLISECONDS_MAX: u64 = 120;
 
-/// What a process is to do. A process may follow another under another scheme: files do not name
-/// theirs.
-#[derive(Clone, Copy)]
-pub struct Life<'a> {
-    /// The scheme.
-    pub subject: &'a Subject,
-    /// The directory of the database.
-    pub path: &'a Path,
-    /// How the log of rows in memory is written.
-    pub access: Access,
-    /// The transactions.
-    pub seed: u64,
-    /// The last number that each worker has acknowledged in former lives: as many workers as there
-    /// are numbers.
-    pub acknowledged: &'a [u64],
-}
-
-impl Life<'_> {
-    fn duty(&self) -> Result<Duty<'_>, String> {
-        let Life { subject, path, access, seed, acknowledged } = *self;
-        match subject.is_everywhere() {
-            true => Ok(Duty { subject, path, access, seed, acknowledged }),
-            false => Err(format!("{} runs in the virtual machine only", subject.name)),
-        }
-    }
-}
-
-/// Opens the database and checks it.
-///
-/// # Errors
-/// What is wrong: it cannot be opened, an acknowledged number is not there, or one is there by
-/// half.
-pub fn look(life: &Life<'_>) -> Result<Found, String> {
-    process::look(&life.duty()?)
-}
-
-/// Opens the database, checks it, and runs transactions until it is killed, or its output is
-/// closed.
-///
-/// # Errors
-/// What is wrong with the database, or why its log has stopped.
-pub fn live(life: &Life<'_>) -> Result<(), String> {
-    process::live(&life.duty()?)
-}
-
-/// What killing one process after another showed.
+/// Result of killing one process after another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Killed {
     /// Processes that were killed.
     pub kills: u64,
     /// Lines that acknowledged a number.
     pub acknowledged: u64,
-    /// Records that were repeated when the database was opened after the last kill.
+    /// Records that the opening after the last kill repeated.
     pub records: u64,
-    /// What is wrong.
+    /// Violations.
     pub violations: Vec<String>,
 }
 
-/// Kills `kills` processes that `command` makes, one after another, all on the database in `path`,
-/// and looks at it after each. Schemes take turns. A process [lives](live) under the scheme that it
-/// is told, with the same directory and number of workers; it need not know what was acknowledged.
-pub fn kill_again(
+/// Kills `kills` processes that `command` starts, one after another, all on the database in `path`,
+/// and checks it after each. The schemes take turns. Each process [runs](run) under the scheme that
+/// `command` receives, with the same directory and number of workers; it does not need the
+/// acknowledged numbers.
+pub fn kill_repeatedly(
     subjects: &[Subject],
     path: &Path,
     workers: usize,
@@ -117,8 +72,8 @@ pub fn kill_again(
             all.violations
                 .push(format!("kill {number}, {}: the process ended by itself ({how})", subject.name));
         }
-        let life = Life { subject, path, access: Access::Direct, seed, acknowledged: &acknowledged };
-        match look(&life) {
+        let run = ProcessRun { subject, path, access: Access::Direct, seed, acknowledged: &acknowledged };
+        match check(&run) {
             Ok(found) => {
                 all.records = found.records;
                 acknowledged = found.numbers;
@@ -132,11 +87,11 @@ pub fn kill_again(
     Ok(all)
 }
 
-/// What one process left.
+/// Output and end of one process.
 struct Last {
-    /// What it acknowledged: worker and number.
+    /// Numbers that it acknowledged, with their worker.
     lines: Vec<(usize, u64)>,
-    /// How it ended, if not by the kill.
+    /// How it ended, if it was not killed.
     by_itself: Option<String>,
 }
 
@@ -157,7 +112,8 @@ fn kill_after(milliseconds: u64, command: &mut Command) -> Result<Last, String> 
     Ok(Last { lines, by_itself: status.code().map(|_| status.to_string()) })
 }
 
-/// A line that acknowledges; one that the kill has cut names a smaller number, or none.
+/// Parses a line that acknowledges a number; a line that the kill has cut has a smaller number, or
+/// none.
 pub(super) fn parse(line: &str) -> Option<(usize, u64)> {
     let (worker, done) = line.split_once(' ')?;
     Some((worker.parse().ok()?, done.parse().ok()?))

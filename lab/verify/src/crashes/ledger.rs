@@ -1,16 +1,16 @@
-//! What runs on a deployment of several instances between crashes, and what has to be there after
-//! them.
+//! The workload of a deployment of several instances between crashes, and its check.
 //!
-//! Each transaction has a number that no other has, and writes it down, with all the sites where it
-//! does so, in some sites: in its worker's own, in others, or in both; with each entry it counts.
-//! Some look first at how much another site's worker has written there, and note that, too. After a
-//! crash every number has to be in all of its sites or in none, once each; counts are those of
-//! entries; what was seen is there; and so is every number that was acknowledged.
+//! Each transaction has a unique number. It writes the number, with the set of all sites that get
+//! it, in some sites: in its worker's own, in others, or in both; and it counts each entry. Some
+//! transactions first read how much another site's worker has written there, and record that too.
+//! After a crash each number has to be in all of its sites or in none, once each; counts are those
+//! of entries; all that was read is there; and so is each acknowledged number.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
+use crate::mutex::lock;
 use boundary::{Plan, Procedure, Verbs};
 use platform::Intent;
 use schema::{Inspector, Loader, Partitioning, Routes, Row, Schema, Table, TableOptions};
@@ -33,12 +33,12 @@ pub(super) struct Entry {
     number: u64,
     /// A bit for each site that has the number.
     sites: u64,
-    /// The site that the transaction looked at, and how much its worker had written there.
+    /// The site that the transaction read, and the count of that site's worker there.
     seen_site: u16,
     seen: u64,
 }
 
-/// How many numbers of a worker a site has.
+/// Count of a worker's numbers in a site.
 #[derive(Row, Clone, Debug)]
 #[row(key(site, worker))]
 pub(super) struct Count {
@@ -57,67 +57,67 @@ pub(super) struct Tables {
 /// A number of a worker.
 type Number = (u16, u64);
 
-/// The workload, and what is known of it outside the machine.
+/// The workload, and the state that survives crashes, outside the machine.
 #[derive(Default)]
 pub(super) struct Ledger {
     sites: u16,
-    /// The life of the machine: numbers begin anew.
+    /// The number of the boot: numbers start again.
     pub round: AtomicU64,
-    /// True if what is acknowledged is durable.
+    /// True if acknowledged numbers are durable.
     acknowledges_durable: bool,
-    /// Hears what is acknowledged: worker and number.
-    tell: Option<fn(u16, u64)>,
-    known: Mutex<Known>,
+    /// Receives each acknowledged worker and number.
+    report: Option<fn(u16, u64)>,
+    state: Mutex<LedgerState>,
 }
 
 #[derive(Default)]
-struct Known {
-    /// Numbers that were drawn, and are written somewhere.
+struct LedgerState {
+    /// Numbers that were drawn, and are written in some site.
     drawn: BTreeSet<Number>,
     /// Numbers that have to be there.
     acknowledged: BTreeSet<Number>,
-    /// Numbers that the last check has found.
+    /// Numbers that the last check found.
     found: BTreeSet<Number>,
 }
 
 impl Ledger {
-    /// With so many sites, each of one worker.
+    /// A ledger of this many sites, each with one worker.
     pub(super) fn new(sites: u16, acknowledges_durable: bool) -> Ledger {
         Ledger { sites, acknowledges_durable, ..Ledger::default() }
     }
 
-    /// The same, in a process of which others hear what is acknowledged.
-    pub(super) fn telling(self, tell: fn(u16, u64)) -> Ledger {
-        Ledger { tell: Some(tell), ..self }
+    /// The same, which reports acknowledged numbers to another process.
+    pub(super) fn reporting_to(self, report: fn(u16, u64)) -> Ledger {
+        Ledger { report: Some(report), ..self }
     }
 
-    /// This number has to be there: another process has acknowledged it.
-    pub(super) fn claim(&self, worker: u16, number: u64) {
-        self.known().acknowledged.insert((worker, number));
+    /// Requires this number to be there: another process has acknowledged it.
+    pub(super) fn require(&self, worker: u16, number: u64) {
+        self.state().acknowledged.insert((worker, number));
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, LedgerState> {
+        lock(&self.state)
     }
 
     fn number(&self, now: u64) -> u64 {
         self.round.load(Ordering::Relaxed) << ROUND_SHIFT | now
     }
 
-    /// The database was closed after its last check: what was found stays.
+    /// The database was closed after its last check: the numbers found have to stay.
     pub(super) fn closed(&self) {
-        let mut known = self.known();
-        known.acknowledged = std::mem::take(&mut known.found);
-        known.drawn.clear();
+        let mut state = self.state();
+        state.acknowledged = std::mem::take(&mut state.found);
+        state.drawn.clear();
     }
 
     /// Numbers that have to be there.
     pub(super) fn acknowledged(&self) -> usize {
-        self.known().acknowledged.len()
+        self.state().acknowledged.len()
     }
 
-    /// What is wrong with these entries and counts.
-    fn wrong(&self, entries: &[Entry], counts: &BTreeMap<(u16, u16), u64>) -> Option<String> {
+    /// A violation in these entries and counts, if any.
+    fn violation(&self, entries: &[Entry], counts: &BTreeMap<(u16, u16), u64>) -> Option<String> {
         let (mut sites, mut written) = (BTreeMap::<Number, u64>::new(), BTreeMap::<(u16, u16), u64>::new());
         for entry in entries {
             *sites.entry((entry.worker, entry.number)).or_default() |= 1 << entry.site;
@@ -139,35 +139,35 @@ impl Ledger {
         if let Some(entry) = entries.iter().find(seen) {
             return Some(format!("{entry:?} has seen what is lost"));
         }
-        let mut known = self.known();
-        if let Some(lost) = known.acknowledged.iter().find(|number| !sites.contains_key(number)) {
+        let mut state = self.state();
+        if let Some(lost) = state.acknowledged.iter().find(|number| !sites.contains_key(number)) {
             return Some(format!("{lost:?} was acknowledged, and is lost"));
         }
-        known.found = sites.into_keys().collect();
+        state.found = sites.into_keys().collect();
         None
     }
 }
 
-/// A transaction.
+/// A transaction that writes its number.
 #[derive(Clone, Debug)]
-pub(super) struct Writing {
+pub(super) struct LedgerTransaction {
     home: u16,
     number: u64,
     /// A bit for each site that gets the number.
     sites: u64,
-    look: Option<u16>,
+    reads: Option<u16>,
     seen: u64,
 }
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) enum Action {
-    Look { site: u16 },
+    Read { site: u16 },
     Put { site: u16, worker: u16, number: u64, sites: u64, seen: (u16, u64) },
 }
 
-impl Writing {
+impl LedgerTransaction {
     fn put(&self, site: u16) -> Action {
-        let seen = (self.look.unwrap_or(NOWHERE), self.seen);
+        let seen = (self.reads.unwrap_or(NOWHERE), self.seen);
         Action::Put { site, worker: self.home, number: self.number, sites: self.sites, seen }
     }
 
@@ -176,7 +176,7 @@ impl Writing {
     }
 }
 
-impl Procedure for Writing {
+impl Procedure for LedgerTransaction {
     type Tables = Tables;
     type Action = Action;
     type Output = u64;
@@ -185,14 +185,15 @@ impl Procedure for Writing {
         match phase {
             0 => {
                 let others = (0..u64::BITS as u16).filter(|site| self.has(*site) && *site != self.home);
-                // What others write knows nothing of what was seen.
-                actions.extend(others.map(|site| Writing { look: None, ..self.clone() }.put(site)));
-                actions.extend(self.look.map(|site| Action::Look { site }));
-                if self.look.is_none() && self.has(self.home) {
+                // Entries in other sites do not record what was read.
+                actions
+                    .extend(others.map(|site| LedgerTransaction { reads: None, ..self.clone() }.put(site)));
+                actions.extend(self.reads.map(|site| Action::Read { site }));
+                if self.reads.is_none() && self.has(self.home) {
                     actions.push(self.put(self.home));
                 }
             }
-            1 if self.look.is_some() && self.has(self.home) => actions.push(self.put(self.home)),
+            1 if self.reads.is_some() && self.has(self.home) => actions.push(self.put(self.home)),
             _ => return Plan::Commit,
         }
         Plan::Run
@@ -200,7 +201,7 @@ impl Procedure for Writing {
 
     fn route(tables: &Tables, action: &Action, routes: &mut Routes) {
         match action {
-            Action::Look { site } => routes.read(tables.counts, &(*site, *site)),
+            Action::Read { site } => routes.read(tables.counts, &(*site, *site)),
             Action::Put { site, worker, number, .. } => {
                 routes.write(tables.counts, &(*site, *worker));
                 routes.write(tables.entries, &(*site, *worker, *number));
@@ -211,7 +212,7 @@ impl Procedure for Writing {
     fn execute<T: Verbs>(tables: &Tables, action: &Action, t: &mut T) -> Result<u64, Abort> {
         let missing = Abort::Misuse("a count is missing");
         match *action {
-            Action::Look { site } => {
+            Action::Read { site } => {
                 let row = t.find(tables.counts.primary(), &(site, site), Intent::Read)?.ok_or(missing)?;
                 t.get(row, Count::COUNT)
             }
@@ -219,7 +220,7 @@ impl Procedure for Writing {
                 let row = t.find(tables.counts.primary(), &(site, worker), Intent::Write)?.ok_or(missing)?;
                 let count = t.get(row, Count::COUNT)?;
                 t.put(row, Count::COUNT, &(count + 1))?;
-                // Twice is noticed by the count.
+                // A repeated write shows in the count.
                 if t.find(tables.entries.primary(), &(site, worker, number), Intent::Write)?.is_none() {
                     t.insert(tables.entries, &Entry { site, worker, number, sites, seen_site, seen })?;
                 }
@@ -240,7 +241,7 @@ impl Procedure for Writing {
 }
 
 impl Workload for Ledger {
-    type Procedure = Writing;
+    type Procedure = LedgerTransaction;
 
     fn create(&self, schema: &mut impl Schema) -> Tables {
         let partitioning = Some(Partitioning { first: 0, count: self.sites });
@@ -267,39 +268,39 @@ impl Workload for Ledger {
         (0..self.sites).try_for_each(|worker| loader.insert(tables.counts, &count(worker)))
     }
 
-    fn next(&self, worker: usize, random: &mut Random, now: u64) -> Writing {
+    fn next(&self, worker: usize, random: &mut Random, now: u64) -> LedgerTransaction {
         let home = worker as u16;
         let mut other = || (home + 1 + random.below(u64::from(self.sites) - 1) as u16) % self.sites;
         let (one, two) = (other(), other());
         let own = 1 << home;
-        let (sites, look) = match random.below(8) {
+        let (sites, reads) = match random.below(8) {
             0 => (own, None),
             1 => (own, Some(home)),
-            // A participant that only reads.
+            // The other instance's participant only reads.
             2 => (own, Some(one)),
-            // A coordinator that changes nothing.
+            // The coordinator changes nothing.
             3 => (1 << one, None),
             4 => (0, Some(one)),
             5 => (own | 1 << one, None),
             6 => (own | 1 << one | 1 << two, None),
             _ => (own | 1 << one, Some(two)),
         };
-        Writing { home, number: self.number(now), sites, look, seen: 0 }
+        LedgerTransaction { home, number: self.number(now), sites, reads, seen: 0 }
     }
 
-    fn begin(&self, _: usize, writing: &mut Writing, now: u64) {
-        writing.number = self.number(now);
-        if writing.sites != 0 {
-            self.known().drawn.insert((writing.home, writing.number));
+    fn begin(&self, _: usize, transaction: &mut LedgerTransaction, now: u64) {
+        transaction.number = self.number(now);
+        if transaction.sites != 0 {
+            self.state().drawn.insert((transaction.home, transaction.number));
         }
     }
 
     fn acknowledged(&self, worker: usize, now: u64) {
         let number = (worker as u16, self.number(now));
-        let mut known = self.known();
-        if self.acknowledges_durable && known.drawn.contains(&number) {
-            known.acknowledged.insert(number);
-            self.tell.iter().for_each(|tell| tell(number.0, number.1));
+        let mut state = self.state();
+        if self.acknowledges_durable && state.drawn.contains(&number) {
+            state.acknowledged.insert(number);
+            self.report.iter().for_each(|report| report(number.0, number.1));
         }
     }
 
@@ -307,7 +308,7 @@ impl Workload for Ledger {
         &["writing"]
     }
 
-    fn kind(_: &Writing) -> usize {
+    fn kind(_: &LedgerTransaction) -> usize {
         0
     }
 
@@ -321,7 +322,7 @@ impl Workload for Ledger {
         inspector.scan(tables.counts.primary(), &all.0, &all.1, &mut |count: &Count| {
             counts.insert((count.site, count.worker), count.count);
         });
-        let result = self.wrong(&entries, &counts).map_or(Outcome::Ok, Outcome::Violated);
+        let result = self.violation(&entries, &counts).map_or(Outcome::Ok, Outcome::Violated);
         vec![Check { name: "ledger", result }]
     }
 }

@@ -1,49 +1,50 @@
-//! A simulated machine that crashes and is booted again.
+//! A simulated machine that crashes and restarts.
 
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
-use boundary::{DurableOptions, OpenError, SchemaBuilder};
+use boundary::{Database, DurableOptions, OpenError, SchemaBuilder};
 use concurrency::InstanceOptions;
 use engine::durable::content::{self, ContentError};
 use pages::PagedError;
 use platform::files::{Access, FileErrorKind};
-use platform::{Nanos, Node, Place, Platform};
+use platform::{Nanos, Node, Place};
 use redo_log::{LogError, LogOptions};
 use sim::{Crash, Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};
 use terms::Abort;
 use terms::random::Random;
 
-use super::workload::{KEPT, MEMORY_BYTES_MAX, Tables, Worker, check};
+use super::workload::{KEPT, MEMORY_BYTES_MAX, Tables, Workers, check};
+use crate::mutex::{into_inner, lock};
 use crate::subject::Subject;
 use crate::task::{Machine, Observed, Task, Work};
 
-/// Short, so that a run has many.
+/// Epochs are short, so that a run has many.
 pub(super) const EPOCH_NANOS: u64 = 20_000;
-/// Transactions of each worker between two boots.
+/// Transactions of each worker in a boot.
 const TRANSACTIONS: u64 = 24;
 /// Boots that run transactions.
 pub(super) const ROUNDS: u64 = 3;
 
-/// What is known outside the machine.
-struct Outside<'a> {
+/// State that survives the crashes, outside the machine.
+struct CrashTrial<'a> {
     subject: &'a Subject,
     task: &'a Task<'a>,
     /// The last number that each worker acknowledged.
     acknowledged: Vec<AtomicU64>,
     commits: AtomicU64,
     violations: Mutex<Vec<String>>,
-    /// The disk may refuse.
-    refuses: bool,
+    /// True if the disk may refuse operations.
+    may_refuse: bool,
 }
 
-/// Runs a task, with the disk's faults as the seed says.
+/// Runs a task with the disk faults of its seed.
 pub(crate) fn run(subject: &Subject, task: &Task<'_>) -> Result<Observed, SimError> {
     run_on(subject, task, faults(task.seed))
 }
 
-/// What goes wrong with the disk of this seed.
+/// The disk faults of this seed.
 pub fn faults(seed: u64) -> Faults {
     let mut random = Random::new(seed, 7);
     Faults {
@@ -56,7 +57,7 @@ pub fn faults(seed: u64) -> Faults {
     }
 }
 
-/// What is wrong after a trial of a scheme on a disk with these faults.
+/// The violations of a trial of a scheme on a disk with these faults.
 pub fn violations(subject: &Subject, seed: u64, faults: Faults) -> Result<Vec<String>, SimError> {
     let (work, machine) = (Work::Crashes, &Machine::Small);
     let task = Task { work, machine, workers: work.workers(seed), seed, partitioned: false };
@@ -68,23 +69,23 @@ fn run_on(subject: &Subject, task: &Task<'_>, faults: Faults) -> Result<Observed
     let model = [DiskModel::RAM, DiskModel::NVME, DiskModel::NVME, DiskModel::HDD][random.below(4) as usize];
     let disk = Disk::new(model, faults);
     let workers = task.workers;
-    let outside = Outside {
+    let trial = CrashTrial {
         subject,
         task,
         acknowledged: (0..workers).map(|_| AtomicU64::new(0)).collect(),
         commits: AtomicU64::new(0),
         violations: Mutex::default(),
-        refuses: refuses(&faults),
+        may_refuse: may_refuse(&faults),
     };
-    boot_again(task, (&disk, model), &mut random, &|c, round| boot(c, &outside, round))?;
-    let violations = outside.violations.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let transactions = outside.commits.into_inner();
+    boot_repeatedly(task, (&disk, model), &mut random, &|c, round| boot(c, &trial, round))?;
+    let violations = into_inner(trial.violations);
+    let transactions = trial.commits.into_inner();
     Ok(Observed { transactions, violations, ..Observed::default() })
 }
 
-/// Boots a machine over the same disk again and again: rounds that end in a crash, and a last one
-/// that is left alone.
-pub(super) fn boot_again(
+/// Boots a machine several times over the same disk: rounds that end in a crash, and a last one
+/// without a crash.
+pub(super) fn boot_repeatedly(
     task: &Task<'_>,
     (disk, model): (&Disk, DiskModel),
     random: &mut Random,
@@ -95,7 +96,7 @@ pub(super) fn boot_again(
         let config = config.with_seed(task.seed.wrapping_mul(31).wrapping_add(round));
         let last = round == ROUNDS;
         if last {
-            // What is left is read by a machine without faults.
+            // The last boot reads the disk without faults.
             disk.set_faults(Faults { seed: task.seed, ..Faults::default() });
         }
         let crash = draw_crash(random, model);
@@ -104,7 +105,7 @@ pub(super) fn boot_again(
             Ok(_) | Err(SimError::Crashed { .. }) => {}
             Err(error) => return Err(error),
         }
-        // One crash in four is that of the processes alone.
+        // One crash in four ends only the processes.
         if random.below(4) > 0 {
             disk.lose_power();
         }
@@ -113,13 +114,13 @@ pub(super) fn boot_again(
 }
 
 /// True if a disk with these faults may refuse.
-pub(super) fn refuses(faults: &Faults) -> bool {
+pub(super) fn may_refuse(faults: &Faults) -> bool {
     faults.flush_failure_one_in > 0 || faults.capacity_bytes < u64::MAX
 }
 
-/// When a machine with this disk crashes.
+/// Draws the moment at which a machine with this disk crashes.
 fn draw_crash(random: &mut Random, model: DiskModel) -> Crash {
-    // A run takes some flushes a transaction at least.
+    // A run takes several flushes a transaction at least.
     let longest = 400_000 + 40 * model.flush_nanos + 20 * model.seek_nanos;
     match random.below(3) {
         0 => Crash::At(Nanos(random.below(longest))),
@@ -128,7 +129,7 @@ fn draw_crash(random: &mut Random, model: DiskModel) -> Crash {
     }
 }
 
-/// How the database of this seed is durable.
+/// The durability options of this seed's database.
 pub(super) fn options(seed: u64) -> DurableOptions {
     let mut random = Random::new(seed, 9);
     let streams = [vec![None], vec![Some(Node(0)), Some(Node(1))]];
@@ -145,20 +146,21 @@ pub(super) fn options(seed: u64) -> DurableOptions {
     }
 }
 
-impl Outside<'_> {
-    /// One for the row that all share, and one for each worker; or tables are not divided.
+impl CrashTrial<'_> {
+    /// Partitions of the tables: one for the shared row, and one for each worker; `None`: tables
+    /// are not divided.
     fn partitions(&self) -> Option<u16> {
         let divided = self.task.partitioned || self.task.seed % 4 == 3;
         divided.then_some(self.task.workers as u16 + 1)
     }
 
     fn violated(&self, what: String) {
-        self.violations.lock().unwrap_or_else(PoisonError::into_inner).push(what);
+        lock(&self.violations).push(what);
     }
 }
 
-/// Judges the files by what they say alone.
-pub(super) fn judge(c: VirtualCore, seed: u64, violated: &mut dyn FnMut(String)) {
+/// Checks the files by their contents alone.
+pub(super) fn check_files(c: VirtualCore, seed: u64, violated: &mut dyn FnMut(String)) {
     let path = options(seed).path;
     match content::check::<VirtualMachine>(c, &path, &mut |_, _| ()) {
         Ok(_) => {}
@@ -171,76 +173,81 @@ pub(super) fn judge(c: VirtualCore, seed: u64, violated: &mut dyn FnMut(String))
                 Err(error) => violated(format!("the files: {error}")),
             }
         }
-        // Nothing was ever opened.
+        // No database was ever opened.
         Err(ContentError::Log(LogError::File(error))) if error.kind == FileErrorKind::Missing => {}
         Err(error) => violated(format!("the files: {error}")),
     }
 }
 
-/// One life of the machine: opens, checks, and runs transactions until it crashes.
-fn boot(c: VirtualCore, outside: &Outside<'_>, round: u64) {
-    if round == ROUNDS {
-        judge(c, outside.task.seed, &mut |what| outside.violated(what));
-    }
+/// Opens the database of a task, whose tables are divided into these partitions.
+pub(super) fn open_database(
+    c: VirtualCore,
+    subject: &Subject,
+    task: &Task<'_>,
+    partitions: Option<u16>,
+    sessions_max: usize,
+) -> Result<(Database<VirtualMachine>, Tables), OpenError> {
     let mut schema = SchemaBuilder::new();
-    let tables = Tables::declare(&mut schema, outside.partitions(), KEPT);
+    let tables = Tables::declare(&mut schema, partitions, KEPT);
     let instance = InstanceOptions {
-        sessions_max: 2 * outside.task.workers + 1,
+        sessions_max,
         memory_bytes_max: MEMORY_BYTES_MAX,
         epoch_nanos: EPOCH_NANOS,
         ..InstanceOptions::default()
     };
-    let opened = outside.subject.open(c, &instance, schema, &options(outside.task.seed));
-    let database = match opened {
-        Ok((database, _)) => database,
-        Err(error) if outside.refuses && is_refusal(&error) => return,
-        Err(error) => return outside.violated(format!("boot {round}: {error}")),
-    };
-    let acknowledged: Vec<u64> =
-        outside.acknowledged.iter().map(|number| number.load(Ordering::Relaxed)).collect();
-    let checked = check(c, &database, tables, &acknowledged);
-    for what in checked.wrong.into_iter().chain(outside.subject.examine(c, &database)) {
-        outside.violated(format!("boot {round}: {what}"));
+    let opened = subject.open(c, &instance, schema, &options(task.seed));
+    opened.map(|(database, _)| (database, tables))
+}
+
+/// One boot: opens the database, checks it, and runs transactions until the machine crashes.
+fn boot(c: VirtualCore, trial: &CrashTrial<'_>, round: u64) {
+    if round == ROUNDS {
+        check_files(c, trial.task.seed, &mut |what| trial.violated(what));
     }
-    // What was seen once stays.
-    for (acknowledged, number) in outside.acknowledged.iter().zip(checked.numbers) {
+    let sessions_max = 2 * trial.task.workers + 1;
+    let (database, tables) =
+        match open_database(c, trial.subject, trial.task, trial.partitions(), sessions_max) {
+            Ok(opened) => opened,
+            Err(error) if trial.may_refuse && is_refusal(&error) => return,
+            Err(error) => return trial.violated(format!("boot {round}: {error}")),
+        };
+    let acknowledged: Vec<u64> =
+        trial.acknowledged.iter().map(|number| number.load(Ordering::Relaxed)).collect();
+    let checked = check(c, &database, tables, &acknowledged);
+    for what in checked.wrong.into_iter().chain(trial.subject.examine(c, &database)) {
+        trial.violated(format!("boot {round}: {what}"));
+    }
+    // Numbers that an opening has shown stay.
+    for (acknowledged, number) in trial.acknowledged.iter().zip(checked.numbers) {
         acknowledged.store(number, Ordering::Relaxed);
     }
     if round == ROUNDS {
         return;
     }
-    let places: Vec<Place> = (0..outside.task.workers).map(|_| Place { thread: None }).collect();
-    let committed = || _ = outside.commits.fetch_add(1, Ordering::Relaxed);
-    let acknowledge =
-        |worker: usize, done| _ = outside.acknowledged[worker].fetch_max(done, Ordering::Relaxed);
-    let worker = |c, number: usize| {
-        let mut worker = Worker {
-            database: &database,
-            tables,
-            number,
-            workers: outside.task.workers as u16,
-            random: Random::new(outside.task.seed, 100 + number as u64 * 10 + round),
-            transactions: TRANSACTIONS,
-            committed: &committed,
-            acknowledge: &acknowledge,
-        };
-        if let Err(abort) = worker.run(c)
-            && !matches!(abort, Abort::NotDurable(_))
-            && !(outside.refuses && matches!(abort, Abort::Storage(_)))
-        {
-            outside.violated(format!("boot {round}, worker {number}: {abort}"));
-        }
+    let workers = Workers {
+        database: &database,
+        tables,
+        count: trial.task.workers,
+        transactions: TRANSACTIONS,
+        committed: &|| _ = trial.commits.fetch_add(1, Ordering::Relaxed),
+        acknowledge: &|worker, done| _ = trial.acknowledged[worker].fetch_max(done, Ordering::Relaxed),
     };
-    VirtualMachine::parallel(c, &places, &worker, &mut |_| ());
-    if outside.task.seed.is_multiple_of(2)
+    let random = |number| Random::new(trial.task.seed, 100 + number as u64 * 10 + round);
+    workers.run_all(c, &random, &|number, abort| {
+        let is_refused = trial.may_refuse && matches!(abort, Abort::Storage(_));
+        if !is_refused && !matches!(abort, Abort::NotDurable(_)) {
+            trial.violated(format!("boot {round}, worker {number}: {abort}"));
+        }
+    });
+    if trial.task.seed.is_multiple_of(2)
         && let Err(error) = database.close(c)
-        && !outside.refuses
+        && !trial.may_refuse
     {
-        outside.violated(format!("boot {round}, closing: {error}"));
+        trial.violated(format!("boot {round}, closing: {error}"));
     }
 }
 
-/// True if the disk may well have refused.
+/// True if this error may be a refusal of the disk.
 pub(super) fn is_refusal(error: &OpenError) -> bool {
     let OpenError::Log(LogError::File(error) | LogError::Stopped(error)) = error else { return false };
     matches!(error.kind, FileErrorKind::Full | FileErrorKind::Device(_))

@@ -2,32 +2,32 @@
 //! the same disk.
 //!
 //! Transactions write in the partitions of several owners; the record of a commit names the
-//! branches of all. After a crash each of them has to be there as a whole, or not at all: the rules
-//! are those of `ledger`, in which each worker's site is a partition. In half of the runs
+//! branches of all. After a crash a transaction has to be there as a whole, or not at all: the
+//! rules are those of `ledger`, in which each worker's site is a partition. In half of the runs
 //! partitions are split, merged and moved meanwhile.
 
 use std::sync::atomic::Ordering;
 
-use harness::{Check, Control, Durability, Length, Measurement, Plan, RunError};
+use harness::{Control, Durability, Length, Plan};
 use platform::Nanos;
-use sim::{Config, Crash, Disk, DiskModel, Faults, SimError, VirtualMachine};
+use sim::{Config, Disk, SimError, VirtualMachine};
 use terms::random::Random;
 
+use super::deployment_trial::{draw_crash, draw_disk, draw_durability};
 use super::ledger::Ledger;
-use super::lives::draw_durability;
-use crate::benchmark::{owners_deployment, owners_execution};
+use crate::benchmark::{owners_deployment, owners_execution, violated_checks};
 use crate::injected::Injected;
 use crate::subject::Driven;
 use crate::task::{Machine, Observed, Task, Work, owners_nanos_max};
 
-/// Lives of the machine that end in a crash.
+/// Boots that end in a crash.
 const ROUNDS: u64 = 5;
-/// Transactions of each worker between two boots.
+/// Transactions of each worker in a boot.
 const TRANSACTIONS: u64 = 30;
-/// No life is as long as this.
+/// Longest boot.
 const NANOS_MAX: u64 = 20_000_000_000;
-/// What is wrong after a trial in which these rules are broken, and how many transactions are
-/// there.
+/// Runs a trial in which these rules are broken. Returns violations, and the number of transactions
+/// that are there.
 ///
 /// # Errors
 /// The machine cannot run.
@@ -38,7 +38,7 @@ pub fn violations(seed: u64, broken: (dora::Broken, pages::Broken)) -> Result<(V
     Ok((violations, transactions))
 }
 
-/// Runs the task in which these rules are broken.
+/// Runs a task in which these rules are broken.
 pub(crate) fn run(
     driven: Driven,
     task: &Task<'_>,
@@ -46,21 +46,15 @@ pub(crate) fn run(
 ) -> Result<Observed, SimError> {
     let seed = task.seed;
     let mut random = Random::new(seed, 41);
-    let model = [DiskModel::RAM, DiskModel::NVME, DiskModel::NVME][random.below(3) as usize];
-    let faults = Faults { seed, garbage_one_in: [0, 3][random.below(2) as usize], ..Faults::default() };
+    let (model, faults) = draw_disk(&mut random, seed);
     let disk = Disk::new(model, faults);
     let durability = draw_durability(&mut random);
     let ledger = Ledger::new(task.workers as u16, durability != Durability::Async);
     let mut observed = Observed::default();
     for round in 0..=2 * ROUNDS {
-        // The first life loads; of the others every second one only looks.
+        // The first boot loads; of the others every second one only checks.
         let crashes = round % 2 == 1;
-        let longest = 600_000 + 60 * model.flush_nanos;
-        let crash = match random.below(3) {
-            0 => Crash::At(Nanos(random.below(longest))),
-            1 => Crash::DiskOperation(1 + random.below(200)),
-            _ => Crash::Event(1 + random.below(60_000)),
-        };
+        let crash = draw_crash(&mut random, model);
         let life_seed = seed.wrapping_mul(31).wrapping_add(round);
         let config = task.machine.config(task).with_seed(life_seed).with_disk(&disk);
         let config = Config { time_limit: Some(Nanos(NANOS_MAX)), ..config };
@@ -84,7 +78,10 @@ pub(crate) fn run(
         });
         match ran {
             Ok(outcome) => {
-                let wrong = wrong(outcome.value);
+                let wrong = match outcome.value {
+                    Ok(measured) => violated_checks(measured.checks),
+                    Err(error) => vec![error.to_string()],
+                };
                 observed.violations.extend(wrong.into_iter().map(|what| format!("life {round}: {what}")));
                 ledger.closed();
             }
@@ -102,18 +99,4 @@ pub(crate) fn run(
     }
     observed.transactions = ledger.acknowledged() as u64;
     Ok(observed)
-}
-
-/// What is wrong after a life that did not crash.
-fn wrong(measured: Result<Measurement, RunError>) -> Vec<String> {
-    match measured {
-        Ok(measured) => {
-            let violated = |(name, check): (String, Check)| match check {
-                Check::Violated(what) => Some(format!("{name}: {what}")),
-                Check::Ok | Check::NotApplicable(_) => None,
-            };
-            measured.checks.into_iter().filter_map(violated).collect()
-        }
-        Err(error) => vec![error.to_string()],
-    }
 }

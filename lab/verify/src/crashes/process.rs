@@ -1,9 +1,9 @@
-//! What a process that may be killed does with a database.
+//! A process that runs the crash workload on a database until it is killed.
 
 use std::io::Write;
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use boundary::{Database, DurableOptions, SchemaBuilder};
 use concurrency::InstanceOptions;
@@ -13,39 +13,41 @@ use redo_log::LogOptions;
 use terms::Abort;
 use terms::random::Random;
 
-use super::workload::{KEPT, MEMORY_BYTES_MAX, Tables, Worker, check};
+use super::workload::{self, KEPT, MEMORY_BYTES_MAX, Tables, Workers};
+use crate::mutex::{into_inner, lock};
 use crate::subject::Subject;
 
-/// Rows that a worker leaves in pages: the pool holds a third of them.
+/// Rows that a worker keeps in pages: the pool holds a third of them.
 const KEPT_IN_PAGES: u64 = 200;
 const EPOCH_NANOS: u64 = 200_000;
 const SEGMENT_BYTES: u64 = 1 << 20;
-/// Little enough for checkpoints while transactions run.
+/// Small enough for checkpoints while transactions run.
 const CHECKPOINT_BYTES: u64 = 100_000;
 
-/// What a process is to do.
+/// One run of a process. A process may follow another under another scheme: files do not depend on
+/// it.
 #[derive(Clone, Copy)]
-pub(crate) struct Duty<'a> {
+pub struct ProcessRun<'a> {
     /// The scheme.
     pub subject: &'a Subject,
     /// The directory of the database.
     pub path: &'a Path,
-    /// How the log is written.
+    /// How the log of rows in memory is written.
     pub access: Access,
-    /// The transactions.
+    /// Fixes the transactions.
     pub seed: u64,
-    /// The last number that each worker has acknowledged in former lives: as many workers as there
-    /// are numbers.
+    /// The last number that each worker has acknowledged in earlier runs: their count is the number
+    /// of workers.
     pub acknowledged: &'a [u64],
 }
 
-/// What is in a directory, if nothing is wrong with it.
+/// The contents of a directory without violations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Records that were repeated when the database was opened.
+    /// Records that the opening repeated.
     pub records: u64,
-    /// The last number of each worker: from now on they count as acknowledged, for they have been
-    /// seen.
+    /// The last number of each worker: from now on these count as acknowledged, since an opening
+    /// has shown them.
     pub numbers: Vec<u64>,
 }
 
@@ -57,28 +59,31 @@ impl std::fmt::Display for Found {
     }
 }
 
-fn open(duty: &Duty<'_>) -> Result<(Database<Hardware>, Tables, Found), String> {
+fn open(run: &ProcessRun<'_>) -> Result<(Database<Hardware>, Tables, Found), String> {
+    if !run.subject.is_everywhere() {
+        return Err(format!("{} runs in the virtual machine only", run.subject.name));
+    }
     let mut schema = SchemaBuilder::new();
-    let partitions = duty.subject.partitioned.then_some(duty.acknowledged.len() as u16);
-    let kept = if duty.subject.has_pages() { KEPT_IN_PAGES } else { KEPT };
+    let partitions = run.subject.partitioned.then_some(run.acknowledged.len() as u16);
+    let kept = if run.subject.has_pages() { KEPT_IN_PAGES } else { KEPT };
     let tables = Tables::declare(&mut schema, partitions, kept);
     let options = InstanceOptions {
-        sessions_max: 2 * duty.acknowledged.len() + 1,
+        sessions_max: 2 * run.acknowledged.len() + 1,
         memory_bytes_max: MEMORY_BYTES_MAX,
         epoch_nanos: EPOCH_NANOS,
         ..InstanceOptions::default()
     };
     let log = LogOptions { segment_bytes: SEGMENT_BYTES, buffer_bytes: 32 << 10, ..LogOptions::default() };
     let durable = DurableOptions {
-        path: duty.path.to_path_buf(),
+        path: run.path.to_path_buf(),
         checkpoint_bytes: CHECKPOINT_BYTES,
         places: vec![Place { thread: None }; 2],
-        log: LogOptions { access: duty.access, ..log },
+        log: LogOptions { access: run.access, ..log },
     };
     let c = Hardware::core();
-    let opened = duty.subject.open_on::<Hardware>(c, &options, schema, &durable);
+    let opened = run.subject.open_on::<Hardware>(c, &options, schema, &durable);
     let (database, recovered) = opened.map_err(|error| error.to_string())?;
-    let checked = check(c, &database, tables, duty.acknowledged);
+    let checked = workload::check(c, &database, tables, run.acknowledged);
     if !checked.wrong.is_empty() {
         return Err(checked.wrong.join("; "));
     }
@@ -86,51 +91,53 @@ fn open(duty: &Duty<'_>) -> Result<(Database<Hardware>, Tables, Found), String> 
 }
 
 /// Opens the database and checks it.
-pub(crate) fn look(duty: &Duty<'_>) -> Result<Found, String> {
-    open(duty).map(|(_, _, found)| found)
+///
+/// # Errors
+/// A violation: the database cannot be opened, an acknowledged number is missing, or one is half
+/// applied.
+pub fn check(run: &ProcessRun<'_>) -> Result<Found, String> {
+    open(run).map(|(_, _, found)| found)
 }
 
-/// Opens the database, checks it, and runs transactions until it is killed, or its output is
-/// closed.
-pub(crate) fn live(duty: &Duty<'_>) -> Result<(), String> {
+/// Opens the database, checks it, and runs transactions until the process is killed, or its output
+/// is closed.
+pub fn run(run: &ProcessRun<'_>) -> Result<(), String> {
     let orphan = AtomicBool::new(false);
-    let say = |line: String| {
-        // One write a line: the lines of workers do not mix.
+    let report = |line: String| {
+        // One write a line, so that the lines of workers do not mix.
         if std::io::stdout().lock().write_all(line.as_bytes()).is_err() {
             orphan.store(true, Ordering::Relaxed);
         }
     };
-    say("opening\n".into());
-    let (database, tables, found) = open(duty)?;
-    say(format!("{found}\n"));
-    let acknowledge = |worker: usize, done: u64| say(format!("{worker} {done}\n"));
+    report("opening\n".into());
+    let (database, tables, found) = open(run)?;
+    report(format!("{found}\n"));
+    let acknowledge = |worker: usize, done: u64| report(format!("{worker} {done}\n"));
     let stopped = Mutex::new(None);
+    let workers = Workers {
+        database: &database,
+        tables,
+        count: run.acknowledged.len(),
+        transactions: 100,
+        committed: &|| (),
+        acknowledge: &acknowledge,
+    };
     let worker = |c, number: usize| {
         for round in 0.. {
             if orphan.load(Ordering::Relaxed) {
                 break;
             }
-            let mut worker = Worker {
-                database: &database,
-                tables,
-                number,
-                workers: duty.acknowledged.len() as u16,
-                random: Random::new(duty.seed, number as u64 + round * 100),
-                transactions: 100,
-                committed: &|| (),
-                acknowledge: &acknowledge,
-            };
-            match worker.run(c) {
+            match workers.run(c, number, Random::new(run.seed, number as u64 + round * 100)) {
                 Ok(()) => {}
                 Err(Abort::NotDurable(reason) | Abort::Storage(reason)) => {
-                    *stopped.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
+                    *lock(&stopped) = Some(reason);
                     break;
                 }
                 Err(abort) => panic!("worker {number}: {abort}"),
             }
         }
     };
-    let places = vec![Place { thread: None }; duty.acknowledged.len()];
+    let places = vec![Place { thread: None }; run.acknowledged.len()];
     Hardware::parallel(Hardware::core(), &places, &worker, &mut |_| ());
-    stopped.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+    into_inner(stopped).map_or(Ok(()), Err)
 }

@@ -1,32 +1,31 @@
-//! What runs between crashes, and what has to be there after them.
+//! The workload that runs between crashes, and its check.
 
 use std::ops::ControlFlow;
 
 use boundary::{Bounds, Commit, Database, Direction, Ending, SchemaBuilder, Session, Transaction, Verbs};
 use platform::files::Files;
-use platform::{Intent, Node, Platform};
+use platform::{Intent, Node, Place, Platform};
 use schema::{Inspector, Partitioning, Row, Schema, Table, TableOptions};
 use terms::Abort;
 use terms::random::Random;
 
 /// Bytes of rows and indexes.
 pub(super) const MEMORY_BYTES_MAX: u64 = 64 << 20;
-/// Rows that a worker leaves of its own, with their notes more than the pool of a small database
-/// over pages.
+/// Rows that a worker keeps; with their notes they exceed the pool of a small database over pages.
 pub(super) const KEPT: u64 = 16;
-/// Transactions before a checkpoint that is asked for, on average.
+/// Transactions for each checkpoint, on average.
 const CHECKPOINT_ONE_IN: u64 = 40;
-/// Bytes of notes, and of long ones, at most.
+/// Maximal bytes of short and of long notes.
 const NOTE_BYTES: u64 = 400;
 const LONG_NOTE_BYTES: u64 = 5_000;
-/// One transaction in so many is a part of one over several databases: prepared in one session,
-/// finished in another.
-const PARTS_ONE_IN: u64 = 4;
-/// One in so many looks at what another worker has done.
-const LOOKS_ONE_IN: u64 = 4;
-/// Longest time between the two, in steps.
-const PART_STEPS_MAX: u64 = 16;
-const PART_STEP_NANOS: u64 = 5_000;
+/// Run one in N transactions as a branch of a distributed one: prepared in one session, finished in
+/// another.
+const BRANCHES_ONE_IN: u64 = 4;
+/// One in N transactions reads another worker's counter.
+const READS_ONE_IN: u64 = 4;
+/// Longest time between preparing and finishing, in steps.
+const BRANCH_STEPS_MAX: u64 = 16;
+const BRANCH_STEP_NANOS: u64 = 5_000;
 
 /// The row that all workers change, and one row a worker.
 #[derive(Row, Clone, Debug, PartialEq)]
@@ -36,7 +35,7 @@ struct Counter {
     count: u64,
 }
 
-/// What a worker inserts, changes once, and deletes.
+/// A row that a worker inserts, changes once, and deletes.
 #[derive(Row, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[row(key(worker, slot), unique_index(by_name(name)))]
 struct Item {
@@ -49,8 +48,8 @@ struct Item {
     note: Vec<u8>,
 }
 
-/// True if the worker deletes a row before it inserts another in its place, in one transaction; or
-/// leaves the place to the next one.
+/// True if the worker deletes a row before it inserts another with the same key, in one
+/// transaction; otherwise it leaves the key to the next one.
 fn deletes_first(worker: u16) -> bool {
     worker.is_multiple_of(2)
 }
@@ -60,7 +59,7 @@ impl Item {
         number % if deletes_first(worker) { kept } else { kept + 1 }
     }
 
-    /// One note in three is so long that it lies in several pages, where rows lie in pages; notes
+    /// One note in three is so long that it spans several pages, where rows are in pages; notes
     /// become long, and short again.
     fn note(worker: u16, number: u64, changed: u32) -> Vec<u8> {
         let longest = if (number + u64::from(changed)) % 3 == 1 { LONG_NOTE_BYTES } else { NOTE_BYTES };
@@ -68,12 +67,12 @@ impl Item {
         (0..bytes).map(|place| (place + number + u64::from(worker)) as u8).collect()
     }
 
-    /// The row that transaction `number` inserts; `changed` by the next one. Slots and names come
-    /// in turn.
+    /// The row that transaction `number` inserts; `changed` by the next one. Slots and names repeat
+    /// in a cycle.
     fn of(worker: u16, number: u64, (changed, kept): (bool, u64)) -> Item {
         let name = number % (kept + 2);
         let name = u64::from(worker) << 48 | name.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
-        // Every other one gets a new note.
+        // Every other row gets a new note.
         let note = Item::note(worker, number, u32::from(changed && number.is_multiple_of(2)));
         Item {
             worker,
@@ -91,13 +90,13 @@ impl Item {
 pub(super) struct Tables {
     counters: Table<Counter>,
     items: Table<Item>,
-    /// Rows that a worker leaves of its own.
+    /// Rows that a worker keeps.
     kept: u64,
 }
 
 impl Tables {
-    /// The tables, each worker's rows in a partition of their own if there are `partitions`; a
-    /// worker leaves `kept` rows.
+    /// The tables; each worker's rows have a partition of their own if there are `partitions`; a
+    /// worker keeps `kept` rows.
     pub(super) fn declare(schema: &mut SchemaBuilder, partitions: Option<u16>, kept: u64) -> Tables {
         let partitioning = partitions.map(|count| Partitioning { first: 0, count });
         let options = || TableOptions { partitioning, ..TableOptions::default() };
@@ -106,23 +105,23 @@ impl Tables {
     }
 }
 
-/// What a check of a database shows.
+/// Result of a check.
 pub(super) struct Checked {
     /// The last number of each worker.
     pub numbers: Vec<u64>,
-    /// What is wrong.
+    /// Violations.
     pub wrong: Vec<String>,
 }
 
 impl Checked {
-    /// True if all that is wrong is that the last numbers of workers are missing.
+    /// True if the only violations are missing last numbers of workers.
     pub(super) fn only_lost(&self, acknowledged: &[u64]) -> bool {
         let lost = self.numbers.iter().zip(acknowledged).filter(|(last, acknowledged)| last < acknowledged);
         self.wrong.len() == lost.count()
     }
 }
 
-/// Checks a database in which these workers have acknowledged these numbers.
+/// Checks a database whose workers have acknowledged these numbers.
 pub(super) fn check<P: Platform>(
     c: P::Core,
     database: &Database<P>,
@@ -163,7 +162,7 @@ pub(super) fn check<P: Platform>(
     Checked { numbers: lasts, wrong }
 }
 
-/// Adds one to a counter, which may be new; what it was.
+/// Adds one to a counter, which may be new. Returns its old value.
 fn count_up(transaction: &mut impl Verbs, counters: Table<Counter>, id: u16) -> Result<u64, Abort> {
     match transaction.find(counters.primary(), &id, Intent::Write)? {
         Some(row) => {
@@ -178,7 +177,7 @@ fn count_up(transaction: &mut impl Verbs, counters: Table<Counter>, id: u16) -> 
     }
 }
 
-/// One transaction of a worker; its number.
+/// One transaction of a worker. Returns its number.
 fn step(transaction: &mut impl Verbs, tables: Tables, worker: u16) -> Result<u64, Abort> {
     let number = count_up(transaction, tables.counters, worker + 1)? + 1;
     let items = tables.items.primary();
@@ -207,8 +206,8 @@ fn step(transaction: &mut impl Verbs, tables: Tables, worker: u16) -> Result<u64
     Ok(number)
 }
 
-/// Reads all rows in one transaction, which says what cannot be read: a [check] takes that for what
-/// is not there.
+/// Reads all rows in one transaction, which reports rows that cannot be read: for a [check] they
+/// are missing rows.
 pub(super) fn read_all<P: Files>(c: P::Core, database: &Database<P>, tables: Tables) -> Result<(), Abort> {
     let session = database.session(c, None, false);
     let mut session = session.map_err(|_| Abort::Misuse("too few sessions"))?;
@@ -232,15 +231,15 @@ pub(super) fn read_all<P: Files>(c: P::Core, database: &Database<P>, tables: Tab
     read.map(|_| ())
 }
 
-/// How many transactions of a worker there were.
-fn look(transaction: &mut impl Verbs, tables: Tables, worker: u16) -> Result<u64, Abort> {
+/// Reads a worker's number of transactions.
+fn read_count(transaction: &mut impl Verbs, tables: Tables, worker: u16) -> Result<u64, Abort> {
     match transaction.find(tables.counters.primary(), &(worker + 1), Intent::Read)? {
         Some(row) => transaction.get(row, Counter::COUNT),
         None => Ok(0),
     }
 }
 
-/// Runs a transaction, which does not roll back.
+/// Runs a transaction that does not roll back.
 fn run(
     session: &mut Session<'_>,
     body: impl FnMut(&mut Transaction<'_>) -> Result<u64, Abort>,
@@ -251,63 +250,82 @@ fn run(
     }
 }
 
-/// A worker has made so many transactions, as far as another or itself knows, once this is durable.
-struct Done {
+/// A worker's transactions up to `number` have to be there once this commit is durable.
+struct PendingNumber {
     worker: u16,
     number: u64,
     commit: Commit,
 }
 
-/// One worker.
-pub(super) struct Worker<'a, P: Platform> {
+/// The workers of a run.
+pub(super) struct Workers<'a, P: Platform> {
     pub database: &'a Database<P>,
     pub tables: Tables,
-    pub number: usize,
-    /// How many workers there are.
-    pub workers: u16,
-    pub random: Random,
+    /// Number of workers.
+    pub count: usize,
+    /// Transactions of each worker.
     pub transactions: u64,
-    /// Hears of every commit, before it is durable.
+    /// Called after each commit, before it is durable.
     pub committed: &'a (dyn Fn() + Sync),
-    /// Hears of every worker's number that is durable.
+    /// Called with each number of a worker that is durable.
     pub acknowledge: &'a (dyn Fn(usize, u64) + Sync),
 }
 
-impl<P: Files> Worker<'_, P> {
-    /// Runs its transactions; one worker in three waits for each to be durable, the others go on.
-    pub(super) fn run(&mut self, c: P::Core) -> Result<(), Abort> {
-        let waits = self.random.below(3) == 0;
+impl<P: Files> Workers<'_, P> {
+    /// Runs all workers in parallel. `random` returns the random choices of each worker; `failed`
+    /// receives the error of each that fails.
+    pub(super) fn run_all(
+        &self,
+        c: P::Core,
+        random: &(dyn Fn(usize) -> Random + Sync),
+        failed: &(dyn Fn(usize, Abort) + Sync),
+    ) {
+        let worker = |c, number: usize| {
+            if let Err(abort) = self.run(c, number, random(number)) {
+                failed(number, abort);
+            }
+        };
+        P::parallel(c, &vec![Place { thread: None }; self.count], &worker, &mut |_| ());
+    }
+
+    /// Runs the transactions of one worker. One worker in three waits for each commit to be
+    /// durable; the others continue at once.
+    pub(super) fn run(&self, c: P::Core, worker: usize, mut random: Random) -> Result<(), Abort> {
+        let waits = random.below(3) == 0;
         let session = |node| {
             let session = self.database.session(c, Some(Node(node)), false);
             session.map_err(|_| Abort::Misuse("too few sessions"))
         };
-        let number = self.number as u32;
-        let (mut session, mut other) = (session(number % 2)?, session((number + 1) % 2)?);
-        session.seed(self.random.below(1 << 30));
+        let (mut session, mut other) = (session(worker as u32 % 2)?, session((worker as u32 + 1) % 2)?);
+        session.seed(random.below(1 << 30));
         let mut pending = Vec::new();
-        let (tables, worker) = (self.tables, self.number as u16);
+        let (tables, worker) = (self.tables, worker as u16);
         for _ in 0..self.transactions {
-            let looked_at = self.random.below(u64::from(self.workers)) as u16;
-            let (whose, (done, commit)) = if self.random.below(PARTS_ONE_IN) == 0 {
-                (worker, self.run_part(c, &mut session, &mut other)?)
-            } else if self.random.below(LOOKS_ONE_IN) == 0 {
-                (looked_at, run(&mut session, |transaction| look(transaction, tables, looked_at))?)
+            let other_worker = random.below(self.count as u64) as u16;
+            let (whose, (done, commit)) = if random.below(BRANCHES_ONE_IN) == 0 {
+                (worker, self.run_branch(c, worker, (&mut session, &mut other), &mut random)?)
+            } else if random.below(READS_ONE_IN) == 0 {
+                (
+                    other_worker,
+                    run(&mut session, |transaction| read_count(transaction, tables, other_worker))?,
+                )
             } else {
                 (worker, run(&mut session, |transaction| step(transaction, tables, worker))?)
             };
             (self.committed)();
-            pending.push(Done { worker: whose, number: done, commit });
+            pending.push(PendingNumber { worker: whose, number: done, commit });
             session.tend(P::now(c));
-            if self.random.below(CHECKPOINT_ONE_IN) == 0 {
-                // Its failure is that of the log, or leaves everything as it was.
+            if random.below(CHECKPOINT_ONE_IN) == 0 {
+                // A failed checkpoint is a failure of the log, or changes nothing.
                 let _ = session.checkpoint();
             }
-            self.take(&session, &mut pending);
+            self.acknowledge_durable(&session, &mut pending);
             if waits {
-                match self.random.below(2) {
+                match random.below(2) {
                     0 => session.wait_durable(commit)?,
                     _ => {
-                        // What is no later is on disk then too, whatever the session knows of it.
+                        // Earlier commits are on disk then too, even if the session has no record
+                        // of that.
                         session.wait_written(commit)?;
                         pending.retain(|done| {
                             let is_written = done.commit.durable_with <= commit.durable_with;
@@ -318,48 +336,49 @@ impl<P: Files> Worker<'_, P> {
                         });
                     }
                 }
-                self.take(&session, &mut pending);
+                self.acknowledge_durable(&session, &mut pending);
             } else {
-                P::pause(c, self.random.below(10_000));
+                P::pause(c, random.below(10_000));
             }
         }
         for done in &pending {
             session.wait_durable(done.commit)?;
         }
-        self.take(&session, &mut pending);
+        self.acknowledge_durable(&session, &mut pending);
         Ok(())
     }
 
-    /// Runs one transaction as a part of one over several databases, which waits a little for the
-    /// others.
-    fn run_part(
-        &mut self,
+    /// Runs one transaction as a branch of a distributed one, which waits a little for the other
+    /// branches.
+    fn run_branch(
+        &self,
         c: P::Core,
-        session: &mut Session<'_>,
-        other: &mut Session<'_>,
+        worker: u16,
+        (session, other): (&mut Session<'_>, &mut Session<'_>),
+        random: &mut Random,
     ) -> Result<(u64, Commit), Abort> {
-        let (tables, worker) = (self.tables, self.number as u16);
+        let tables = self.tables;
         let (done, prepared) = loop {
             match session.prepare(&Bounds::default(), |transaction| step(transaction, tables, worker)) {
                 Err(abort) if abort.is_conflict() => {
                     session.tend(P::now(c));
-                    P::pause(c, 1 + self.random.below(PART_STEP_NANOS));
+                    P::pause(c, 1 + random.below(BRANCH_STEP_NANOS));
                 }
                 prepared => break prepared?,
             }
         };
-        for _ in 0..self.random.below(PART_STEPS_MAX) {
+        for _ in 0..random.below(BRANCH_STEPS_MAX) {
             session.idle();
             session.tend(P::now(c));
-            P::pause(c, PART_STEP_NANOS);
+            P::pause(c, BRANCH_STEP_NANOS);
         }
         let commit = other.finish(prepared, true);
         other.idle();
         commit.map(|commit| (done, commit)).ok_or(Abort::Misuse("a prepared transaction commits"))
     }
 
-    /// Acknowledges what is durable by now.
-    fn take(&self, session: &Session<'_>, pending: &mut Vec<Done>) {
+    /// Acknowledges the numbers that are durable by now.
+    fn acknowledge_durable(&self, session: &Session<'_>, pending: &mut Vec<PendingNumber>) {
         pending.retain(|done| {
             let durable = session.is_durable(done.commit);
             if durable {

@@ -1,13 +1,13 @@
 //! Random transactions over several instances, recorded for the checkers: each instance has some of
-//! the sites, transactions visit one site or several, and every worker is a member of the
+//! the sites, transactions visit one site or several, and each worker is a member of the
 //! deployment.
 //!
-//! Workers run several transactions over instances at a time, and local ones in between. Both
-//! checkers judge all transactions of all instances as one history.
+//! Workers run several distributed transactions at a time, and local ones in between. Both checkers
+//! check all transactions of all instances as one history.
 
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use boundary::{AnySession, Backoff, Bounds, Database, Ending, SchemaBuilder, run_as};
 use concurrency::InstanceOptions;
@@ -18,53 +18,54 @@ use platform::{Nanos, Place};
 use terms::random::Random;
 use terms::{Abort, Category, Mode};
 
-use super::turns::{self, Turned};
+use super::change_numbers::{self, NumberedEntry};
 use super::visits::{SiteTables, Visiting};
 use super::{MEMORY_BYTES_MAX, SNAPSHOTS_PERCENT, rows};
 use crate::history::{Entry, History, Seen, UNEXPLAINED};
 use crate::journal::Journal;
+use crate::mutex::{into_inner, lock};
 use crate::subject::{Agreement, MakeDatabase};
 use crate::task::{Observed, Task, bounds};
 
 /// Shortest epochs, as in histories of one database.
 const EPOCHS_NANOS: [u64; 2] = [3_000, 100_000];
-/// On hardware transactions overlap less: more of them.
+/// Factor of transactions on hardware, where they overlap less.
 const HARDWARE_FACTOR: u64 = 6;
-/// How often a worker that waits looks whether the run is broken.
-const LOOK_NANOS: u64 = 20_000;
-/// The same on hardware, where workers have to leave processors to each other.
-const LOOK_NANOS_HARDWARE: u64 = 1_000_000;
+/// Interval at which a waiting worker checks that no other has failed.
+const CHECK_NANOS: u64 = 20_000;
+/// The same on hardware, where workers have to yield processors to each other.
+const CHECK_NANOS_HARDWARE: u64 = 1_000_000;
 
-/// How a history is made, by its seed.
+/// Parameters of a history, by its seed.
 #[derive(Clone, Copy)]
 struct Mix {
     instances: usize,
-    /// One for each worker.
+    /// Number of sites: one for each worker.
     sites: u16,
-    /// Of each site.
+    /// Keys of each site.
     keys: u64,
-    /// Of each worker.
+    /// Transactions of each worker.
     transactions: u64,
     in_flight: usize,
     agreement: Agreement,
 }
 
-/// What workers share.
-struct Shared<'a> {
+/// State that the workers share.
+struct DeployedState<'a> {
     journal: &'a Journal,
-    turned: Mutex<Vec<Turned>>,
+    entries: Mutex<Vec<NumberedEntry>>,
     aborts: AtomicU64,
-    /// A worker has ended before its time.
+    /// True if a worker has failed.
     broken: AtomicBool,
 }
 
-/// Says that a worker is gone, unless it leaves as it should.
-struct Presence<'a> {
+/// Records when it is dropped that a worker has failed, unless the worker has left in order.
+struct FailureGuard<'a> {
     broken: &'a AtomicBool,
     leaves: bool,
 }
 
-impl Drop for Presence<'_> {
+impl Drop for FailureGuard<'_> {
     fn drop(&mut self) {
         if !self.leaves {
             self.broken.store(true, Ordering::SeqCst);
@@ -136,10 +137,10 @@ pub(crate) fn run<P: Links>(
     let seats =
         distributed::mesh::connect::<P>(c, &names, &vec![None; workers], &|_, _| mechanism, &mut || None);
     let seats = Mutex::new(seats.expect("links").into_iter().map(Some).collect::<Vec<_>>());
-    let (turned, aborts, broken) = (Mutex::default(), AtomicU64::new(0), AtomicBool::new(false));
-    let shared = Shared { journal, turned, aborts, broken };
+    let (entries, aborts, broken) = (Mutex::default(), AtomicU64::new(0), AtomicBool::new(false));
+    let shared = DeployedState { journal, entries, aborts, broken };
     let worker = |c: P::Core, number: usize| {
-        let seat = seats.lock().unwrap_or_else(PoisonError::into_inner)[number].take().expect("a seat");
+        let seat = lock(&seats)[number].take().expect("a seat");
         let database = &databases[usize::from(names[number].instance)];
         let setting = Setting {
             me: names[number],
@@ -155,23 +156,23 @@ pub(crate) fn run<P: Links>(
     };
     P::parallel(c, &vec![Place { thread: None }; workers], &worker, &mut |_| ());
     let last = databases.iter().flat_map(|database| rows::inspect(c, database, tables.rows)).collect();
-    let turned = shared.turned.into_inner().unwrap_or_else(PoisonError::into_inner);
-    // Told again as one history.
+    let entries = into_inner(shared.entries);
+    // The entries follow again, as one history.
     journal.take();
-    let mut observed = Observed { transactions: turned.len() as u64, ..Observed::default() };
+    let mut observed = Observed { transactions: entries.len() as u64, ..Observed::default() };
     observed.aborts = shared.aborts.into_inner();
     let by_epochs = !databases[0].traits().strict;
-    match turns::stamped(turned) {
+    match change_numbers::stamped(entries) {
         Ok(entries) => {
-            let (last, of_versions) = (Some(last), true);
-            observed.history = Some(History { initial, entries, last, by_epochs, of_versions });
+            let (last, orders_versions_only) = (Some(last), true);
+            observed.history = Some(History { initial, entries, last, by_epochs, orders_versions_only });
         }
         Err(violation) => observed.violations.push(violation),
     }
     observed
 }
 
-/// What a transaction is known by.
+/// The first moment, attempts and bounds of a transaction.
 #[derive(Clone, Copy)]
 struct Ticket {
     began: Nanos,
@@ -180,14 +181,14 @@ struct Ticket {
 }
 
 /// A transaction that waits for its next attempt.
-struct Waiting {
+struct WaitingTransaction {
     visiting: Visiting,
     ticket: Ticket,
     ready: Nanos,
 }
 
-/// A worker.
-struct Worker<'a, 'd, P: Links> {
+/// A worker of a deployment.
+struct DeployedWorker<'a, 'd, P: Links> {
     c: P::Core,
     me: WorkerName,
     mix: Mix,
@@ -197,19 +198,19 @@ struct Worker<'a, 'd, P: Links> {
     random: Random,
     backoff: Backoff,
     begun: u64,
-    waiting: Vec<Waiting>,
+    waiting: Vec<WaitingTransaction>,
     snapshots: bool,
-    shared: &'a Shared<'a>,
+    shared: &'a DeployedState<'a>,
 }
 
-/// One worker's transactions, and those of others until nobody has one.
+/// Runs one worker's transactions, and branches of others until no worker has a transaction left.
 fn work<'d, P: Links>(
     (c, seed): (P::Core, u64),
     (database, setting, Seat { bell, connections }): (&'d Database<P>, Setting<'d, Visiting>, Seat<P>),
     mix: Mix,
-    shared: &Shared<'_>,
+    shared: &DeployedState<'_>,
 ) {
-    let mut presence = Presence { broken: &shared.broken, leaves: false };
+    let mut guard = FailureGuard { broken: &shared.broken, leaves: false };
     let me = setting.me;
     let member = Member::new(setting, bell, connections).expect("greetings are messages");
     let mut session = database.session(c, None, false).expect("sessions for all workers");
@@ -219,13 +220,25 @@ fn work<'d, P: Links>(
     let (random, backoff) = (Random::new(seed, stream), Backoff::new(seed ^ stream));
     let snapshots = database.traits().snapshots && !mix.agreement.avoids_snapshots;
     let (waiting, begun, tables) = (Vec::new(), 0, setting.tables);
-    let mut worker =
-        Worker { c, me, mix, tables, member, session, random, backoff, begun, waiting, snapshots, shared };
+    let mut worker = DeployedWorker {
+        c,
+        me,
+        mix,
+        tables,
+        member,
+        session,
+        random,
+        backoff,
+        begun,
+        waiting,
+        snapshots,
+        shared,
+    };
     worker.work();
-    presence.leaves = true;
+    guard.leaves = true;
 }
 
-impl<P: Links> Worker<'_, '_, P> {
+impl<P: Links> DeployedWorker<'_, '_, P> {
     fn work(&mut self) {
         let (c, mut ended) = (self.c, Vec::new());
         loop {
@@ -239,7 +252,7 @@ impl<P: Links> Worker<'_, '_, P> {
             self.session.tend(now);
             let ready = self.waiting.iter().position(|waiting| waiting.ready <= now);
             if let Some(ready) = ready {
-                let Waiting { visiting, ticket, .. } = self.waiting.swap_remove(ready);
+                let WaitingTransaction { visiting, ticket, .. } = self.waiting.swap_remove(ready);
                 self.attempt(visiting, ticket);
             } else if self.begun < self.mix.transactions && self.under_way() < self.mix.in_flight {
                 self.begun += 1;
@@ -252,8 +265,8 @@ impl<P: Links> Worker<'_, '_, P> {
                     break;
                 }
                 let ready = self.waiting.iter().map(|waiting| waiting.ready);
-                let look = if P::VIRTUAL { LOOK_NANOS } else { LOOK_NANOS_HARDWARE };
-                let until = ready.fold(now.plus(look), Nanos::min);
+                let interval = if P::VIRTUAL { CHECK_NANOS } else { CHECK_NANOS_HARDWARE };
+                let until = ready.fold(now.plus(interval), Nanos::min);
                 self.member.wait(c, self.session, (Category::Communication, until));
             }
         }
@@ -264,10 +277,10 @@ impl<P: Links> Worker<'_, '_, P> {
         self.member.open() + self.waiting.len()
     }
 
-    /// Some transaction: half of all are of one instance.
+    /// Draws a transaction: half of all use one instance.
     fn draw(&mut self) -> Visiting {
         let (random, me, sites) = (&mut self.random, self.me, self.mix.sites);
-        let looks_everywhere = random.chance(if self.snapshots { 60 } else { SNAPSHOTS_PERCENT });
+        let reads_everywhere = random.chance(if self.snapshots { 60 } else { SNAPSHOTS_PERCENT });
         let instance_of = |site: u16| site % self.mix.instances as u16;
         let is_local = random.chance(50);
         let mut visited = vec![me.worker];
@@ -277,11 +290,11 @@ impl<P: Links> Worker<'_, '_, P> {
                 visited.push(site);
             }
         }
-        let looks = |random: &mut Random| looks_everywhere || random.chance(30);
+        let reads_only = |random: &mut Random| reads_everywhere || random.chance(30);
         let own_later = visited.len() > 1 && random.chance(30);
-        let later = own_later.then(|| (me.worker, looks(random)));
+        let later = own_later.then(|| (me.worker, reads_only(random)));
         let visited = &visited[usize::from(own_later)..];
-        let sites = visited.iter().map(|site| (*site, looks(random))).collect();
+        let sites = visited.iter().map(|site| (*site, reads_only(random))).collect();
         Visiting {
             sites,
             later,
@@ -289,7 +302,7 @@ impl<P: Links> Worker<'_, '_, P> {
             keys: self.mix.keys,
             number: (u64::from(me.worker) + 1) << 16 | self.begun,
             attempts: 0,
-            told: Vec::new(),
+            reports: Vec::new(),
             visits: 0,
             aborted: Vec::new(),
             random: Random::new(random.next(), 0),
@@ -330,7 +343,7 @@ impl<P: Links> Worker<'_, '_, P> {
                 assert!(!late, "a transaction does not end: {}", Abort::Deadline);
                 let ticket = Ticket { attempts: ticket.attempts + 1, ..ticket };
                 let ready = now.plus(self.backoff.nanos(ticket.attempts, false));
-                return self.waiting.push(Waiting { visiting, ticket, ready });
+                return self.waiting.push(WaitingTransaction { visiting, ticket, ready });
             }
             End::Failed(failure) => panic!("a transaction failed: {failure}"),
             End::Missing(at) => panic!("a transaction failed: {at} is gone"),
@@ -338,13 +351,13 @@ impl<P: Links> Worker<'_, '_, P> {
         let (worker, began, ended) = (usize::from(self.me.worker), ticket.began.0, now.0);
         let mut entry = Entry { worker, stamp, began, ended, ..Entry::default() };
         entry.snapshot = self.snapshots && boundary::Procedure::read_only(&visiting);
-        let (visits, told) = (visiting.visits, visiting.told.len());
-        let turns = visiting.tell(&mut entry);
-        if stamp.is_some() && told < visits {
-            // It cannot know that its parts are committed.
+        let (visits, reports) = (visiting.visits, visiting.reports.len());
+        let turns = visiting.complete(&mut entry);
+        if stamp.is_some() && reports < visits {
+            // Without all reports it cannot know that its branches are committed.
             entry.reads.push((u64::MAX, Seen::Version(UNEXPLAINED)));
         }
         self.shared.journal.push(entry.clone());
-        self.shared.turned.lock().unwrap_or_else(PoisonError::into_inner).push(Turned { entry, turns });
+        lock(&self.shared.entries).push(NumberedEntry { entry, turns });
     }
 }

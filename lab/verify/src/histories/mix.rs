@@ -1,22 +1,22 @@
-//! How a history is made, by its seed.
+//! Parameters of a history, by its seed.
 
 use crate::task::Task;
 
-/// Short enough that memory is reused and stamps of several epochs meet; long enough that many
-/// transactions share one.
+/// Short enough that memory is reused and conflicting stamps are of several epochs; long enough
+/// that many transactions share one.
 const EPOCHS_NANOS: [u64; 2] = [3_000, 100_000];
-/// Keys that fill several leaves, which are then split and unlinked.
+/// Many keys: they fill several leaves, which are then split and unlinked.
 const KEYS_MANY: u64 = 120;
-/// On hardware transactions overlap less: more of them.
+/// Factor of transactions on hardware, where they overlap less.
 const HARDWARE_FACTOR: u64 = 6;
 
-/// How a history is made.
+/// Parameters of a history.
 pub(super) struct Mix {
     /// Transactions of each worker.
     pub transactions: u64,
     /// Keys of items; cells have half as many.
     pub keys: u64,
-    /// Those that are used most: their number and the first of them.
+    /// The keys that are used most: their number and the first of them.
     pub hot: (u64, u64),
     /// True if the table of items is divided in two.
     pub partitioned: bool,

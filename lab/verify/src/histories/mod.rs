@@ -1,22 +1,23 @@
 //! Random short transactions over few rows, recorded for the checkers.
 //!
-//! - [`rows`]: three tables: one of several ordered indexes, one of a single ordered index, and one
+//! - [`rows`]: the tables: one of several ordered indexes, one of a single ordered index, and one
 //!   of a hash index;
-//! - [`recorder`]: reads, blind writes, read-modify-writes, insertions of one row or of several at
-//!   once, deletions, changes of secondary keys, scans in both directions, lookups and scans by
-//!   secondary indexes, sweeps over ranges, and endings by the transaction's own decision;
-//! - [`at_once`]: reads and scans as the embedded library asks for them;
+//! - [`recorder`]: one attempt of reads, blind writes, read-modify-writes, insertions of one row or
+//!   of several at once, deletions, changes of secondary keys, scans in both directions, lookups
+//!   and scans by secondary indexes, sweeps over ranges, and rollbacks by the transaction's own
+//!   decision;
+//! - [`unnamed`]: reads and scans in one call, as the embedded library makes them;
 //! - [`visits`]: the same as procedures over several sites, which [`deployed`] runs on several
-//!   instances and [`owned`] where workers own partitions; [`turns`] orders the versions of what
-//!   they wrote.
+//!   instances and [`owned`] where workers own partitions; [`change_numbers`] orders the versions
+//!   that they wrote.
 
-mod at_once;
+mod change_numbers;
 pub(crate) mod deployed;
 mod mix;
 pub(crate) mod owned;
 mod recorder;
 mod rows;
-mod turns;
+mod unnamed;
 mod visits;
 
 use boundary::{Bounds, Ending, SchemaBuilder, Session, Transaction};
@@ -89,7 +90,7 @@ pub(crate) fn run<P: Platform>(
         entries: journal.take(),
         last: Some(last),
         by_epochs: !traits.strict,
-        of_versions: false,
+        orders_versions_only: false,
     };
     Observed {
         transactions: history.entries.len() as u64,
@@ -99,7 +100,7 @@ pub(crate) fn run<P: Platform>(
     }
 }
 
-/// Looks ahead for keys that some transaction may use, or none: nothing may depend on it.
+/// Announces keys that a transaction may use, or none: no result may depend on it.
 fn look_ahead(session: &mut Session<'_>, random: &mut Random, tables: Tables, mix: &Mix) {
     if random.chance(30) {
         return;
@@ -118,7 +119,7 @@ fn look_ahead(session: &mut Session<'_>, random: &mut Random, tables: Tables, mi
     }
 }
 
-/// One transaction, as it ended.
+/// Runs one transaction. Returns its entry.
 fn transact<P: Platform>(
     (c, session): (P::Core, &mut Session<'_>),
     random: &mut Random,
@@ -129,14 +130,14 @@ fn transact<P: Platform>(
     let mut written = Vec::new();
     entry.snapshot = snapshots && random.chance(SNAPSHOTS_PERCENT);
     let snapshot = entry.snapshot;
-    // Snapshots succeed at once.
+    // Snapshots succeed at the first attempt.
     let bounds = Bounds { attempts_max: snapshot.then_some(1), ..bounds::<P>(c) };
     let run = |t: &mut Transaction<'_>| {
         entry.began = P::now(c).0;
-        // What an attempt before this one wrote came to nothing.
+        // Writes of the attempt before are aborted.
         entry.aborted.append(&mut written);
         let mut recorder = Recorder::new(random, tables, mix, next_version);
-        let result = if snapshot { recorder.look(t) } else { recorder.run(t) };
+        let result = if snapshot { recorder.run_read_only(t) } else { recorder.run(t) };
         (entry.reads, entry.writes, written) = recorder.end();
         result
     };

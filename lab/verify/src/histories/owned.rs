@@ -2,8 +2,8 @@
 //! worker owns two sites of one database, and transactions visit one site or several.
 
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use boundary::{Bounds, Database, Ending, SchemaBuilder, Session};
 use concurrency::InstanceOptions;
@@ -11,26 +11,27 @@ use dora::{Actions, Broken, Dynamic, Map, Shared, Sharing, Site, Typed};
 use platform::{Place, Platform};
 use terms::random::Random;
 
-use super::turns::{self, Turned};
+use super::change_numbers::{self, NumberedEntry};
 use super::visits::{SiteTables, Visiting};
 use super::{MEMORY_BYTES_MAX, rows};
 use crate::history::{Entry, History};
 use crate::journal::Journal;
+use crate::mutex::{into_inner, lock};
 use crate::subject::MakeDatabase;
 use crate::task::{Observed, Task, bounds, owners_nanos_max};
 
 /// Sites of each worker.
 const SITES_PER_WORKER: usize = 2;
-/// On hardware transactions overlap less: more of them.
+/// Factor of transactions on hardware, where they overlap less.
 const HARDWARE_FACTOR: u64 = 6;
 
-/// How a history is made, by its seed.
+/// Parameters of a history, by its seed.
 #[derive(Clone, Copy)]
 struct Mix {
     sites: u16,
-    /// Of each site.
+    /// Keys of each site.
     keys: u64,
-    /// Of each worker.
+    /// Transactions of each worker.
     transactions: u64,
     /// True if partitions are split, merged and moved meanwhile.
     rearranges: bool,
@@ -73,38 +74,39 @@ pub(crate) fn run<P: Platform>(
         (0..workers).map(|worker| Site { node: None, socket: worker as u32 % 2 }).collect();
     let shared = Shared::<P>::new(c, &sites, map.expect("sites are divided"), sharing).expect("memory");
     let shared = shared.with_broken(broken);
-    let (turned, aborts) = (Mutex::new(Vec::new()), AtomicU64::new(0));
+    let (entries, aborts) = (Mutex::new(Vec::new()), AtomicU64::new(0));
     let worker = |c: P::Core, number: usize| {
         let (ended, aborted) =
             work::<P>((c, seed), (&database, &tables, &shared), (number, sites[number]), mix);
-        ended.iter().for_each(|turned: &Turned| journal.push(turned.entry.clone()));
-        turned.lock().unwrap_or_else(PoisonError::into_inner).extend(ended);
+        ended.iter().for_each(|entries: &NumberedEntry| journal.push(entries.entry.clone()));
+        lock(&entries).extend(ended);
         aborts.fetch_add(aborted, Ordering::Relaxed);
     };
     P::parallel(c, &vec![Place { thread: None }; workers], &worker, &mut |_| ());
     let last = rows::inspect(c, &database, tables.rows).into_iter().collect();
-    let turned = turned.into_inner().unwrap_or_else(PoisonError::into_inner);
-    // Told again as one history.
+    let entries = into_inner(entries);
+    // The entries follow again, as one history.
     journal.take();
-    let mut observed = Observed { transactions: turned.len() as u64, ..Observed::default() };
+    let mut observed = Observed { transactions: entries.len() as u64, ..Observed::default() };
     observed.aborts = aborts.into_inner();
-    match turns::stamped(turned) {
+    match change_numbers::stamped(entries) {
         Ok(entries) => {
-            let (last, by_epochs, of_versions) = (Some(last), false, true);
-            observed.history = Some(History { initial, entries, last, by_epochs, of_versions });
+            let (last, by_epochs, orders_versions_only) = (Some(last), false, true);
+            observed.history = Some(History { initial, entries, last, by_epochs, orders_versions_only });
         }
         Err(violation) => observed.violations.push(violation),
     }
     observed
 }
 
-/// One worker's transactions, and those of others until nobody has one; with its aborts.
+/// Runs one worker's transactions, and actions of others until no worker has a transaction left.
+/// Returns its entries and the number of its aborts.
 fn work<P: Platform>(
     (c, seed): (P::Core, u64),
     (database, tables, shared): (&Database<P>, &SiteTables, &Shared<P>),
     (me, site): (usize, Site),
     mix: Mix,
-) -> (Vec<Turned>, u64) {
+) -> (Vec<NumberedEntry>, u64) {
     let mut session = database.session(c, None, false).expect("sessions for all workers");
     session.seed(seed ^ me as u64);
     let mut worker = dora::OwnerWorker::new(c, shared, (me, site)).expect("memory for a worker");
@@ -114,32 +116,33 @@ fn work<P: Platform>(
     for number in 1..=mix.transactions {
         if mix.rearranges && random.chance(25) {
             let change = worker.map().any_change(&mut |limit| random.below(limit));
-            let made = worker.rearrange(&mut hands(&mut session, (tables, &mut actions), None), &[change]);
+            let made =
+                worker.rearrange(&mut owner_session(&mut session, (tables, &mut actions), None), &[change]);
             let _possible = made.unwrap_or_else(|abort| panic!("a rearrangement failed: {abort}")).is_ok();
         }
         let mut visiting = draw(&mut random, (me, number), mix);
         let began = P::now(c);
         let deadline = began.plus(owners_nanos_max(P::VIRTUAL)).min(bounds::<P>(c).deadline.unwrap_or(began));
         let bounds = Bounds { deadline: Some(deadline), attempts_max: None };
-        let ending =
-            worker.run(&mut hands(&mut session, (tables, &mut actions), Some(&mut visiting)), &bounds);
+        let ending = worker
+            .run(&mut owner_session(&mut session, (tables, &mut actions), Some(&mut visiting)), &bounds);
         let stamp = match ending {
             Ok(Ending::Committed((), commit)) => Some(commit.stamp),
             Ok(Ending::RolledBack(_)) => None,
             Err(abort) => panic!("a transaction failed: {abort}"),
         };
         let mut entry = Entry { worker: me, stamp, began: began.0, ended: P::now(c).0, ..Entry::default() };
-        let turns = visiting.tell(&mut entry);
-        ended.push(Turned { entry, turns });
+        let turns = visiting.complete(&mut entry);
+        ended.push(NumberedEntry { entry, turns });
     }
     let aborts = session.stats().aborts;
-    let left = worker.leave(&mut hands(&mut session, (tables, &mut actions), None));
+    let left = worker.leave(&mut owner_session(&mut session, (tables, &mut actions), None));
     left.unwrap_or_else(|abort| panic!("the others are gone: {abort}"));
     (ended, aborts)
 }
 
-/// What a worker's session does for it.
-fn hands<'h>(
+/// The typed access of a worker to its session.
+fn owner_session<'h>(
     session: &'h mut Session<'_>,
     of: (&'h SiteTables, &'h mut Actions<Visiting>),
     visiting: Option<&'h mut Visiting>,
@@ -147,8 +150,8 @@ fn hands<'h>(
     Typed::new(Dynamic(session.object().branches().expect("branches")), of, visiting)
 }
 
-/// Some transaction: of its own sites, of others', or both, and perhaps with a visit to any site
-/// afterwards.
+/// Draws a transaction: it visits its worker's sites, other sites, or both, and perhaps one more
+/// site afterwards.
 fn draw(random: &mut Random, (me, number): (usize, u64), mix: Mix) -> Visiting {
     let own =
         |random: &mut Random| (me * SITES_PER_WORKER) as u16 + random.below(SITES_PER_WORKER as u64) as u16;
@@ -160,11 +163,11 @@ fn draw(random: &mut Random, (me, number): (usize, u64), mix: Mix) -> Visiting {
             visited.push(site);
         }
     }
-    let looks_everywhere = random.chance(20);
+    let reads_everywhere = random.chance(20);
     let later = if visited.len() > 1 && random.chance(50) { visited.pop() } else { None };
-    let looks = |random: &mut Random| looks_everywhere || random.chance(30);
-    let later = later.map(|site| (site, looks(random)));
-    let sites = visited.iter().map(|site| (*site, looks(random))).collect();
+    let reads_only = |random: &mut Random| reads_everywhere || random.chance(30);
+    let later = later.map(|site| (site, reads_only(random)));
+    let sites = visited.iter().map(|site| (*site, reads_only(random))).collect();
     Visiting {
         sites,
         later,
@@ -172,7 +175,7 @@ fn draw(random: &mut Random, (me, number): (usize, u64), mix: Mix) -> Visiting {
         keys: mix.keys,
         number: (me as u64 + 1) << 16 | number,
         attempts: 0,
-        told: Vec::new(),
+        reports: Vec::new(),
         visits: 0,
         aborted: Vec::new(),
         random: Random::new(random.next(), 0),

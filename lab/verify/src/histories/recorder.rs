@@ -1,4 +1,4 @@
-//! One attempt of a random transaction: what it does, what it sees, what it changes.
+//! One attempt of a random transaction, with its observations and changes.
 
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
@@ -9,37 +9,37 @@ use schema::Table;
 use terms::Abort;
 use terms::random::Random;
 
-use super::at_once;
 use super::mix::Mix;
 use super::rows::{CELLS, Cell, Item, Line, Ordered, TAGS, Tables, mark, named, stored};
+use super::unnamed;
 use crate::history::{Change, Seen, UNEXPLAINED};
 
-/// What one attempt saw and did.
+/// Runs one attempt and records its observations and changes.
 pub(super) struct Recorder<'r> {
     random: &'r mut Random,
     tables: Tables,
     /// Keys of items begin here, and end before `keys`.
     first: u64,
     keys: u64,
-    /// How many keys most accesses are to, and the first of them.
+    /// Number of the keys that most accesses use, and the first of them.
     hot: (u64, u64),
-    /// True if all keys are of one site, of which there are several.
+    /// True if all keys are of one of several sites.
     is_site: bool,
     next_version: &'r mut u64,
     reads: Vec<(u64, Seen)>,
-    /// Keys that it changed: whether there was a row before, and what there is now.
-    mine: BTreeMap<u64, (bool, Option<(u64, u64)>)>,
-    /// All versions it wrote, also those it overwrote.
+    /// Keys that it changed: true if there was a row before, and the row that is there now.
+    own_changes: BTreeMap<u64, (bool, Option<(u64, u64)>)>,
+    /// All versions that it wrote, including those it overwrote.
     written: Vec<(u64, u64)>,
 }
 
 impl<'r> Recorder<'r> {
-    /// Of keys of a database, as the mix says.
+    /// An attempt over the keys of a database.
     pub(super) fn new(random: &'r mut Random, tables: Tables, mix: &Mix, next_version: &'r mut u64) -> Self {
         Self::of_keys(random, tables, (0..mix.keys, mix.hot), next_version)
     }
 
-    /// Of keys of one site.
+    /// An attempt over the keys of one site.
     pub(super) fn of_site(
         random: &'r mut Random,
         tables: Tables,
@@ -65,12 +65,13 @@ impl<'r> Recorder<'r> {
             is_site: false,
             next_version,
             reads: Vec::new(),
-            mine: BTreeMap::new(),
+            own_changes: BTreeMap::new(),
             written: Vec::new(),
         }
     }
 
-    /// What it saw of others, what became of the keys it changed, and all versions it wrote.
+    /// Observations of other transactions' rows, the last change of each key, and all versions that
+    /// it wrote.
     #[allow(clippy::type_complexity, reason = "the three lists of an entry")]
     pub(super) fn end(self) -> (Vec<(u64, Seen)>, Vec<(u64, Change)>, Vec<(u64, u64)>) {
         let writes = self.changes();
@@ -82,10 +83,9 @@ impl<'r> Recorder<'r> {
         *self.next_version
     }
 
-    /// Takes note of what was seen, unless it is the transaction's own doing, as it should be if it
-    /// changed the key.
-    fn saw(&mut self, key: u64, seen: Seen) {
-        let Some((_, own)) = self.mine.get(&key) else {
+    /// Records an observation, unless it agrees with the transaction's own change of the key.
+    fn observe(&mut self, key: u64, seen: Seen) {
+        let Some((_, own)) = self.own_changes.get(&key) else {
             self.reads.push((key, seen));
             return;
         };
@@ -95,15 +95,15 @@ impl<'r> Recorder<'r> {
             Seen::Version(version) => own.is_some_and(|(its, _)| its == version),
             Seen::NotTagged(tag) => own.is_none_or(|(_, its)| its != tag),
         };
-        // An optimistic transaction that is bound to fail may see it. If it commits nevertheless,
-        // the checker objects.
+        // An optimistic transaction that is bound to abort may see a contradiction. If it commits
+        // nevertheless, the checker reports the contradiction.
         if !fits {
             self.reads.push((key, Seen::Version(UNEXPLAINED)));
         }
     }
 
-    fn made(&mut self, key: u64, was_there: bool, now: Option<(u64, u64)>) {
-        self.mine.entry(key).or_insert((was_there, None)).1 = now;
+    fn record_change(&mut self, key: u64, was_there: bool, now: Option<(u64, u64)>) {
+        self.own_changes.entry(key).or_insert((was_there, None)).1 = now;
         self.written.extend(now.map(|(version, _)| (key, version)));
     }
 
@@ -115,10 +115,10 @@ impl<'r> Recorder<'r> {
             (true, None) => Some((*key, Change::Delete)),
             (false, None) => None,
         };
-        self.mine.iter().filter_map(change).collect()
+        self.own_changes.iter().filter_map(change).collect()
     }
 
-    /// Some transaction.
+    /// Runs a random transaction.
     pub(super) fn run<T: Verbs>(&mut self, t: &mut T) -> Result<(), Abort> {
         for _ in 0..2 + self.random.below(3) {
             let key = self.key();
@@ -141,9 +141,9 @@ impl<'r> Recorder<'r> {
         if self.chance(5) { Err(Abort::RollBack) } else { Ok(()) }
     }
 
-    /// Some of it within a site, of which other indexes than the primary one know only a part, and
-    /// where no key is inserted blindly: that would end the transaction, and nobody would hear what
-    /// it has seen.
+    /// Runs random operations within a site, whose rows the secondary indexes cover only in part.
+    /// No key is inserted blindly: a duplicate would end the transaction, and its observations
+    /// would be lost.
     pub(super) fn visit<T: Verbs>(&mut self, t: &mut T) -> Result<(), Abort> {
         for _ in 0..1 + self.random.below(3) {
             let key = self.key();
@@ -162,20 +162,20 @@ impl<'r> Recorder<'r> {
         Ok(())
     }
 
-    /// The same, but only reads.
-    pub(super) fn visit_to_look<T: Verbs>(&mut self, t: &mut T) -> Result<(), Abort> {
+    /// Runs random reads within a site.
+    pub(super) fn visit_read_only<T: Verbs>(&mut self, t: &mut T) -> Result<(), Abort> {
         for _ in 0..1 + self.random.below(3) {
             let key = self.key();
             match self.random.below(3) {
                 0 => self.read(t, key)?,
                 1 => self.scan(t, self.tables.items)?,
-                _ => self.look_at_cell(t, key)?,
+                _ => self.read_cell(t, key)?,
             }
         }
         Ok(())
     }
 
-    /// How a cell's key is stored.
+    /// The stored key of a cell.
     fn cell_id(&self, key: u64) -> u64 {
         if self.is_site { stored(key) } else { key }
     }
@@ -184,8 +184,8 @@ impl<'r> Recorder<'r> {
         self.random.chance(percent)
     }
 
-    /// Some transaction that only reads.
-    pub(super) fn look<T: Verbs>(&mut self, t: &mut T) -> Result<(), Abort> {
+    /// Runs a random transaction that only reads.
+    pub(super) fn run_read_only<T: Verbs>(&mut self, t: &mut T) -> Result<(), Abort> {
         for _ in 0..1 + self.random.below(4) {
             let key = self.key();
             match self.random.below(6) {
@@ -194,20 +194,20 @@ impl<'r> Recorder<'r> {
                 2 => self.scan_tag(t)?,
                 3 => self.find_mark(t, key)?,
                 4 => self.scan(t, self.lines())?,
-                _ => self.look_at_cell(t, key / 2)?,
+                _ => self.read_cell(t, key / 2)?,
             }
         }
         Ok(())
     }
 
-    fn look_at_cell<T: Verbs>(&mut self, t: &mut T, key: u64) -> Result<(), Abort> {
+    fn read_cell<T: Verbs>(&mut self, t: &mut T, key: u64) -> Result<(), Abort> {
         let Some(cell) = t.find(self.tables.cells.primary(), &self.cell_id(key), Intent::Read)? else {
-            self.saw(CELLS + key, Seen::Absent);
+            self.observe(CELLS + key, Seen::Absent);
             return Ok(());
         };
         let row = t.row(cell)?;
         assert!(row.copies == [row.version; 8], "a torn row: {row:?}");
-        self.saw(CELLS + key, Seen::Version(row.version));
+        self.observe(CELLS + key, Seen::Version(row.version));
         Ok(())
     }
 
@@ -227,7 +227,7 @@ impl<'r> Recorder<'r> {
             if deletes {
                 self.delete(t, key)?;
             } else if t.find(self.tables.items.primary(), &stored(key), Intent::Read)?.is_some() {
-                self.saw(key, Seen::Present);
+                self.observe(key, Seen::Present);
             } else {
                 self.insert(t, key)?;
             }
@@ -237,38 +237,38 @@ impl<'r> Recorder<'r> {
 
     fn read<T: Verbs>(&mut self, t: &mut T, key: u64) -> Result<(), Abort> {
         if self.chance(40) {
-            let row = at_once::read(t, self.tables.items, stored(key))?;
+            let row = unnamed::read(t, self.tables.items, stored(key))?;
             assert!(row.iter().all(|row| row.is_whole() && row.id == stored(key)), "a torn row: {row:?}");
-            self.saw(key, row.map_or(Seen::Absent, |row| Seen::Version(row.version)));
+            self.observe(key, row.map_or(Seen::Absent, |row| Seen::Version(row.version)));
             return Ok(());
         }
         let Some(item) = t.find(self.tables.items.primary(), &stored(key), Intent::Read)? else {
-            self.saw(key, Seen::Absent);
+            self.observe(key, Seen::Absent);
             return Ok(());
         };
         if self.chance(20) {
-            self.saw(key, Seen::Present);
+            self.observe(key, Seen::Present);
             return Ok(());
         }
         let row = t.row(item)?;
         assert!(row.is_whole() && row.id == stored(key), "a torn row: {row:?}");
-        self.saw(key, Seen::Version(row.version));
+        self.observe(key, Seen::Version(row.version));
         Ok(())
     }
 
-    /// A new version, of what was read or blindly.
+    /// Writes a new version, after a read or blindly.
     fn update<T: Verbs>(&mut self, t: &mut T, key: u64) -> Result<(), Abort> {
         let intent = if self.chance(50) { Intent::Write } else { Intent::Read };
         let Some(item) = t.find(self.tables.items.primary(), &stored(key), intent)? else {
-            self.saw(key, Seen::Absent);
+            self.observe(key, Seen::Absent);
             return Ok(());
         };
         let old = if self.chance(70) {
             let old = t.get(item, Item::VERSION)?;
-            self.saw(key, Seen::Version(old));
+            self.observe(key, Seen::Version(old));
             old
         } else {
-            self.saw(key, Seen::Present);
+            self.observe(key, Seen::Present);
             0
         };
         let tag = t.get(item, Item::TAG)?;
@@ -276,46 +276,46 @@ impl<'r> Recorder<'r> {
         t.put(item, Item::VERSION, &version)?;
         t.put(item, Item::COPIES, &[version; 8])?;
         assert!(old != version && t.get(item, Item::VERSION)? == version);
-        self.made(key, true, Some((version, tag)));
+        self.record_change(key, true, Some((version, tag)));
         Ok(())
     }
 
-    /// Inserts, after a look or blindly. A key that is there ends the transaction.
+    /// Inserts, after a check of the key or blindly. A duplicate key ends the transaction.
     fn insert<T: Verbs>(&mut self, t: &mut T, key: u64) -> Result<(), Abort> {
-        let looks = self.is_site || self.chance(80);
-        if looks && t.find(self.tables.items.primary(), &stored(key), Intent::Read)?.is_some() {
-            self.saw(key, Seen::Present);
+        let checks = self.is_site || self.chance(80);
+        if checks && t.find(self.tables.items.primary(), &stored(key), Intent::Read)?.is_some() {
+            self.observe(key, Seen::Present);
             return Ok(());
         }
         let (version, tag) = (self.version(), self.random.below(TAGS));
         match t.insert(self.tables.items, &Item::make(key, tag, version)) {
             Ok(()) => {
-                self.saw(key, Seen::Absent);
-                self.made(key, false, Some((version, tag)));
+                self.observe(key, Seen::Absent);
+                self.record_change(key, false, Some((version, tag)));
                 Ok(())
             }
             Err(abort) => {
                 if matches!(abort, Abort::Duplicate { .. }) {
-                    self.saw(key, Seen::Present);
+                    self.observe(key, Seen::Present);
                 }
                 Err(abort)
             }
         }
     }
 
-    /// Inserts several rows at once whose keys follow each other, after a look or blindly: those
-    /// that are there are left out, or end the transaction.
+    /// Inserts several rows at once whose keys follow each other, after a check of the keys or
+    /// blindly: existing rows are left out, or end the transaction.
     fn insert_run<T: Verbs, R: Ordered>(
         &mut self,
         t: &mut T,
         table: Table<R>,
         key: u64,
     ) -> Result<(), Abort> {
-        let (end, looks) = ((key + 2 + self.random.below(3)).min(self.keys), self.chance(80));
+        let (end, checks) = ((key + 2 + self.random.below(3)).min(self.keys), self.chance(80));
         let mut run = Vec::new();
         for key in key..end {
-            if looks && t.find(table.primary(), &stored(key), Intent::Read)?.is_some() {
-                self.saw(R::NAMES + key, Seen::Present);
+            if checks && t.find(table.primary(), &stored(key), Intent::Read)?.is_some() {
+                self.observe(R::NAMES + key, Seen::Present);
             } else {
                 run.push((key, self.version(), self.random.below(TAGS)));
             }
@@ -327,8 +327,8 @@ impl<'r> Recorder<'r> {
             return Err(abort);
         }
         for (key, version, tag) in run {
-            self.saw(R::NAMES + key, Seen::Absent);
-            self.made(R::NAMES + key, false, Some((version, tag)));
+            self.observe(R::NAMES + key, Seen::Absent);
+            self.record_change(R::NAMES + key, false, Some((version, tag)));
         }
         Ok(())
     }
@@ -338,17 +338,17 @@ impl<'r> Recorder<'r> {
         self.tables.lines.expect("histories of one database have lines")
     }
 
-    /// Something with rows that have no other index than the primary one.
+    /// A random operation on the table that has a primary index only.
     fn line<T: Verbs>(&mut self, t: &mut T, key: u64) -> Result<(), Abort> {
         let (lines, name) = (self.lines(), Line::NAMES + key);
         match self.random.below(4) {
             0 => match t.find(lines.primary(), &stored(key), Intent::Write)? {
                 Some(line) => {
-                    self.saw(name, Seen::Present);
+                    self.observe(name, Seen::Present);
                     t.delete(line)?;
-                    self.made(name, true, None);
+                    self.record_change(name, true, None);
                 }
-                None => self.saw(name, Seen::Absent),
+                None => self.observe(name, Seen::Absent),
             },
             1 => self.scan(t, lines)?,
             _ => self.insert_run(t, lines, key)?,
@@ -358,27 +358,27 @@ impl<'r> Recorder<'r> {
 
     fn delete<T: Verbs>(&mut self, t: &mut T, key: u64) -> Result<(), Abort> {
         let Some(item) = t.find(self.tables.items.primary(), &stored(key), Intent::Write)? else {
-            self.saw(key, Seen::Absent);
+            self.observe(key, Seen::Absent);
             return Ok(());
         };
-        self.saw(key, Seen::Present);
+        self.observe(key, Seen::Present);
         t.delete(item)?;
-        self.made(key, true, None);
+        self.record_change(key, true, None);
         let again = t.find(self.tables.items.primary(), &stored(key), Intent::Read)?;
-        self.saw(key, if again.is_some() { Seen::Present } else { Seen::Absent });
+        self.observe(key, if again.is_some() { Seen::Present } else { Seen::Absent });
         Ok(())
     }
 
-    /// Gives an item another tag, hence another place in the secondary index.
+    /// Changes the tag of an item, hence its place in the secondary index.
     fn replace<T: Verbs>(&mut self, t: &mut T, key: u64) -> Result<(), Abort> {
         let Some(item) = t.find(self.tables.items.primary(), &stored(key), Intent::Write)? else {
-            self.saw(key, Seen::Absent);
+            self.observe(key, Seen::Absent);
             return Ok(());
         };
-        self.saw(key, Seen::Present);
+        self.observe(key, Seen::Present);
         let (version, tag) = (self.version(), self.random.below(TAGS));
         t.replace(item, &Item::make(key, tag, version))?;
-        self.made(key, true, Some((version, tag)));
+        self.record_change(key, true, Some((version, tag)));
         self.read(t, key)
     }
 
@@ -393,7 +393,7 @@ impl<'r> Recorder<'r> {
         Ok(())
     }
 
-    /// A range of rows, or the first few of it.
+    /// Scans a range of rows, or the first few of it.
     fn scan<T: Verbs, R: Ordered>(&mut self, t: &mut T, table: Table<R>) -> Result<(), Abort> {
         let first = self.key();
         let last = first + self.random.below((self.keys - first).min(24));
@@ -408,26 +408,26 @@ impl<'r> Recorder<'r> {
         };
         let range = (stored(first), stored(last));
         if self.chance(50) {
-            at_once::scan(t, table, range, direction, &mut show)?;
+            unnamed::scan(t, table, range, direction, &mut show)?;
         } else {
             t.scan(table.primary(), &range.0, &range.1, direction, Intent::Read, &mut |t, item| {
                 Ok(show(t.row(item)?))
             })?;
         }
         assert!(found.windows(2).all(|pair| (pair[0].0 < pair[1].0) == forward), "unordered: {found:?}");
-        // What was visited: up to the last row if the visitor had enough.
+        // The scan covered the range up to the last row that it returned.
         let (mut low, mut high) = (first, last);
         if let (true, Some((end, _))) = (found.len() as u64 >= most, found.last()) {
             if forward { high = *end } else { low = *end }
         }
         for key in low..=high {
             let seen = found.iter().find(|(its, _)| *its == key);
-            self.saw(R::NAMES + key, seen.map_or(Seen::Absent, |(_, version)| Seen::Version(*version)));
+            self.observe(R::NAMES + key, seen.map_or(Seen::Absent, |(_, version)| Seen::Version(*version)));
         }
         Ok(())
     }
 
-    /// All items with some tag.
+    /// Scans all items with a tag.
     fn scan_tag<T: Verbs>(&mut self, t: &mut T) -> Result<(), Abort> {
         let tag = self.random.below(TAGS);
         let direction = if self.chance(50) { Direction::Forward } else { Direction::Reverse };
@@ -448,26 +448,26 @@ impl<'r> Recorder<'r> {
         )?;
         for key in 0..self.keys {
             let seen = found.get(&key);
-            self.saw(key, seen.map_or(Seen::NotTagged(tag), |version| Seen::Version(*version)));
+            self.observe(key, seen.map_or(Seen::NotTagged(tag), |version| Seen::Version(*version)));
         }
         Ok(())
     }
 
-    /// One item by its unique mark, which stands for key and tag.
+    /// Finds an item by its unique mark, which encodes key and tag.
     fn find_mark<T: Verbs>(&mut self, t: &mut T, key: u64) -> Result<(), Abort> {
         let tag = self.random.below(TAGS);
         let index = self.tables.items.index(Item::BY_MARK);
         let Some(item) = t.find(index, &mark(key, tag), Intent::Read)? else {
-            self.saw(key, Seen::NotTagged(tag));
+            self.observe(key, Seen::NotTagged(tag));
             return Ok(());
         };
         let row = t.row(item)?;
         assert!(row.id == stored(key) && row.tag == tag && row.is_whole(), "a torn row: {row:?}");
-        self.saw(key, Seen::Version(row.version));
+        self.observe(key, Seen::Version(row.version));
         Ok(())
     }
 
-    /// Something with a row of the hash index.
+    /// A random operation on the table of the hash index.
     fn cell<T: Verbs>(&mut self, t: &mut T, key: u64) -> Result<(), Abort> {
         let cells = self.tables.cells;
         let choice = self.random.below(4);
@@ -478,26 +478,26 @@ impl<'r> Recorder<'r> {
             Some(cell) if choice < 3 => {
                 let old = t.row(cell)?;
                 assert!(old.copies == [old.version; 8], "a torn row: {old:?}");
-                self.saw(name, Seen::Version(old.version));
+                self.observe(name, Seen::Version(old.version));
                 if choice == 1 {
                     t.put(cell, Cell::VERSION, &version)?;
                     t.put(cell, Cell::COPIES, &[version; 8])?;
-                    self.made(name, true, Some((version, 0)));
+                    self.record_change(name, true, Some((version, 0)));
                 } else if choice == 2 {
                     t.delete(cell)?;
-                    self.made(name, true, None);
+                    self.record_change(name, true, None);
                 }
             }
             Some(cell) => {
-                self.saw(name, Seen::Present);
+                self.observe(name, Seen::Present);
                 t.replace(cell, &Cell { id, version, copies: [version; 8] })?;
-                self.made(name, true, Some((version, 0)));
+                self.record_change(name, true, Some((version, 0)));
             }
             None => {
-                self.saw(name, Seen::Absent);
+                self.observe(name, Seen::Absent);
                 if choice > 1 {
                     t.insert(cells, &Cell { id, version, copies: [version; 8] })?;
-                    self.made(name, false, Some((version, 0)));
+                    self.record_change(name, false, Some((version, 0)));
                 }
             }
         }

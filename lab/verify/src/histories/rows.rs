@@ -1,4 +1,4 @@
-//! The tables of random histories, how they are filled, and what is left in them.
+//! The tables of random histories, their initial rows, and the rows at the end.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -7,16 +7,16 @@ use boundary::{Bounds, Database, SchemaBuilder, Verbs};
 use platform::Platform;
 use schema::{HashPlan, IndexKind, Inspector, Partitioning, Row, Schema, Table, TableOptions};
 
-/// Keys of cells follow those of items in the history.
+/// Offset of the keys of cells in the history: they follow those of items.
 pub(super) const CELLS: u64 = 1 << 20;
-/// And keys of lines follow those of cells.
+/// Offset of the keys of lines, which follow those of cells.
 const LINES: u64 = 1 << 21;
-/// Tags that items have.
+/// Number of tags of items.
 pub(super) const TAGS: u64 = 3;
 /// The leading column of keys, by which tables may be partitioned.
 const PART: u64 = 1 << 48;
 
-/// A row that can be scanned, by key and by tag, and found by a mark that is unique.
+/// A row that is scanned by key and by tag, and found by a unique mark.
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(id), index(by_tag(tag, id)), unique_index(by_mark(mark)))]
 pub(super) struct Item {
@@ -36,8 +36,7 @@ pub(super) struct Cell {
     pub copies: [u64; 8],
 }
 
-/// A row of a table that has no other index than the ordered one: rows that are inserted together
-/// enter it together.
+/// A row of a table with a primary index only: rows that are inserted together enter it together.
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(id))]
 pub(super) struct Line {
@@ -46,18 +45,18 @@ pub(super) struct Line {
     pub copies: [u64; 2],
 }
 
-/// A row that scans find by its primary key.
+/// A row in an ordered primary index.
 pub(super) trait Ordered: Row<Key = u64> + Debug {
-    /// What its keys are called in the history, less the keys.
+    /// Offset of its keys in the history.
     const NAMES: u64;
 
-    /// A row, with a tag if such rows have tags.
+    /// Makes a row; rows without tags ignore `tag`.
     fn make(key: u64, tag: u64, version: u64) -> Self;
 
     /// Its version.
     fn version(&self) -> u64;
 
-    /// True if all of it is of the same version.
+    /// True if all columns have the same version.
     fn is_whole(&self) -> bool;
 }
 
@@ -93,20 +92,21 @@ impl Ordered for Line {
     }
 }
 
-/// What stands for a key with a tag.
+/// The mark of a key with a tag.
 pub(super) fn mark(key: u64, tag: u64) -> u64 {
     key * TAGS + tag
 }
 
-/// Keys that have the leading column in common.
+/// Number of keys with the same leading column.
 pub(super) const KEYS_OF_PART: u64 = 8;
 
-/// Small numbers as keys that alternate between two partitions' halves.
+/// The stored key of a small number: the leading column changes every few numbers, so that keys
+/// spread over the partitions.
 pub(super) fn stored(key: u64) -> u64 {
     (key / KEYS_OF_PART) * PART + key
 }
 
-/// The small number of a key.
+/// The small number of a stored key.
 pub(super) fn named(stored: u64) -> u64 {
     stored % PART
 }
@@ -115,13 +115,13 @@ pub(super) fn named(stored: u64) -> u64 {
 #[derive(Clone, Copy)]
 pub(super) struct Tables {
     pub items: Table<Item>,
-    /// Not there in histories of several instances.
+    /// `None` in histories of several instances.
     pub lines: Option<Table<Line>>,
     pub cells: Table<Cell>,
 }
 
-/// Declares the tables, each of which may be divided into so many parts: lines, if there are any,
-/// into as many as items.
+/// Declares the tables, divided into these numbers of partitions, if at all: lines, if there are
+/// any, like items.
 pub(super) fn declare(
     schema: &mut SchemaBuilder,
     (ordered, has_lines): (Option<u16>, bool),
@@ -138,7 +138,7 @@ pub(super) fn declare(
     Tables { items, lines, cells }
 }
 
-/// Half of all rows.
+/// Inserts half of all rows. Returns versions and tags by key.
 pub(super) fn load<P: Platform>(
     c: P::Core,
     database: &Database<P>,
@@ -164,7 +164,7 @@ pub(super) fn load<P: Platform>(
     initial
 }
 
-/// All rows, after a check that indexes agree.
+/// The versions of all rows, after a check that indexes agree.
 pub(super) fn inspect<P: Platform>(c: P::Core, database: &Database<P>, tables: Tables) -> BTreeMap<u64, u64> {
     let mut last = BTreeMap::new();
     let mut inspector = database.inspector(c);

@@ -1,10 +1,10 @@
-//! Random transactions as procedures: an action is a visit to one site, in whichever instance that
-//! is, and reports what it has seen and changed.
+//! Random transactions as procedures: an action is a visit to one site, in any instance, and
+//! reports its observations and changes.
 //!
-//! Stamps of several instances tell nothing of each other. So every key has a row of its own that
-//! counts its changes, which each transaction reads and writes that changes the key: versions of a
-//! key are in the order of these numbers. The rows are written only by transactions that write the
-//! same keys, and so hide no conflict between a reader and a writer.
+//! Stamps of several instances cannot be compared. So each key has a row of its own that counts its
+//! changes, which each transaction that changes the key reads and writes: these numbers order the
+//! versions of a key. Only transactions that write the same keys write these rows, so they hide no
+//! conflict between a reader and a writer.
 
 use std::ops::Range;
 
@@ -19,15 +19,15 @@ use super::recorder::Recorder;
 use super::rows::{self, CELLS, KEYS_OF_PART, Ordered, Tables, stored};
 use crate::history::{Change, Entry, Seen};
 
-/// Where a procedure's number and the number of its attempt begin in its versions.
+/// Positions of the numbers of procedure, attempt and action in a version.
 const PROCEDURE_SHIFT: u32 = 32;
 const ATTEMPT_SHIFT: u32 = 16;
 const ACTION_SHIFT: u32 = 8;
 
-/// How often a key was changed.
+/// Number of changes of a key.
 #[derive(Row, Clone, Debug)]
 #[row(key(id))]
-pub(super) struct Turn {
+pub(super) struct ChangeCount {
     id: u64,
     count: u64,
 }
@@ -36,28 +36,29 @@ pub(super) struct Turn {
 #[derive(Clone, Copy)]
 pub(super) struct SiteTables {
     pub rows: Tables,
-    /// Of items, and of cells.
-    turns: [Table<Turn>; 2],
+    /// The counts of items, and of cells.
+    turns: [Table<ChangeCount>; 2],
 }
 
 impl SiteTables {
-    /// Declares them for so many sites.
+    /// Declares the tables for this many sites.
     pub(super) fn declare(schema: &mut SchemaBuilder, sites: u16) -> Self {
         let rows = rows::declare(schema, (Some(sites), false), Some(sites));
         let partitioning = Some(Partitioning { first: 0, count: sites });
         let turns = ["turns of items", "turns of cells"];
-        let turns = turns
-            .map(|name| schema.table::<Turn>(name, TableOptions { partitioning, ..TableOptions::default() }));
+        let turns = turns.map(|name| {
+            schema.table::<ChangeCount>(name, TableOptions { partitioning, ..TableOptions::default() })
+        });
         SiteTables { rows, turns }
     }
 
-    /// Fills one site with half of its rows; keys with version and tag.
+    /// Inserts half of the rows of one site. Returns versions and tags by key.
     pub(super) fn load<T: Verbs>(&self, t: &mut T, keys: Range<u64>) -> Result<Vec<Loaded>, Abort> {
         let mut initial = Vec::new();
         for key in keys {
             let (version, tag) = (key + 1, key % rows::TAGS);
             for turns in self.turns {
-                t.insert(turns, &Turn { id: stored(key), count: 0 })?;
+                t.insert(turns, &ChangeCount { id: stored(key), count: 0 })?;
             }
             if key % 2 == 0 {
                 t.insert(self.rows.items, &rows::Item::make(key, tag, version))?;
@@ -76,8 +77,8 @@ impl SiteTables {
         let (table, key) = if key < CELLS { (0, key) } else { (1, key - CELLS) };
         let row = t.find(self.turns[table].primary(), &stored(key), Intent::Write)?;
         let row = row.ok_or(Abort::Misuse("a key without a count of its changes"))?;
-        let count = t.get(row, Turn::COUNT)? + 1;
-        t.put(row, Turn::COUNT, &count)?;
+        let count = t.get(row, ChangeCount::COUNT)? + 1;
+        t.put(row, ChangeCount::COUNT, &count)?;
         Ok(count)
     }
 }
@@ -91,7 +92,7 @@ pub(super) struct Visit {
     site: u16,
     /// Keys of the site that are used.
     keys: u64,
-    looks: bool,
+    reads_only: bool,
     seed: u64,
     /// Versions that it writes are larger.
     version: u64,
@@ -104,65 +105,65 @@ impl Visit {
     }
 }
 
-/// What a visit has seen and done.
+/// Observations and changes of a visit.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Told {
+pub(super) struct VisitReport {
     pub reads: Vec<(u64, Seen)>,
     pub writes: Vec<(u64, Change)>,
     pub written: Vec<(u64, u64)>,
-    /// By change, in the order of `writes`: its number among those of the key.
+    /// The number of each change among those of its key, in the order of `writes`.
     pub turns: Vec<u64>,
 }
 
 /// A random transaction.
 pub(super) struct Visiting {
     pub random: Random,
-    /// Of its first phase, each with whether it only looks there; its own site first, if it is one
-    /// of them.
+    /// The sites of its first phase, each true if the visit only reads; its worker's own site
+    /// first, if it is one of them.
     pub sites: Vec<(u16, bool)>,
-    /// A visit to its own site after the others, and whether it only looks there.
+    /// A visit after the others, true if it only reads.
     pub later: Option<(u16, bool)>,
     pub rolls_back: bool,
     /// Keys of each site that are used.
     pub keys: u64,
-    /// No other procedure has it.
+    /// A number that no other procedure has.
     pub number: u64,
     pub attempts: u64,
-    /// What was told in the attempt at hand.
-    pub told: Vec<Told>,
-    /// Visits of the attempt at hand.
+    /// Reports of the current attempt.
+    pub reports: Vec<VisitReport>,
+    /// Visits of the current attempt.
     pub visits: usize,
-    /// What attempts that failed are known to have written.
+    /// Versions that failed attempts are known to have written.
     pub aborted: Vec<(u64, u64)>,
 }
 
 impl Visiting {
-    fn visit(&mut self, (site, looks): (u16, bool)) -> Visit {
+    fn visit(&mut self, (site, reads_only): (u16, bool)) -> Visit {
         let version = self.number << PROCEDURE_SHIFT
             | (self.attempts & 0xffff) << ATTEMPT_SHIFT
             | (self.visits as u64) << ACTION_SHIFT;
         self.visits += 1;
-        Visit { site, keys: self.keys, looks, seed: self.random.next(), version }
+        Visit { site, keys: self.keys, reads_only, seed: self.random.next(), version }
     }
 
-    /// Puts into its entry, which has its stamp, what it has told; the numbers of its changes, in
-    /// the order of the writes.
-    pub(super) fn tell(self, entry: &mut Entry) -> Vec<u64> {
+    /// Completes its entry, whose stamp is known, with its reports. Returns the numbers of its
+    /// changes, in the order of the writes.
+    pub(super) fn complete(self, entry: &mut Entry) -> Vec<u64> {
         entry.aborted = self.aborted;
         let mut turns = Vec::new();
-        for told in self.told {
-            entry.reads.extend(told.reads);
+        for reports in self.reports {
+            entry.reads.extend(reports.reads);
             if entry.stamp.is_none() {
-                entry.aborted.extend(told.written);
+                entry.aborted.extend(reports.written);
                 continue;
             }
             let is_last = |(key, version): &(u64, u64)| {
-                told.writes.iter().any(|(its, change)| its == key && change.version() == Some(*version))
+                reports.writes.iter().any(|(its, change)| its == key && change.version() == Some(*version))
             };
-            entry.overwritten.extend(told.written.iter().filter(|one| !is_last(one)));
-            // Visits are to different sites.
-            entry.writes.extend(told.writes);
-            turns.extend(told.turns);
+            entry.overwritten.extend(reports.written.iter().filter(|one| !is_last(one)));
+            // Visits of a transaction have different sites.
+            entry.writes.extend(reports.writes);
+            turns.extend(reports.turns);
         }
         turns
     }
@@ -171,14 +172,14 @@ impl Visiting {
 impl Procedure for Visiting {
     type Tables = SiteTables;
     type Action = Visit;
-    type Output = Told;
+    type Output = VisitReport;
 
     fn plan(&mut self, phase: usize, actions: &mut Vec<Visit>) -> Plan {
         match (phase, self.later) {
             (0, _) => {
                 self.attempts += 1;
                 self.visits = 0;
-                self.aborted.extend(self.told.drain(..).flat_map(|told| told.written));
+                self.aborted.extend(self.reports.drain(..).flat_map(|reports| reports.written));
                 for site in self.sites.clone() {
                     actions.push(self.visit(site));
                 }
@@ -195,7 +196,7 @@ impl Procedure for Visiting {
 
     fn route(tables: &SiteTables, visit: &Visit, routes: &mut Routes) {
         let (items, cells, site) = (tables.rows.items, tables.rows.cells, &visit.site);
-        if visit.looks {
+        if visit.reads_only {
             routes.read(items, site);
             routes.read(cells, site);
         } else {
@@ -205,21 +206,21 @@ impl Procedure for Visiting {
         }
     }
 
-    fn execute<T: Verbs>(tables: &SiteTables, visit: &Visit, t: &mut T) -> Result<Told, Abort> {
+    fn execute<T: Verbs>(tables: &SiteTables, visit: &Visit, t: &mut T) -> Result<VisitReport, Abort> {
         let (mut random, mut version) = (Random::new(visit.seed, 0), visit.version);
         let mut recorder = Recorder::of_site(&mut random, tables.rows, visit.keys(), &mut version);
-        if visit.looks {
-            recorder.visit_to_look(t)?
+        if visit.reads_only {
+            recorder.visit_read_only(t)?
         } else {
             recorder.visit(t)?
         }
         let (reads, writes, written) = recorder.end();
         let turns = writes.iter().map(|(key, _)| tables.turn(t, *key)).collect::<Result<_, _>>()?;
-        Ok(Told { reads, writes, written, turns })
+        Ok(VisitReport { reads, writes, written, turns })
     }
 
-    fn absorb(&mut self, _: usize, _: usize, told: Told) {
-        self.told.push(told);
+    fn absorb(&mut self, _: usize, _: usize, reports: VisitReport) {
+        self.reports.push(reports);
     }
 
     fn homes(&self, home: &mut dyn FnMut(u16)) -> bool {
@@ -228,6 +229,6 @@ impl Procedure for Visiting {
     }
 
     fn read_only(&self) -> bool {
-        self.sites.iter().chain(&self.later).all(|(_, looks)| *looks)
+        self.sites.iter().chain(&self.later).all(|(_, reads_only)| *reads_only)
     }
 }

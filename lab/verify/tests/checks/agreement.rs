@@ -1,4 +1,4 @@
-//! The checkers against brute force: random small histories, of which all serial orders are tried.
+//! The checkers against brute force: small random histories, for which all serial orders are tried.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,8 @@ fn apply(rows: &mut Rows, writes: &[(u64, Change)]) {
     }
 }
 
-/// Some serial transactions, most of which overlap in time; then some of what they saw is replaced.
+/// Serial transactions, most of which overlap in time; then some of their observations are
+/// replaced.
 fn random_history(random: &mut Random) -> History {
     let mut rows: Rows = (0..KEYS).filter(|_| random.below(2) == 0).map(|key| (key, (key + 1, 0))).collect();
     let initial = rows.clone();
@@ -54,7 +55,7 @@ fn random_history(random: &mut Random) -> History {
     for (number, entry) in entries.iter_mut().enumerate() {
         for _ in 0..1 + random.below(3) {
             let (key, tag) = (random.below(KEYS), random.below(TAGS));
-            // The state it was made for, or now and then some other.
+            // The state that it saw, or now and then another one.
             let other = changes_all && random.below(3) == 0;
             let state = if other { random.below(TRANSACTIONS + 1) as usize } else { number };
             let row = states[state].get(&key);
@@ -90,8 +91,8 @@ fn random_writes(random: &mut Random, rows: &Rows, number: u64) -> Vec<(u64, Cha
     writes
 }
 
-/// True if some order of the rest explains everything: it agrees with real time, with the order of
-/// stamps of each key's changes, and every transaction sees what those before it left.
+/// True if some serial order of the rest explains the history: the order agrees with real time and
+/// with the stamps of each key's changes, and each transaction sees the changes of those before it.
 fn is_explained(history: &History, rows: &Rows, rest: &[usize]) -> bool {
     if rest.is_empty() {
         return true;
@@ -122,7 +123,7 @@ fn brute_force_agrees() {
         let truth = is_explained(&history, &history.initial, &all);
         let other = opinion(&history).objections;
         match check(&history) {
-            // More than serializability.
+            // Stamps are more than serializability.
             Err(Violation::Stamps { .. }) => {}
             Ok(report) => {
                 assert!(!report.undecided && truth, "seed {seed}: accepted {history:#?}");

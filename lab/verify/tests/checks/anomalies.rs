@@ -1,5 +1,4 @@
-//! The checkers against histories written by hand: every anomaly by name, and histories that are
-//! fine.
+//! The checkers against histories written by hand: each anomaly by name, and correct histories.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +15,7 @@ const Z: u64 = 5;
 const X0: u64 = 10;
 const Y0: u64 = 20;
 
-/// A transaction that ran at the same time as all others.
+/// A transaction concurrent with all others.
 fn entry(stamp: u64, reads: &[(u64, Seen)], writes: &[(u64, Change)]) -> Entry {
     let (reads, writes) = (reads.to_vec(), writes.to_vec());
     Entry { stamp: Some(Stamp(stamp)), began: 0, ended: 1000, reads, writes, ..Entry::default() }
@@ -38,7 +37,7 @@ fn history(entries: Vec<Entry>) -> History {
     History { initial: BTreeMap::from([(X, (X0, 0)), (Y, (Y0, 0))]), entries, ..History::default() }
 }
 
-/// Both checkers object, the other one with this name for it.
+/// Asserts that both checkers find a violation, and that the second one calls it `name`.
 fn both_object(history: &History, name: &str) -> Violation {
     let opinion = opinion(history);
     let names: Vec<&str> = opinion.objections.iter().map(|(kind, _)| kind.as_str()).collect();
@@ -55,8 +54,8 @@ fn both_accept(history: &History) {
     assert!(!report.undecided);
 }
 
-/// Writes of two transactions interleave: the stamps say so of `X` and `Y` in opposite orders,
-/// which one stamp a transaction cannot express. A deletion after a deletion is what shows of it.
+/// Writes of two transactions interleave: the changes of `X` and `Y` are in opposite orders, which
+/// one stamp a transaction cannot express. A deletion after a deletion shows it.
 #[test]
 fn g0_dirty_write() {
     let interleaved = history(vec![
@@ -94,8 +93,8 @@ fn g1b_intermediate_read() {
     assert!(matches!(violation, Violation::NeverCommitted { origin: Origin::Overwritten, .. }));
 }
 
-/// A key that a transaction inserts and deletes again never changed, and no other transaction may
-/// see it in between.
+/// A key that a transaction inserts and deletes again has not changed, and no other transaction may
+/// see the row in between.
 #[test]
 fn changes_that_are_taken_back() {
     let back = Entry { overwritten: vec![(Z, 50)], ..entry(4, &[(Z, Seen::Absent)], &[(X, update(11))]) };
@@ -121,7 +120,7 @@ fn lost_update() {
         entry(8, &[(X, saw(X0))], &[(X, update(12))]),
     ]);
     both_object(&lost, "lost-update");
-    // Also where the second one's write is gone from the end.
+    // The same if the second write is missing at the end.
     let mut gone = history(vec![entry(4, &[], &[(X, update(11))])]);
     gone.last = Some(BTreeMap::from([(X, X0), (Y, Y0)]));
     assert!(matches!(check(&gone), Err(Violation::LostWrite { key: X, .. })));
@@ -188,12 +187,12 @@ fn stale_read() {
         Entry { began: 2000, ended: 3000, ..entry(12, &[(X, saw(X0))], &[]) },
     ]);
     assert!(matches!(both_object(&late, "G-single-item-realtime"), Violation::Cycle(_)));
-    // At the same time, it may have come first.
+    // Concurrent with the writer, the reader may come first.
     late.entries[1].began = 0;
     both_accept(&late);
 }
 
-/// What a transaction that rolled back has seen must be as true as what others saw.
+/// Observations of a transaction that rolled back must be as consistent as those of others.
 #[test]
 fn false_reasons_to_roll_back() {
     let torn = history(vec![

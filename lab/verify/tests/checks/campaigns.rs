@@ -1,13 +1,13 @@
-//! Campaigns: schemes pass, schemes that are broken on purpose do not.
+//! Campaigns: schemes pass, and mutants fail.
 
 use std::ops::Range;
 
 use concurrency::mutants::{Broken, Rule};
 use concurrency::{DlDetect, Hstore, Mvcc, NoWait, Occ, SchemeName, Silo, TicToc, WaitDie};
-use verify::crashes::lives::Rules;
+use verify::crashes::deployment_trial::Rules;
 use verify::{Campaign, Machine, Subject, Tally, Trial, Work, scheme, schemes};
 
-/// Seeds of each scheme and workload; the command runs as many as it is asked for, and `.ci/deep`
+/// Seeds of each scheme and workload; `isles verify` runs as many as requested, and `.ci/deep`
 /// 100,000.
 const SEEDS: u64 = 60;
 /// Seeds of histories of several instances.
@@ -18,7 +18,7 @@ const SOUND: Rules = Rules::SOUND;
 const SEEDS_OF_BENCHMARKS: u64 = 4;
 /// Seeds on hardware, where a seed does not fix the schedule.
 const SEEDS_ON_HARDWARE: u64 = 4;
-/// Seeds within which a mutant is caught; some need several rare things at a time.
+/// Seeds within which a mutant fails; some need several rare events at a time.
 const SEEDS_OF_MUTANTS: u64 = 20_000;
 /// Seeds within which a reader of a mutant sees a row between two of its writes, and panics.
 const SEEDS_OF_TORN_ROWS: u64 = 20_000;
@@ -108,7 +108,7 @@ fn instances_keep_invariants_together() {
 #[test]
 fn tpcc_holds_on_many_cores() {
     for subject in schemes() {
-        // The longest runs under one scheme of each kind alone; `.ci/deep` has them under all.
+        // The longest runs use one scheme of each kind; `.ci/deep` runs all.
         let many = if matches!(subject.name, "silo" | "dl-detect") { 64 } else { 16 };
         for workers in [1, 2, 8, many] {
             let (work, machine, workers) = (Work::Tpcc, &Machine::Small, Some(workers));
@@ -118,7 +118,7 @@ fn tpcc_holds_on_many_cores() {
     }
 }
 
-/// A panic is a failure with its message, and what ran before it is shown.
+/// A panic is a failure with its message and the events before it.
 #[test]
 fn panics_are_failures() {
     let broken = Subject::mutant::<NoWait<Broken>>("no-wait without shared locks", &[Rule::SharedLocks]);
@@ -134,7 +134,8 @@ fn panics_are_failures() {
     assert!(torn.last_events.iter().filter(of_core).count() > 1, "{:?}", torn.last_events);
 }
 
-/// Threads share the seeds and find the same; a campaign that is asked to stop begins nothing more.
+/// Campaigns on one and two threads have the same result; a stopped campaign begins no further
+/// trial.
 #[test]
 fn campaigns_add_up() {
     let subject = schemes()[0];
@@ -153,8 +154,8 @@ fn campaigns_add_up() {
     assert!(run(2, 0..u64::MAX, &mut |progress| progress.seeds < 20).seeds >= 20);
 }
 
-/// Where the search begins: mutants that take many seeds are looked for near one that is known to
-/// show them.
+/// The first seed of the search: mutants that need many seeds are searched near a seed that is
+/// known to fail.
 fn first_seed(mutant: &Subject) -> u64 {
     match mutant.name {
         "tictoc without times of reads" => 800,
@@ -163,7 +164,7 @@ fn first_seed(mutant: &Subject) -> u64 {
     }
 }
 
-/// Each mutant of each scheme, and the workload that has to show what it lacks.
+/// Each mutant of each scheme, and the workload that has to reveal it.
 #[test]
 fn mutants_are_caught() {
     let mutants = [
@@ -278,8 +279,7 @@ fn is_caught(mutant: &Subject, work: Work, first: u64) {
     assert_eq!(again.run().failure.as_ref(), Some(failure), "a seed repeats its failure");
 }
 
-/// Rules that several instances keep together: each mutant with a seed behind which it is caught
-/// soon.
+/// Rules of several instances: each mutant with a seed shortly before one that fails.
 #[test]
 fn mutants_of_several_instances_are_caught() {
     let (free, early) = (Rules { keeps_reads: false, ..SOUND }, Rules { awaits_votes: false, ..SOUND });

@@ -9,23 +9,23 @@ use concurrency::mutants::{Broken, Rule};
 use concurrency::{Hstore, Mvcc, Occ, SchemeName, Silo, TicToc};
 use platform::files::Access;
 use sim::Faults;
+use verify::crashes::branches::{self, BranchMarks};
+use verify::crashes::deployment_trial::{DeploymentMarks, Rules, Scenario};
 use verify::crashes::forms::{self, FormMarks};
-use verify::crashes::killed::{self, Life};
-use verify::crashes::lives::{Marks, Rules, Story};
-use verify::crashes::parts::{self, PartMarks};
+use verify::crashes::killed::{self, ProcessRun};
 use verify::crashes::{deployments, instances};
 use verify::crashes::{faults, violations};
 use verify::{Campaign, Injected, Machine, Subject, Tally, Work, scheme, schemes};
 
 /// Seeds of each scheme.
 const SEEDS: u64 = 20;
-/// Seeds within which a disk that lies is caught.
+/// Seeds within which a disk that ignores flushes is noticed.
 const SEEDS_OF_LIES: u64 = 30;
-/// Seeds within which a mutant is caught.
+/// Seeds within which a mutant fails.
 const SEEDS_OF_MUTANTS: u64 = 400;
-/// Seeds of each scheme with prepared parts.
+/// Seeds of each scheme with prepared branches.
 const SEEDS_OF_PARTS: u64 = 24;
-/// Seeds of each scheme with tables that get another form.
+/// Seeds of each scheme with tables that change their form.
 const SEEDS_OF_FORMS: u64 = 8;
 /// Seeds of each scheme with several instances.
 const SEEDS_OF_DEPLOYMENTS: u64 = 4;
@@ -61,7 +61,7 @@ fn crashes_lose_nothing_that_was_acknowledged() {
     }
 }
 
-/// Schemes that do not tell a log what it needs.
+/// Schemes that report changes to the log incompletely.
 #[test]
 fn mutants_are_caught() {
     let mutants = [
@@ -82,8 +82,8 @@ fn mutants_are_caught() {
     for mutant in mutants {
         let name = mutant.name;
         let run = |seed| violations(&mutant, seed, Faults { seed, ..Faults::default() }).expect("a run");
-        // A part that keeps its stamp leaves a record outside of a commit, which the engine says
-        // itself in debug builds.
+        // A branch that keeps its stamp writes a record outside a commit, which the engine asserts
+        // in debug builds.
         let found = |seed| match catch_unwind(AssertUnwindSafe(|| run(seed))) {
             Ok(mut violations) => violations.pop(),
             Err(panic) => panic.downcast::<&str>().ok().map(|message| message.to_string()),
@@ -94,14 +94,14 @@ fn mutants_are_caught() {
     }
 }
 
-/// Prepared parts of transactions over several databases are in doubt after a crash if, and only
+/// Prepared branches of transactions over several databases are in doubt after a crash if, and only
 /// if, they were not finished.
 #[test]
 fn prepared_parts_survive_crashes() {
     for subject in schemes() {
-        let mut sum = PartMarks::default();
+        let mut sum = BranchMarks::default();
         for seed in 0..SEEDS_OF_PARTS {
-            let (violations, marks) = parts::violations(&subject, seed, faults(seed)).expect("a run");
+            let (violations, marks) = branches::violations(&subject, seed, faults(seed)).expect("a run");
             assert_eq!(violations, Vec::<String>::new(), "{}, seed {seed}", subject.name);
             sum.in_doubt += marks.in_doubt;
             sum.again += marks.again;
@@ -114,7 +114,7 @@ fn prepared_parts_survive_crashes() {
     }
 }
 
-/// Databases that do with parts what they must not.
+/// Databases that handle branches wrongly.
 #[test]
 fn mutants_of_parts_are_caught() {
     let mutants = [
@@ -127,8 +127,8 @@ fn mutants_of_parts_are_caught() {
     for (name, rule) in mutants {
         let mutant = Subject::mutant::<Silo<Broken>>(name, &[rule]);
         let found = |seed| {
-            // Whatever a mutant does to its files, it may not be able to go on.
-            parts::violations(&mutant, seed, Faults { seed, ..Faults::default() }).map(|(wrong, _)| wrong)
+            // The files of a mutant may be such that the run cannot continue.
+            branches::violations(&mutant, seed, Faults { seed, ..Faults::default() }).map(|(wrong, _)| wrong)
         };
         let first = (0..SEEDS_OF_MUTANTS).find_map(|seed| match found(seed) {
             Ok(wrong) => wrong.into_iter().next().map(|what| (seed, what)),
@@ -139,7 +139,7 @@ fn mutants_of_parts_are_caught() {
     }
 }
 
-/// A table gets another form again and again, under crashes.
+/// A table changes its form again and again, under crashes.
 #[test]
 fn tables_change_their_form_through_crashes() {
     for subject in schemes() {
@@ -154,7 +154,7 @@ fn tables_change_their_form_through_crashes() {
     }
 }
 
-/// Databases that change tables as they must not.
+/// Databases that change tables wrongly.
 #[test]
 fn mutants_of_forms_are_caught() {
     let mutants = [
@@ -174,14 +174,14 @@ fn mutants_of_forms_are_caught() {
     }
 }
 
-/// Several instances: every transaction is in all of its sites or in none, and those that were
-/// acknowledged are there.
+/// Several instances: each transaction is in all of its sites or in none, and acknowledged ones are
+/// there.
 #[test]
 fn crashes_leave_no_transaction_half_applied() {
-    let mut sum = Marks::default();
+    let mut sum = DeploymentMarks::default();
     for scheme in SchemeName::ALL {
         for seed in 0..SEEDS_OF_DEPLOYMENTS {
-            let (wrong, marks) = deployments::STORY.violations(scheme, seed, Rules::SOUND).expect("a run");
+            let (wrong, marks) = deployments::SCENARIO.violations(scheme, seed, Rules::SOUND).expect("a run");
             assert_eq!(wrong, Vec::<String>::new(), "{scheme} seed {seed}");
             sum.add(marks);
         }
@@ -195,15 +195,15 @@ fn crashes_leave_no_transaction_half_applied() {
     );
 }
 
-/// Instances crash while the others run on, or connections break: the same, and nothing is in doubt
-/// in the end.
+/// Instances crash while the others run, or connections break: the same holds, and nothing is in
+/// doubt at the end.
 #[test]
 fn instances_come_back_to_others_that_run_on() {
-    let mut sum = Marks::default();
+    let mut sum = DeploymentMarks::default();
     for (first, scheme) in SchemeName::ALL.into_iter().enumerate() {
         let first = 2 + first as u64;
         for seed in first..first + SEEDS_OF_INSTANCES {
-            let (wrong, marks) = instances::STORY.violations(scheme, seed, Rules::SOUND).expect("a run");
+            let (wrong, marks) = instances::SCENARIO.violations(scheme, seed, Rules::SOUND).expect("a run");
             assert_eq!(wrong, Vec::<String>::new(), "{scheme} seed {seed}");
             sum.add(marks);
         }
@@ -215,7 +215,7 @@ fn instances_come_back_to_others_that_run_on() {
     assert!(least > Some(0), "{sum:?}");
 }
 
-fn are_caught(story: Story, mutants: &[(&str, Rules)]) {
+fn are_caught(story: Scenario, mutants: &[(&str, Rules)]) {
     for (name, rules) in mutants {
         let found = |seed| story.violations(SchemeName::Silo, seed, *rules).expect("a run").0;
         let first =
@@ -241,10 +241,10 @@ fn mutants_of_deployments_are_caught() {
         ),
         ("a part in doubt that is lost", Rules { adopts: false, ..sound }),
     ];
-    are_caught(deployments::STORY, &mutants);
+    are_caught(deployments::SCENARIO, &mutants);
 }
 
-/// Protocols that go wrong when one instance crashes and comes back to others that run on.
+/// Protocols that fail when one instance crashes and returns while others run.
 #[test]
 fn mutants_of_rejoining_are_caught() {
     let sound = Rules::SOUND;
@@ -257,10 +257,10 @@ fn mutants_of_rejoining_are_caught() {
         ("a part in doubt of which nobody asks", Rules { inquires: false, ..sound }),
         ("a coordinator that waits for what is lost", Rules { aborts_losses: false, ..sound }),
     ];
-    are_caught(instances::STORY, &mutants);
+    are_caught(instances::SCENARIO, &mutants);
 }
 
-/// A log that forgets a flush is a log on a disk that ignores it.
+/// A log that omits a flush equals a log on a disk that ignores it.
 #[test]
 fn forgotten_flushes_are_caught() {
     let silo = scheme("silo").expect("a scheme");
@@ -277,14 +277,14 @@ fn forgotten_flushes_are_caught() {
     assert!(files > 2 && directories > 2);
 }
 
-/// An empty place for a test.
+/// An empty directory for a test.
 fn place(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&path);
     path
 }
 
-/// What the other process of the test below does: by itself this is no test.
+/// The child process of the test below: by itself this is no test.
 #[test]
 fn child() {
     if let Some(path) = std::env::var_os("ISLES_CRASH_DIRECTORY") {
@@ -292,8 +292,8 @@ fn child() {
         let name = std::env::var("ISLES_CRASH_SCHEME").expect("a scheme");
         let subject = &scheme(&name).expect("a scheme");
         let path = Path::new(&path);
-        let life = Life { subject, path, access: Access::Direct, seed, acknowledged: &[0; WORKERS] };
-        killed::live(&life).expect("a database");
+        let run = ProcessRun { subject, path, access: Access::Direct, seed, acknowledged: &[0; WORKERS] };
+        killed::run(&run).expect("a database");
     }
 }
 
@@ -307,7 +307,7 @@ fn killed_processes_with_rows_in_pages_lose_nothing() {
     lose_nothing("killed-pages", &[scheme(pages::TWO_PHASE_LOCKING).expect("the scheme of pages")]);
 }
 
-/// Kills processes under these schemes; the records that were read in the end.
+/// Kills processes under these schemes. Returns the records that the last opening read.
 fn lose_nothing(name: &str, subjects: &[Subject]) -> u64 {
     let path = place(name);
     let program = std::env::current_exe().expect("this program");
@@ -317,7 +317,8 @@ fn lose_nothing(name: &str, subjects: &[Subject]) -> u64 {
         command.env("ISLES_CRASH_DIRECTORY", &path).env("ISLES_CRASH_SEED", number.to_string());
         command
     };
-    let killed = killed::kill_again(subjects, &path, WORKERS, KILLS, 1, &mut command).expect("processes");
+    let killed =
+        killed::kill_repeatedly(subjects, &path, WORKERS, KILLS, 1, &mut command).expect("processes");
     println!("{killed:?}");
     assert!(killed.violations.is_empty(), "{killed:?}");
     assert!(killed.kills == KILLS && killed.acknowledged > 0);

@@ -1,6 +1,7 @@
-//! Files of durable databases that are missing, cut, damaged, doubled or another's.
+//! Files of durable databases that are missing, truncated, damaged, duplicated or of another
+//! database.
 
-use verify::crashes::files::{self, Content, FileMarks, Meddling};
+use verify::crashes::files::{self, Content, DirectoryFault, FileMarks};
 use verify::{Subject, scheme};
 
 /// Seeds of each engine: even ones end with a kill, odd ones with a close.
@@ -9,11 +10,11 @@ const SEEDS: u64 = 7;
 fn run(
     subject: &Subject,
     seeds: std::ops::Range<u64>,
-    meddling: Option<Meddling>,
+    fault: Option<DirectoryFault>,
 ) -> (FileMarks, Vec<String>) {
     let (mut sum, mut wrong) = (FileMarks::default(), Vec::new());
     for seed in seeds {
-        let (marks, more) = files::try_seed(subject, seed, meddling).expect("a machine");
+        let (marks, more) = files::try_seed(subject, seed, fault).expect("a machine");
         sum.add(marks);
         wrong.extend(more.into_iter().map(|what| format!("{} {seed}: {what}", subject.name)));
     }
@@ -21,7 +22,7 @@ fn run(
     (sum, wrong)
 }
 
-/// All three ends of the campaign are reached, and nothing else happens.
+/// All three results of the campaign occur, and no other.
 #[test]
 fn damaged_directories_are_opened_or_refused() {
     for subject in ["silo", "2pl"].map(|name| scheme(name).expect("a scheme")) {
@@ -31,17 +32,17 @@ fn damaged_directories_are_opened_or_refused() {
     }
 }
 
-/// As sound openings are.
-const SOUND: Meddling = Meddling { before: |_| (), refused: |_| () };
+/// A correct opening.
+const SOUND: DirectoryFault = DirectoryFault { before: |_| (), refused: |_| () };
 
-/// What an opening did that took a directory without a manifest for a new one.
+/// An opening that takes a directory without a manifest for a new one.
 fn begins_anew(content: &mut Content) {
     if !content.contains_key("isles.manifest") {
         content.clear();
     }
 }
 
-/// Zeros in place of the last block that was written of the log.
+/// Zeros replace the last written block of the log.
 fn drops_the_last_rows(content: &mut Content) {
     let of_log = |name: &str| name.starts_with("log-") || name.starts_with("wal-");
     let begun = |bytes: &[u8]| files::written(bytes) > 4096;
@@ -52,7 +53,7 @@ fn drops_the_last_rows(content: &mut Content) {
     }
 }
 
-/// A byte of a file is another after a refusal.
+/// A byte of a file changes after a refusal.
 fn changes_a_byte(content: &mut Content) {
     if let Some(byte) = content.values_mut().filter_map(|bytes| bytes.last_mut()).next() {
         *byte ^= 1;
@@ -62,14 +63,15 @@ fn changes_a_byte(content: &mut Content) {
 #[test]
 fn openings_that_begin_anew_are_caught() {
     let silo = scheme("silo").expect("a scheme");
-    let (_, wrong) = run(&silo, 1..2, Some(Meddling { before: begins_anew, ..SOUND }));
+    let (_, wrong) = run(&silo, 1..2, Some(DirectoryFault { before: begins_anew, ..SOUND }));
     assert!(wrong.iter().any(|what| what.contains("isles.manifest removed")), "{wrong:?}");
 }
 
 #[test]
 fn openings_that_drop_the_last_rows_are_caught() {
     for subject in ["silo", "2pl"].map(|name| scheme(name).expect("a scheme")) {
-        let (_, wrong) = run(&subject, 0..SEEDS, Some(Meddling { before: drops_the_last_rows, ..SOUND }));
+        let (_, wrong) =
+            run(&subject, 0..SEEDS, Some(DirectoryFault { before: drops_the_last_rows, ..SOUND }));
         let caught = |what: &&String| what.contains("a stray notes.txt: opened: worker");
         assert!(wrong.iter().any(|what| caught(&what)), "{wrong:?}");
     }
@@ -78,7 +80,7 @@ fn openings_that_drop_the_last_rows_are_caught() {
 #[test]
 fn refusals_that_change_a_byte_are_caught() {
     for subject in ["silo", "2pl"].map(|name| scheme(name).expect("a scheme")) {
-        let (_, wrong) = run(&subject, 0..2, Some(Meddling { refused: changes_a_byte, ..SOUND }));
+        let (_, wrong) = run(&subject, 0..2, Some(DirectoryFault { refused: changes_a_byte, ..SOUND }));
         assert!(wrong.iter().any(|what| what.contains("and changed:")), "{wrong:?}");
     }
 }

@@ -1,5 +1,5 @@
-//! A transaction that inserts into a range it has read finds the range as it was, but for its own
-//! rows.
+//! A transaction that inserts into a range that it has read finds the range unchanged but for its
+//! own rows.
 #![allow(clippy::disallowed_types, reason = "the test steers its workers without words of the machine")]
 
 use std::ops::ControlFlow;
@@ -17,7 +17,7 @@ use terms::Abort;
 const SEEDS: u64 = 20;
 /// Transactions of the worker that reads, inserts, and reads again.
 const TURNS: u64 = 60;
-/// Until the other worker tries to insert.
+/// Time until the other worker tries to insert.
 const HEAD_START_NANOS: u64 = 1_000;
 /// Longer than an insertion and its commit.
 const PAUSE_NANOS: u64 = 5_000;
@@ -38,7 +38,7 @@ fn ids(t: &mut Transaction<'_>, table: Table<Line>, ids: (u64, u64)) -> Result<V
 }
 
 /// One worker reads ranges, inserts the upper end of each, and reads again, while another inserts
-/// right below these rows: how many ranges are no longer what they were.
+/// just below these rows. Returns how many ranges have changed.
 fn phantoms(broken: Broken, seed: u64) -> u64 {
     let shape = Shape::new(2, 1, 1);
     let config = Config { memory_bytes: 64 << 20, ..Config::new(shape).with_seed(seed).perturbed() };

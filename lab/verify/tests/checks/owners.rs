@@ -1,5 +1,5 @@
-//! Workers that own partitions: histories, invariants, crashes, and mutants of what keeps their
-//! transactions apart and whole.
+//! Workers that own partitions: histories, invariants, crashes, and mutants of the rules that
+//! isolate their transactions and keep them atomic.
 
 use concurrency::mutants::Rule;
 use concurrency::{Hstore, SchemeName};
@@ -15,7 +15,7 @@ fn in_memory() -> Subject {
     Subject::of(SchemeName::Hstore)
 }
 
-/// The first of these seeds that shows something wrong, and what.
+/// The first of these seeds that fails, and its failure.
 fn first_failure(subject: &Subject, machine: &Machine, seeds: impl Iterator<Item = u64>) -> Option<String> {
     let (mut transactions, mut aborts) = (0, 0);
     let trial = |seed| Trial { subject, work: Work::Owners, machine, workers: None, seed }.run();
@@ -42,7 +42,7 @@ fn owners_of_rows_in_memory_keep_transactions_apart_and_whole() {
 
 #[test]
 fn owners_on_hardware_keep_transactions_apart() {
-    // Crashes are of simulated machines.
+    // Crashes need the virtual machine.
     let seeds = (0..16).filter(|seed| seed % 4 < 3);
     assert_eq!(first_failure(&pages(), &Machine::Hardware, seeds), None);
 }
@@ -50,7 +50,7 @@ fn owners_on_hardware_keep_transactions_apart() {
 #[test]
 fn mutants_of_owners_are_caught() {
     let sound = Broken::default();
-    // With seeds, over pages and in memory, behind which each is caught soon.
+    // With the first seeds over pages and in memory, shortly before one that fails.
     let mutants = [
         ((0, 0), "actions run at other workers", Broken { owners: true, ..sound }),
         ((0, 0), "locks are left behind", Broken { keeps_locks: true, ..sound }),

@@ -3,13 +3,13 @@
 
 use pages::Broken;
 use sim::Faults;
-use verify::crashes::lives::Marks;
-use verify::crashes::lives::Rules;
-use verify::crashes::parts::{self, PartMarks};
+use verify::crashes::branches::{self, BranchMarks};
+use verify::crashes::deployment_trial::DeploymentMarks;
+use verify::crashes::deployment_trial::Rules;
 use verify::crashes::{deployments, faults, instances};
 use verify::{Driven, Machine, Subject, Trial, Work};
 
-/// The first of these seeds that shows something wrong, and what.
+/// The first of these seeds that fails, and its failure.
 fn first_failure(subject: &Subject, work: Work, seeds: std::ops::Range<u64>) -> Option<String> {
     let (mut transactions, mut aborts) = (0, 0);
     let trial = |seed| Trial { subject, work, machine: &Machine::Small, workers: None, seed }.run();
@@ -40,9 +40,9 @@ fn transactions_over_several_databases_of_pages_are_whole() {
 #[test]
 fn parts_of_pages_survive_crashes() {
     let subject = verify::scheme(pages::TWO_PHASE_LOCKING).expect("the scheme of pages");
-    let mut sum = PartMarks::default();
+    let mut sum = BranchMarks::default();
     for seed in 0..60 {
-        let (violations, marks) = parts::violations(&subject, seed, faults(seed)).expect("a run");
+        let (violations, marks) = branches::violations(&subject, seed, faults(seed)).expect("a run");
         assert_eq!(violations, Vec::<String>::new(), "seed {seed}");
         sum.in_doubt += marks.in_doubt;
         sum.again += marks.again;
@@ -65,7 +65,7 @@ fn mutants_of_parts_that_survive_are_caught() {
     ];
     for (name, broken) in mutants {
         let mutant = Subject::of_pages(name, broken);
-        let found = |seed| match parts::violations(&mutant, seed, Faults { seed, ..Faults::default() }) {
+        let found = |seed| match branches::violations(&mutant, seed, Faults { seed, ..Faults::default() }) {
             Ok((wrong, _)) => wrong.into_iter().next(),
             Err(error) => Some(error.to_string()),
         };
@@ -77,17 +77,19 @@ fn mutants_of_parts_that_survive_are_caught() {
 
 #[test]
 fn crashes_of_instances_of_pages_leave_no_transaction_half_applied() {
-    let mut sum = Marks::default();
+    let mut sum = DeploymentMarks::default();
     for seed in 0..24 {
-        let (wrong, marks) = deployments::STORY.violations(Driven::PAGES, seed, Rules::SOUND).expect("a run");
+        let (wrong, marks) =
+            deployments::SCENARIO.violations(Driven::PAGES, seed, Rules::SOUND).expect("a run");
         assert_eq!(wrong, Vec::<String>::new(), "all crash, seed {seed}");
         sum.add(marks);
     }
     println!("{sum:?}");
     assert!(sum.committed > 3 && sum.in_doubt - sum.committed > 3, "both ends: {sum:?}");
-    let mut sum = Marks::default();
+    let mut sum = DeploymentMarks::default();
     for seed in 0..8 {
-        let (wrong, marks) = instances::STORY.violations(Driven::PAGES, seed, Rules::SOUND).expect("a run");
+        let (wrong, marks) =
+            instances::SCENARIO.violations(Driven::PAGES, seed, Rules::SOUND).expect("a run");
         assert_eq!(wrong, Vec::<String>::new(), "some crash, seed {seed}");
         sum.add(marks);
     }
@@ -100,7 +102,7 @@ fn mutants_of_parts_are_caught() {
     let sound = Broken::default();
     let pages = verify::scheme(pages::TWO_PHASE_LOCKING).expect("the scheme of pages");
     let twice = Rules { applies_once: false, echo_one_in: 4, ..Rules::SOUND };
-    // A history has other keys to go on with while some are locked for ever; a bank has not.
+    // Histories continue with other keys while some are locked for ever; a bank cannot.
     let mutants = [
         (
             Work::Distributed,

@@ -1,5 +1,5 @@
-//! Calls that the operating system refuses beside a durable database.
-// Native refusals need processes, and their directories.
+//! Calls that the operating system refuses while a durable database is open.
+// Refusals of the real system need processes, and their directories.
 #![allow(clippy::disallowed_methods)]
 
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use sim::{Call, Refusal};
 use verify::crashes::killed_instances;
-use verify::crashes::refusals::native::{self, Limit, MemoryDisk, Refused};
+use verify::crashes::refusals::native::{self, Limit, MemoryDisk, RefusedCalls};
 use verify::crashes::refusals::{self, Planted, RefusalMarks};
 use verify::{Subject, scheme};
 
@@ -16,7 +16,7 @@ const SEEDS: u64 = 4 * Call::ALL.len() as u64;
 /// Workers of a process.
 const WORKERS: usize = 3;
 
-/// Runs seeds: what was done in all of them, kinds of calls that were refused, and what is wrong.
+/// Runs seeds. Returns the sum of their counts, the kinds of refused calls, and violations.
 fn run(
     subject: &Subject,
     seeds: std::ops::Range<u64>,
@@ -48,14 +48,14 @@ fn what_was_acknowledged_is_there_after_refusals() {
     }
 }
 
-/// Refusals that something went wrong after once, of schemes and seeds.
+/// Refusals that once revealed an error, by scheme and seed.
 const ONCE_WRONG: [(&str, u64, Call, u64); 5] = [
-    // The next opening relied on a group of the log that was written, and not flushed.
+    // The next opening relied on a group of the log that was written, but not flushed.
     (pages::TWO_PHASE_LOCKING, 17, Call::Read, 8),
-    // Closing waited for a copy that an attempt before had sent, without letting time pass.
+    // Closing waited for a copy that an earlier attempt had sent, without letting time pass.
     (pages::TWO_PHASE_LOCKING, 12, Call::Write, 8),
     ("silo", 19, Call::Flush, 12),
-    // Commits that could not be refused any more found no memory for their records, and the log
+    // Commits that could no longer be refused found no memory for their records, and the log
     // stopped.
     ("silo", 266, Call::Map, 23),
     ("hstore", 266, Call::Map, 23),
@@ -94,7 +94,7 @@ fn databases_that_do_not_try_again_are_caught() {
     assert!((0..200).step_by(5).any(caught));
 }
 
-/// An empty place for a test.
+/// An empty directory for a test.
 fn place(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&path);
@@ -111,7 +111,7 @@ fn child(subject: &Subject, path: &Path, number: u64) -> Command {
 
 #[test]
 fn processes_whose_limits_are_lowered_go_on_or_stop_in_words() {
-    if let Some(what) = native::lacks() {
+    if let Some(what) = native::missing_for_limits() {
         eprintln!("missing: {what}; no limit was lowered");
         return;
     }
@@ -120,7 +120,8 @@ fn processes_whose_limits_are_lowered_go_on_or_stop_in_words() {
         let limits =
             [Limit::Descriptors, Limit::FileBytes(16 << 10), Limit::Descriptors, Limit::FileBytes(0)];
         let mut command = |number| child(&subject, &path, number);
-        let lowered = native::lower(&subject, &path, WORKERS, &limits, &mut command).expect("processes");
+        let lowered = native::run_with_lowered_limits(&subject, &path, WORKERS, &limits, &mut command)
+            .expect("processes");
         println!("{}: {lowered:?}", subject.name);
         assert!(lowered.violations.is_empty(), "{lowered:?}");
         assert!(lowered.went_on >= 2, "{lowered:?}");
@@ -128,44 +129,45 @@ fn processes_whose_limits_are_lowered_go_on_or_stop_in_words() {
     }
 }
 
-/// Each kind of call, at several places of openings and of what follows; once, and for a while.
-fn refused_calls() -> Vec<Refused> {
-    let at = |kind: Refused, places: &[(u64, u64)]| -> Vec<Refused> {
-        places.iter().map(|(first, times)| Refused { first: *first, times: *times, ..kind }).collect()
+/// Each kind of call, at several positions of openings and afterwards; once, and for a while.
+fn refused_calls() -> Vec<RefusedCalls> {
+    let at = |kind: RefusedCalls, places: &[(u64, u64)]| -> Vec<RefusedCalls> {
+        places.iter().map(|(first, times)| RefusedCalls { first: *first, times: *times, ..kind }).collect()
     };
     [
-        at(Refused::RENAME, &[(1, 1), (3, 4)]),
-        at(Refused::UNLINK, &[(1, 1), (2, 4)]),
-        // The first one is of the program itself.
-        at(Refused::THREAD, &[(2, 1), (3, 2)]),
-        at(Refused::MAP, &[(5, 1), (12, 1), (30, 4)]),
+        at(RefusedCalls::RENAME, &[(1, 1), (3, 4)]),
+        at(RefusedCalls::UNLINK, &[(1, 1), (2, 4)]),
+        // The program itself starts the first thread.
+        at(RefusedCalls::THREAD, &[(2, 1), (3, 2)]),
+        at(RefusedCalls::MAP, &[(5, 1), (12, 1), (30, 4)]),
     ]
     .concat()
 }
 
 #[test]
 fn processes_whose_calls_are_refused_go_on_or_stop_in_words() {
-    if let Some(what) = native::lacks_tracing() {
+    if let Some(what) = native::missing_for_tracing() {
         eprintln!("missing: {what}; no call was refused");
         return;
     }
     for subject in ["silo", "2pl"].map(|name| scheme(name).expect("a scheme")) {
         let path = place(&format!("calls-{}", subject.name));
         let mut command = |number| child(&subject, &path, number);
-        let done =
-            native::refuse(&subject, &path, WORKERS, &refused_calls(), &mut command).expect("processes");
+        let done = native::run_with_refused_calls(&subject, &path, WORKERS, &refused_calls(), &mut command)
+            .expect("processes");
         println!("{}: {done:?}", subject.name);
         assert!(done.violations.is_empty(), "{done:?}");
         assert!(done.went_on > 0 && done.stopped > 0 && done.refused > done.lives / 2, "{done:?}");
-        // Planted: a refusal that ends the log is taken for one that passes.
-        let flush = [Refused { first: 12, times: 60_000, ..Refused::FLUSH }];
-        let planted = native::refuse(&subject, &path, WORKERS, &flush, &mut command).expect("processes");
+        // Injected: a refusal that ends the log is repeated.
+        let flush = [RefusedCalls { first: 12, times: 60_000, ..RefusedCalls::FLUSH }];
+        let planted = native::run_with_refused_calls(&subject, &path, WORKERS, &flush, &mut command)
+            .expect("processes");
         assert!(planted.violations.iter().any(|what| what.contains("does not go on")), "{planted:?}");
         std::fs::remove_dir_all(&path).expect("the test's directory");
     }
 }
 
-/// The program whose processes are a deployment: it is built with all tests.
+/// The example that runs deployments, which is built with all tests.
 fn deployments() -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?.parent()?.parent()?.join("examples/kills");
     program.exists().then_some(program)
@@ -173,42 +175,43 @@ fn deployments() -> Option<PathBuf> {
 
 #[test]
 fn deployments_whose_sockets_are_refused_lose_nothing() {
-    let (lacks, program) = (native::lacks_tracing(), deployments());
+    let (lacks, program) = (native::missing_for_tracing(), deployments());
     let (None, Some(program)) = (lacks, program) else {
         eprintln!("missing: {}; no socket was refused", lacks.unwrap_or("the example kills"));
         return;
     };
-    let at = |kind: Refused, first, times| Refused { first, times, ..kind };
+    let at = |kind: RefusedCalls, first, times| RefusedCalls { first, times, ..kind };
     let refusals = [
-        at(Refused::SOCKET, 1, 1),
-        at(Refused::SOCKET, 2, 2),
-        at(Refused::SOCKET_BYTES, 3, 1),
-        at(Refused::SOCKET_BYTES, 200, 1),
-        at(Refused::SOCKET_BYTES, 300, 4),
+        at(RefusedCalls::SOCKET, 1, 1),
+        at(RefusedCalls::SOCKET, 2, 2),
+        at(RefusedCalls::SOCKET_BYTES, 3, 1),
+        at(RefusedCalls::SOCKET_BYTES, 200, 1),
+        at(RefusedCalls::SOCKET_BYTES, 300, 4),
     ];
     let path = place("sockets");
     let (done, refused) =
-        killed_instances::refuse_again(&program, &path, &refusals, false).expect("processes");
+        killed_instances::refuse_repeatedly(&program, &path, &refusals, false).expect("processes");
     println!("{done:?}, {refused} refused");
     assert!(done.violations.is_empty(), "{done:?}");
     assert!(done.acknowledged > 0 && refused >= 5, "{done:?}, {refused} refused");
-    // Planted: more counts as acknowledged than was.
+    // Injected: too many numbers count as acknowledged.
     let (planted, _) =
-        killed_instances::refuse_again(&program, &path, &refusals[..1], true).expect("processes");
+        killed_instances::refuse_repeatedly(&program, &path, &refusals[..1], true).expect("processes");
     assert!(!planted.violations.is_empty(), "{planted:?}");
     std::fs::remove_dir_all(&path).expect("the test's directory");
 }
 
 #[test]
 fn processes_whose_flushes_are_interrupted_go_on() {
-    if let Some(what) = native::lacks_interrupts() {
+    if let Some(what) = native::missing_for_interrupts() {
         eprintln!("missing: {what}; no flush was interrupted");
         return;
     }
     for subject in ["silo", "2pl"].map(|name| scheme(name).expect("a scheme")) {
         let path = place(&format!("interrupted-{}", subject.name));
         let command = child(&subject, &path, 0);
-        let told = native::interrupt(&subject, (&path, WORKERS), &command).expect("flushes are tried again");
+        let told = native::run_with_interrupted_flushes(&subject, (&path, WORKERS), &command)
+            .expect("flushes are tried again");
         println!("{}: {told} acknowledgements", subject.name);
         std::fs::remove_dir_all(&path).expect("the test's directory");
     }
@@ -223,7 +226,9 @@ fn what_was_acknowledged_is_on_a_disk_that_is_full_or_takes_no_space_ahead() {
         let subject = scheme(name).expect("a scheme");
         let path = place(&format!("full-{name}"));
         let mut command = |path: &Path| child(&subject, path, 1);
-        match native::fill(&subject, (&path, WORKERS), disk, &mut command).expect("nothing is lost") {
+        match native::run_on_memory_disk(&subject, (&path, WORKERS), disk, &mut command)
+            .expect("nothing is lost")
+        {
             None => eprintln!("missing: a mount namespace; no transaction ran on {disk:?}"),
             Some(acknowledged) => {
                 println!("{name}: {acknowledged} acknowledgements on {disk:?}");

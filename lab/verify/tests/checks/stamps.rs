@@ -1,5 +1,5 @@
-//! What transactions see of the stamps of rows, under every scheme: that of a row's last writer, or
-//! one before its next.
+//! Stamps of rows as transactions see them, under each scheme: that of a row's last writer, or one
+//! before its next.
 #![allow(clippy::disallowed_types)]
 
 use std::sync::Mutex;
@@ -74,7 +74,7 @@ fn find<P: Platform, S: Scheme<P>>(
     Ok(found.expect("the row is there"))
 }
 
-/// The value of a row, and the stamp that the transaction sees.
+/// The value of a row, and its stamp as the transaction sees it.
 fn read<P: Platform, S: Scheme<P>>(
     transaction: &mut S::Transaction,
     session: &mut WorkerContext<'_, P, S>,
@@ -97,7 +97,7 @@ fn insert<P: Platform, S: Scheme<P>>(
     inserted.expect("inserted").1
 }
 
-/// Adds one to a row's value: what it is now, and the commit's stamp.
+/// Adds one to a row's value. Returns the new value, and the commit's stamp.
 fn add<P: Platform, S: Scheme<P>>(
     session: &mut WorkerContext<'_, P, S>,
     key: u64,
@@ -110,8 +110,11 @@ fn add<P: Platform, S: Scheme<P>>(
     })
 }
 
-/// What one transaction, which ends without a trace, sees of a row.
-fn look<P: Platform, S: Scheme<P>>(session: &mut WorkerContext<'_, P, S>, at: (usize, u64)) -> (u64, Stamp) {
+/// The value and stamp that one transaction reads, which then rolls back.
+fn read_once<P: Platform, S: Scheme<P>>(
+    session: &mut WorkerContext<'_, P, S>,
+    at: (usize, u64),
+) -> (u64, Stamp) {
     let mut seen = None;
     let ended = transact(session, Mode::Single, &mut |transaction, session| {
         let row = find::<P, S>(transaction, session, at, Intent::Read)?;
@@ -122,7 +125,7 @@ fn look<P: Platform, S: Scheme<P>>(session: &mut WorkerContext<'_, P, S>, at: (u
     seen.expect("read")
 }
 
-/// Who reads next sees the stamp that the writer got; whatever others do, it stays smaller than
+/// The next reader sees the writer's stamp; whatever other transactions do, it stays smaller than
 /// that of the next writer.
 fn follows_writers<S: Scheme<Hardware>>(broken: &[Rule]) {
     let c = Hardware::core();
@@ -135,15 +138,15 @@ fn follows_writers<S: Scheme<Hardware>>(broken: &[Rule]) {
     let mut sessions = [(); 2].map(|()| instance.session(c, None, false).expect("a session"));
     for key in KEYS {
         let written = insert(&mut sessions[0], (0, key), 0);
-        assert_eq!(look(&mut sessions[1], (0, key)), (0, written), "{}", S::NAME);
+        assert_eq!(read_once(&mut sessions[1], (0, key)), (0, written), "{}", S::NAME);
     }
     for round in 1..40 {
         for (place, key) in KEYS.into_iter().enumerate() {
-            let (_, before) = look(&mut sessions[1], (0, key));
+            let (_, before) = read_once(&mut sessions[1], (0, key));
             let (value, written) = add(&mut sessions[round % 2], key).expect("nobody else is there");
             assert!(before < written, "{}", S::NAME);
-            assert_eq!(look(&mut sessions[1], (0, key)), (value, written), "{}", S::NAME);
-            // Others come, and epochs go.
+            assert_eq!(read_once(&mut sessions[1], (0, key)), (value, written), "{}", S::NAME);
+            // Other transactions read the row, and epochs advance.
             let read = transact(&mut sessions[1], Mode::Single, &mut |transaction, session| {
                 let row = find::<_, S>(transaction, session, (0, key), Intent::Read)?;
                 read::<_, S>(transaction, session, row)
@@ -153,14 +156,14 @@ fn follows_writers<S: Scheme<Hardware>>(broken: &[Rule]) {
                 sessions.iter_mut().for_each(|session| session.leave());
                 assert!(instance.epochs().try_advance(c));
             }
-            assert!(look(&mut sessions[0], (0, key)).1 >= written, "{}", S::NAME);
+            assert!(read_once(&mut sessions[0], (0, key)).1 >= written, "{}", S::NAME);
         }
-        assert!(look(&mut sessions[round % 2], (1, 1)).1 >= fixed, "{}", S::NAME);
+        assert!(read_once(&mut sessions[round % 2], (1, 1)).1 >= fixed, "{}", S::NAME);
     }
 }
 
-/// A part that waits for others after it was prepared gets a stamp of the epoch in which it
-/// commits, and is seen with that.
+/// A branch that waits after it was prepared gets a stamp of the epoch in which it commits, and
+/// readers see that stamp.
 fn parts_have_stamps_of_their_commit<S: Scheme<Hardware>>(broken: &[Rule]) {
     let c = Hardware::core();
     let instance = instance::<Hardware, S>(c, broken);
@@ -181,8 +184,8 @@ fn parts_have_stamps_of_their_commit<S: Scheme<Hardware>>(broken: &[Rule]) {
         other.enter();
         let stamp = S::commit(prepared, &mut other.context());
         assert!(stamp.epoch() >= instance.epochs().current(c), "{}", S::NAME);
-        assert_eq!(look(first, (0, KEYS[0])), (round, stamp), "{}", S::NAME);
-        let (_, seen) = look(first, (0, KEYS[1]));
+        assert_eq!(read_once(first, (0, KEYS[0])), (round, stamp), "{}", S::NAME);
+        let (_, seen) = read_once(first, (0, KEYS[1]));
         assert!(inserted[1] <= seen && seen <= stamp, "{}", S::NAME);
         let (_, overwritten) = add(first, KEYS[1]).expect("nobody else is there");
         assert!(overwritten.epoch() >= stamp.epoch(), "{}", S::NAME);
@@ -191,26 +194,26 @@ fn parts_have_stamps_of_their_commit<S: Scheme<Hardware>>(broken: &[Rule]) {
     }
 }
 
-/// A value of a row and a stamp: of the commit that wrote it, or as somebody saw it.
+/// A value of a row and a stamp: of the commit that wrote it, or as a reader saw it.
 #[derive(Clone, Copy, Debug)]
-struct Sight {
+struct Observation {
     key: u64,
     value: u64,
     stamp: Stamp,
 }
 
-/// What workers wrote and saw.
+/// Values that workers wrote and saw.
 #[derive(Default)]
-struct Sights {
-    written: Vec<Sight>,
-    seen: Vec<Sight>,
+struct Observations {
+    written: Vec<Observation>,
+    seen: Vec<Observation>,
 }
 
 fn work<S: Scheme<VirtualMachine>>(
     c: VirtualCore,
     session: &mut WorkerContext<'_, VirtualMachine, S>,
     mut choices: u64,
-    sights: &Mutex<Sights>,
+    observations: &Mutex<Observations>,
 ) {
     for _ in 0..TRANSACTIONS {
         choices = choices.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
@@ -218,7 +221,7 @@ fn work<S: Scheme<VirtualMachine>>(
         if kind < 4 {
             let key = KEYS[first];
             if let Ok((value, stamp)) = add(session, key) {
-                sights.lock().expect("no panic").written.push(Sight { key, value, stamp });
+                observations.lock().expect("no panic").written.push(Observation { key, value, stamp });
             }
         } else {
             let mode = [Mode::Single, Mode::Participant, Mode::Snapshot, Mode::Single][kind - 4];
@@ -229,12 +232,12 @@ fn work<S: Scheme<VirtualMachine>>(
                     read::<_, S>(transaction, session, row)?;
                     VirtualMachine::pause(c, choices >> 52);
                     let (value, stamp) = read::<_, S>(transaction, session, row)?;
-                    seen.push(Sight { key, value, stamp });
+                    seen.push(Observation { key, value, stamp });
                 }
                 Ok(seen)
             });
             if let Ok((seen, _)) = seen {
-                sights.lock().expect("no panic").seen.extend(seen);
+                observations.lock().expect("no panic").seen.extend(seen);
             }
         }
         let now = VirtualMachine::now(c);
@@ -243,8 +246,8 @@ fn work<S: Scheme<VirtualMachine>>(
     session.leave();
 }
 
-/// Whatever else happens meanwhile, who has committed saw each row with the stamp of the value's
-/// writer or a later one, and none as late as that of the next.
+/// A committed transaction saw each row with the stamp of the value's writer or a later one, and
+/// before that of the next writer.
 fn lies_between_writers<S: Scheme<VirtualMachine>>(broken: &[Rule]) {
     let mut seen_of_others = 0;
     for seed in 0..SEEDS {
@@ -254,30 +257,34 @@ fn lies_between_writers<S: Scheme<VirtualMachine>>(broken: &[Rule]) {
         };
         let run = VirtualMachine::run(&config, |c| {
             let instance = instance::<VirtualMachine, S>(c, broken);
-            let sights = Mutex::new(Sights::default());
+            let observations = Mutex::new(Observations::default());
             {
                 let session = &mut instance.session(c, None, false).expect("a session");
                 for key in KEYS {
                     let stamp = insert(session, (0, key), 0);
-                    sights.lock().expect("no panic").written.push(Sight { key, value: 0, stamp });
+                    observations.lock().expect("no panic").written.push(Observation { key, value: 0, stamp });
                 }
             }
             instance.settle(c);
             let worker = |c, number: usize| {
                 let mut session = instance.session(c, None, false).expect("sessions for all");
-                work(c, &mut session, seed * 100 + number as u64, &sights);
+                work(c, &mut session, seed * 100 + number as u64, &observations);
             };
             let places = [Place { thread: None }; WORKERS];
             VirtualMachine::parallel(c, &places, &worker, &mut |_| ());
-            sights.into_inner().expect("no panic")
+            observations.into_inner().expect("no panic")
         });
-        let Sights { written, seen } = run.expect("a run").value;
-        for sight in seen {
-            let of = |value| written.iter().find(|one| (one.key, one.value) == (sight.key, value));
-            let its = of(sight.value).expect("what was read was written");
-            assert!(sight.stamp >= its.stamp, "{} seed {seed}: {sight:x?} of {its:x?}", S::NAME);
-            if let Some(next) = of(sight.value + 1) {
-                assert!(sight.stamp < next.stamp, "{} seed {seed}: {sight:x?} before {next:x?}", S::NAME);
+        let Observations { written, seen } = run.expect("a run").value;
+        for observation in seen {
+            let of = |value| written.iter().find(|one| (one.key, one.value) == (observation.key, value));
+            let its = of(observation.value).expect("what was read was written");
+            assert!(observation.stamp >= its.stamp, "{} seed {seed}: {observation:x?} of {its:x?}", S::NAME);
+            if let Some(next) = of(observation.value + 1) {
+                assert!(
+                    observation.stamp < next.stamp,
+                    "{} seed {seed}: {observation:x?} before {next:x?}",
+                    S::NAME
+                );
                 seen_of_others += 1;
             }
         }

@@ -1,4 +1,5 @@
-//! Transactions declare the shared memory that they access (`docs/declaring-touches.md`).
+//! Checks that transactions declare the shared memory that they access
+//! (`docs/declaring-touches.md`).
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use sim::{Config, Shape};
@@ -11,7 +12,7 @@ const WORKERS: usize = 3;
 const UNDECLARED: &[&str] =
     &["catalog", "memory limit", "WriteBuffer::keep_edges", "mvcc::versions::prepend"];
 
-/// Runs a small workload of all schemes and over pages where accesses are compared with
+/// Runs a small workload of all schemes and over pages on a machine that compares accesses with
 /// declarations.
 fn check(work: Work, seeds: std::ops::Range<u64>) {
     let config = Config {

@@ -1,4 +1,4 @@
-//! Schemes that do things in another way than the default are as right, and their mutants as wrong.
+//! Variants of schemes are as correct as the defaults, and their mutants are noticed.
 
 use concurrency::mutants::{Broken, Rule};
 use concurrency::{CommitLocks, Deadlocks, DlDetect, NoWait, RowCopies, RowLock, SchemeName, WaitDie, Ways};
@@ -12,7 +12,7 @@ const SEEDS_OF_CRASHES: u64 = 6;
 const SEEDS_OF_BENCHMARKS: u64 = 2;
 /// Seeds on hardware, where a seed does not fix the schedule.
 const SEEDS_ON_HARDWARE: u64 = 1;
-/// Seeds within which a mutant is caught.
+/// Seeds within which a mutant fails.
 const SEEDS_OF_MUTANTS: u64 = 20_000;
 
 const LATCH: Ways = Ways {
@@ -24,7 +24,7 @@ const LATCH: Ways = Ways {
 const LISTS: Ways = Ways { deadlocks: Deadlocks::Lists, ..LATCH };
 const COPIES: Ways = Ways { row_lock: RowLock::Word, row_copies: RowCopies::Rows, ..LATCH };
 const NO_WAIT: Ways = Ways { row_lock: RowLock::Word, commit_locks: CommitLocks::NoWait, ..LATCH };
-/// All at once.
+/// All variants at once.
 const ALL: Ways = Ways { row_copies: RowCopies::Rows, commit_locks: CommitLocks::NoWait, ..LISTS };
 
 fn subjects() -> Vec<Subject> {
@@ -108,7 +108,7 @@ fn everything_holds_on_hardware_in_all_ways() {
     }
 }
 
-/// Where rows have managers, too, waiting needs no bound within one database.
+/// With lock managers too, waiting needs no bound within one database.
 #[test]
 fn waiting_in_queues_needs_no_bound() {
     let unbounded = [Rule::BoundedWaits];

@@ -1,4 +1,4 @@
-//! What happens to the files of a directory while no program has it open.
+//! Damage to the files of a directory while no program has it open.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,11 +10,11 @@ pub type Content = BTreeMap<String, Vec<u8>>;
 
 /// A block of a device.
 const BLOCK: usize = 4096;
-/// The head of every file of the formats fits in so many bytes.
+/// Bytes that include the head of a file of any format.
 const HEAD: u64 = 64;
-/// Bits that are flipped anywhere in what is written of a file.
+/// Bits that are flipped anywhere in the written part of a file.
 const FLIPS_ANYWHERE: usize = 3;
-/// Names that no program of ours gives, and such that look like it.
+/// File names that Isles never creates, some of which look like its own.
 const STRANGE: [&str; 5] = [
     "notes.txt",
     "log-0004-0000000001",
@@ -23,26 +23,26 @@ const STRANGE: [&str; 5] = [
     "checkpoint-9999999999-000",
 ];
 
-/// One thing that happens to one file.
+/// One damage to one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Damage {
-    /// It is gone.
+    /// The file is removed.
     Remove(String),
-    /// All files whose names begin like this are gone.
+    /// All files with this prefix are removed.
     RemoveAll(String),
-    /// It ends here.
+    /// The file is truncated to this length.
     Truncate(String, usize),
-    /// One bit is another.
+    /// One bit is flipped.
     Flip(String, usize, u8),
-    /// It is what it was in an earlier life of the database.
+    /// The file has its contents of an earlier generation of the database.
     Older(String),
-    /// It is the one of this name of another database.
+    /// The file is replaced by that of another database.
     Other(String),
-    /// It is there once more, under this name.
+    /// The file is copied to this name.
     Duplicate(String, String),
-    /// Two have each other's names.
+    /// Two files exchange their names.
     Exchange(String, String),
-    /// A file is added that is none of the database's.
+    /// A foreign file is added.
     Stray(String),
 }
 
@@ -62,22 +62,22 @@ impl fmt::Display for Damage {
     }
 }
 
-/// Directories that damage takes files from.
+/// The directories that damage is made from.
 pub struct Sources<'a> {
     /// The directory that is damaged.
     pub content: &'a Content,
-    /// The same in an earlier life.
+    /// Its contents in an earlier generation.
     pub older: &'a Content,
-    /// That of another database.
+    /// The directory of another database.
     pub other: &'a Content,
 }
 
-/// How many bytes of a file are written: zeros at its end are space that was taken ahead.
+/// Length of the written part of a file: zeros at its end are preallocated space.
 pub fn written(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
 }
 
-/// A name with another number at its end; `None` without a number.
+/// The name with another number at its end; `None` if it has no number.
 fn renumbered(name: &str, change: impl Fn(u64) -> Option<u64>) -> Option<String> {
     let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
     let (head, number) = name.split_at(name.len() - digits);
@@ -85,13 +85,13 @@ fn renumbered(name: &str, change: impl Fn(u64) -> Option<u64>) -> Option<String>
     Some(format!("{head}{number:0digits$}"))
 }
 
-/// The name without numbers: files of one kind have the same.
+/// The name without numbers, which all files of one kind share.
 fn kind(name: &str) -> &str {
     name.split('-').next().unwrap_or(name)
 }
 
 impl Damage {
-    /// Every kind of damage to every file.
+    /// Each kind of damage to each file.
     pub fn all(sources: &Sources<'_>, random: &mut Random) -> Vec<Damage> {
         let mut all: Vec<Damage> = Vec::new();
         let names: Vec<&String> = sources.content.keys().collect();
@@ -126,7 +126,7 @@ impl Damage {
         all
     }
 
-    /// The directory afterwards.
+    /// The damaged directory.
     pub fn apply(&self, sources: &Sources<'_>) -> Content {
         let mut content = sources.content.clone();
         let take = |from: &Content, name: &String| from.get(name).cloned().unwrap_or_default();
@@ -161,15 +161,15 @@ impl Damage {
         content
     }
 
-    /// True if an opening that has left this directory has removed a copy together with its
-    /// original, which says of itself that it is superseded.
+    /// True if the opening that left this directory has removed a copy together with its original,
+    /// whose contents prove that it is superseded.
     pub fn is_superseded(&self, after: &Content) -> bool {
         let Damage::Duplicate(name, copy) = self else { return false };
         !after.contains_key(name) && !after.contains_key(copy)
     }
 
-    /// A file that the damage has put there and that is not provably the database's own: an opening
-    /// leaves it alone.
+    /// A file that the damage has added or replaced and that is not provably the database's own: an
+    /// opening leaves it alone.
     pub fn foreign(&self) -> Option<&str> {
         match self {
             Damage::Other(name) | Damage::Duplicate(_, name) | Damage::Stray(name) => Some(name),
@@ -178,7 +178,7 @@ impl Damage {
     }
 }
 
-/// Lengths to which a file is cut.
+/// Lengths to which a file is truncated.
 fn lengths(bytes: &[u8]) -> Vec<usize> {
     let written = written(bytes);
     let mut lengths =
@@ -190,7 +190,7 @@ fn lengths(bytes: &[u8]) -> Vec<usize> {
     lengths
 }
 
-/// Bits to flip: in the head, around the first block, anywhere, at the end of what is written, and
+/// Bits to flip: in the head, around the first block, anywhere, at the end of the written part, and
 /// behind it.
 fn bits(bytes: &[u8], random: &mut Random) -> Vec<(usize, u8)> {
     let written = written(bytes);

@@ -1,16 +1,16 @@
-//! Losses that no opening can see, since a crash leaves the same files. Each is in the documents
-//! too: docs/durability.md "Detected and undetected losses", docs/engines.md "Crashes and damage".
+//! Losses that no opening can detect, since a crash leaves the same files. Each is documented too:
+//! docs/durability.md "Detected and undetected losses", docs/engines.md "Crashes and damage".
 
 use std::collections::BTreeMap;
 
 use super::Damage;
 
-/// How the last life of a database ended.
+/// How the last generation of a database ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// By a close.
+    /// It was closed.
     Closed,
-    /// Its process was killed, or forgot to close.
+    /// Its process was killed, or did not close it.
     Killed,
 }
 
@@ -19,37 +19,37 @@ pub enum Ended {
 pub struct Loss<'a> {
     /// The damage.
     pub damage: &'a Damage,
-    /// How the last life of the directory ended.
+    /// How the last generation of the directory ended.
     pub ended: Ended,
     /// True if rows lie in pages.
-    pub of_pages: bool,
+    pub has_pages: bool,
     /// The names of all files.
     pub names: &'a [&'a str],
-    /// Where the last bytes begin that were written to each file together, before one flush.
+    /// Offset of the bytes of each file that were written together before its last flush.
     pub last_groups: &'a BTreeMap<String, u64>,
 }
 
-/// A kind of loss that cannot be seen.
+/// A kind of loss that cannot be detected.
 pub struct Undecidable {
     /// True if rows lie in pages.
-    pub of_pages: bool,
-    /// How the last life of the directory ended.
+    pub has_pages: bool,
+    /// How the last generation of the directory ended.
     pub ended: Ended,
-    /// Why it cannot be seen.
+    /// Why it cannot be detected.
     pub why: &'static str,
     applies: fn(&Loss<'_>) -> bool,
 }
 
-/// All of them. After a close nothing can be lost unseen.
+/// All kinds. After a close each loss is detected.
 pub static UNDECIDABLE: [Undecidable; 2] = [
     Undecidable {
-        of_pages: false,
+        has_pages: false,
         ended: Ended::Killed,
         why: "the last group of a stream cannot be told from a write that was under way",
         applies: |loss| loss.flips_last_group("log-"),
     },
     Undecidable {
-        of_pages: true,
+        has_pages: true,
         ended: Ended::Killed,
         why: "the last group of the log cannot be told from a write that was under way",
         applies: |loss| loss.flips_last_group("wal-"),
@@ -57,14 +57,14 @@ pub static UNDECIDABLE: [Undecidable; 2] = [
 ];
 
 impl Loss<'_> {
-    /// The kind that it is of; `None` if an opening has to see it.
+    /// The kind of this loss; `None` if an opening has to detect it.
     pub fn undecidable(&self) -> Option<&'static Undecidable> {
         let kinds =
-            UNDECIDABLE.iter().filter(|kind| kind.of_pages == self.of_pages && kind.ended == self.ended);
+            UNDECIDABLE.iter().filter(|kind| kind.has_pages == self.has_pages && kind.ended == self.ended);
         kinds.into_iter().find(|kind| (kind.applies)(self))
     }
 
-    /// A bit is another in what was written last to a log, in a file that keeps its length.
+    /// True if a bit is flipped in the last group of a log, in a file that keeps its length.
     fn flips_last_group(&self, log: &str) -> bool {
         let Damage::Flip(name, byte, _) = self.damage else { return false };
         name.starts_with(log) && self.last_groups.get(name).is_some_and(|first| *byte as u64 >= *first)

@@ -6,7 +6,7 @@ use schema::{Inspector, Row, Table};
 use sim::{VirtualCore, VirtualMachine};
 use terms::Abort;
 
-/// What rows that are there get in the new column.
+/// Value of the new column in existing rows.
 pub(super) const EXTRA: u64 = 7;
 
 #[derive(Row, Clone, Debug, PartialEq)]
@@ -30,7 +30,7 @@ pub(super) struct Wide {
     pub note: Vec<u8>,
 }
 
-/// What a row says, whatever its form: whose it is, which, value, what is in the new column.
+/// The contents of a row in either form: worker, number, value and new column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Content {
     pub worker: u32,
@@ -40,7 +40,7 @@ pub(super) struct Content {
 }
 
 pub(super) fn note(value: u64) -> Vec<u8> {
-    // The same for some values that follow each other.
+    // Several values in sequence have the same note.
     vec![(value / 4) as u8; value as usize / 4 % 50]
 }
 
@@ -49,16 +49,16 @@ pub(super) trait Form: Row<Key = (u32, u32)> + Clone {
     fn make(content: Content) -> Self;
     fn content(&self) -> Content;
     fn note(&self) -> &[u8];
-    /// Writes what differs.
+    /// Writes the columns that differ.
     fn change(
         t: &mut Transaction<'_>,
         row: schema::Handle<Self>,
         table: Table<Self>,
         new: &Self,
     ) -> Result<(), Abort>;
-    /// True if the row is found by its indexes, and another value of it is not.
+    /// True if the indexes find the row, and do not find it under another value.
     fn is_indexed(&self, t: &mut Transaction<'_>, table: Table<Self>) -> Result<bool, Abort>;
-    /// All rows as each index has them.
+    /// All rows as each index returns them.
     fn by_indexes(database: &Database<VirtualMachine>, c: VirtualCore, table: Table<Self>) -> Vec<Vec<Self>>;
 }
 

@@ -1,40 +1,40 @@
-//! Refusals of the operating system as a campaign: calls of one kind are refused, once, for a while
-//! or for good, while a database opens, works, makes checkpoints and closes.
+//! Campaign of refusals of the operating system: calls of one kind are refused, once, for a while
+//! or for good, while a database opens, runs transactions, makes checkpoints and closes.
 //!
-//! After that every number that was acknowledged has to be there, and where the refusal was for a
-//! while the database goes on: in the same process, workers commit again and their numbers become
-//! durable. Only a flush that fails ends a log, since nobody knows what the device has of what was
-//! to be flushed, and a write of records ([`ends_the_log`]). A refusal ends an opening in an error
-//! of one line, and the next opening has everything. [`native`] is the same with refusals of the
-//! real system, in processes.
+//! Afterwards all acknowledged numbers have to be there. Where calls were refused for a while only,
+//! the database has to continue: in the same process, workers commit again and their numbers become
+//! durable. Only a failed flush, after which the contents of the device are unknown, or a failed
+//! write of records ends a log ([`ends_the_log`]). A refused opening ends with an error of one
+//! line, and the next opening has everything. [`native`] does the same with refusals of the real
+//! operating system, in processes.
 
 pub mod native;
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
-use boundary::{Database, SchemaBuilder};
-use concurrency::InstanceOptions;
-use platform::{Nanos, Place, Platform};
+use boundary::Database;
+use platform::Nanos;
 use sim::{Call, Disk, DiskModel, Faults, Refusal, SimError, VirtualCore, VirtualMachine};
 use terms::random::Random;
 
-use crate::caught::caught;
-use crate::crashes::machine::{EPOCH_NANOS, options};
-use crate::crashes::workload::{KEPT, MEMORY_BYTES_MAX, Tables, Worker, check, read_all};
+use crate::crashes::machine::open_database;
+use crate::crashes::workload::{Tables, Workers, check, read_all};
+use crate::mutex::{into_inner, lock};
+use crate::panics::catch_panic;
 use crate::subject::Subject;
 use crate::task::{Observed, Task};
 
-/// Transactions of each worker, before and after.
+/// Transactions of each worker, during and after the refusals.
 const TRANSACTIONS: u64 = 16;
-/// Calls of a kind that succeed before the first that is refused: less than so many, and of those
-/// that a life makes few of.
+/// Calls of a kind that succeed before the first refusal are fewer than this; a smaller limit for
+/// kinds of which a boot makes few.
 const AFTER_MAX: u64 = 24;
 const AFTER_MAX_OF_FEW: u64 = 3;
-/// No life is as long: one that is waits for ever.
+/// Longest boot: a longer one waits for ever.
 const NANOS_MAX: u64 = 20_000_000_000;
 
-/// What a campaign of refusals has done.
+/// Counts of a campaign of refusals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RefusalMarks {
     /// Calls that were refused.
@@ -43,14 +43,14 @@ pub struct RefusalMarks {
     pub openings: u64,
     /// Workers that ended in an error.
     pub workers: u64,
-    /// Databases that went on after a refusal.
+    /// Databases that continued after a refusal.
     pub went_on: u64,
-    /// Transactions.
+    /// Number of transactions.
     pub transactions: u64,
 }
 
 impl RefusalMarks {
-    /// Adds those of another seed.
+    /// Adds the counts of another seed.
     pub fn add(&mut self, other: RefusalMarks) {
         self.refused += other.refused;
         self.openings += other.openings;
@@ -60,26 +60,25 @@ impl RefusalMarks {
     }
 }
 
-/// A planted fault of the database, or none.
+/// An injected fault of the database, or none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Planted {
-    /// None.
+    /// No fault.
     #[default]
     Nothing,
-    /// Who was refused takes it for success: what a worker has committed counts as acknowledged
-    /// before it is durable.
+    /// A refusal counts as success: commits of a worker are acknowledged before they are durable.
     AcknowledgesEarly,
-    /// What was refused once is not tried again.
+    /// A refused call is not tried again.
     StaysRefused,
 }
 
-/// True if the log may stop for good when this call is refused: what was to be written or flushed
-/// may be there or not, and a second answer of the system means nothing.
+/// True if a refusal of this call may end the log: whether the bytes were written or flushed is
+/// unknown, and a later success of the call proves nothing.
 pub fn ends_the_log(call: Call) -> bool {
     matches!(call, Call::Write | Call::Flush | Call::FlushDirectory)
 }
 
-struct Trial<'a> {
+struct RefusalTrial<'a> {
     subject: &'a Subject,
     task: &'a Task<'a>,
     refusal: Refusal,
@@ -90,12 +89,12 @@ struct Trial<'a> {
     wrong: Mutex<Vec<String>>,
 }
 
-/// What is refused in the trial of this seed.
+/// The refused calls of this seed's trial.
 pub fn refusal(seed: u64) -> Refusal {
     let mut random = Random::new(seed, 12);
     let call = Call::ALL[(seed % Call::ALL.len() as u64) as usize];
     let after_max = match call {
-        // Once in a life.
+        // One call a boot.
         Call::OpenDirectory => 1,
         Call::List | Call::Rename | Call::Preallocate => AFTER_MAX_OF_FEW,
         // Openings over pages make many, those of rows in memory few.
@@ -110,7 +109,7 @@ pub(crate) fn run(subject: &Subject, task: &Task<'_>) -> Result<Observed, SimErr
     Ok(Observed { transactions: marks.transactions, violations, ..Observed::default() })
 }
 
-/// Runs one seed of a scheme; what was done, and what is wrong.
+/// Runs one seed of a scheme. Returns counts, and violations.
 ///
 /// # Errors
 /// The machine fails.
@@ -132,7 +131,7 @@ fn trial(
     planted: Planted,
 ) -> Result<(RefusalMarks, Vec<String>), SimError> {
     let healthy = Faults { seed: task.seed, ..Faults::default() };
-    let trial = Trial {
+    let trial = RefusalTrial {
         subject,
         task,
         refusal,
@@ -142,37 +141,33 @@ fn trial(
         marks: Mutex::default(),
         wrong: Mutex::default(),
     };
-    // Half of the seeds refuse from the first opening on, the others where there is a database
+    // Half of the seeds refuse from the first opening on, the others when a database exists
     // already.
     if task.seed / Call::ALL.len() as u64 % 2 == 1 {
-        trial.boot(0, |c| trial.work(c, 0))?;
+        trial.boot(0, |c| trial.run_boot(c, 0))?;
     }
     trial.disk.set_faults(Faults { refusal: Some(refusal), ..healthy });
-    trial.boot(1, |c| trial.work(c, 1))?;
-    // Before its faults are set anew: an opening that was refused has not told.
+    trial.boot(1, |c| trial.run_boot(c, 1))?;
+    // Read before the faults change: a refused opening has recorded no count.
     let refused = trial.disk.refused();
     {
-        let marks = &mut *trial.lock(&trial.marks);
+        let marks = &mut *lock(&trial.marks);
         marks.refused = marks.refused.max(refused);
     }
     trial.disk.set_faults(healthy);
     trial.disk.lose_power();
-    trial.boot(2, |c| trial.work(c, 2))?;
-    let wrong = trial.wrong.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let marks = trial.marks.into_inner().unwrap_or_else(PoisonError::into_inner);
+    trial.boot(2, |c| trial.run_boot(c, 2))?;
+    let wrong = into_inner(trial.wrong);
+    let marks = into_inner(trial.marks);
     Ok((marks, wrong.into_iter().map(|what| format!("{refusal:?}: {what}")).collect()))
 }
 
-impl Trial<'_> {
-    fn lock<'m, T>(&self, mutex: &'m Mutex<T>) -> std::sync::MutexGuard<'m, T> {
-        mutex.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
+impl RefusalTrial<'_> {
     fn boot(&self, round: u64, body: impl FnOnce(VirtualCore)) -> Result<(), SimError> {
         let config = self.task.machine.config(self.task).with_disk(&self.disk);
         let config = config.with_seed(self.task.seed.wrapping_mul(41).wrapping_add(round));
         let config = sim::Config { time_limit: Some(Nanos(NANOS_MAX)), ..config };
-        match caught(|| VirtualMachine::run(&config, body)) {
+        match catch_panic(|| VirtualMachine::run(&config, body)) {
             Ok(run) => run.map(|_| ()),
             Err(panic) => {
                 self.violated(round, format!("panicked: {panic}"));
@@ -182,25 +177,17 @@ impl Trial<'_> {
     }
 
     fn violated(&self, round: u64, what: impl Into<String>) {
-        self.lock(&self.wrong).push(format!("life {round}: {}", what.into()));
+        lock(&self.wrong).push(format!("life {round}: {}", what.into()));
     }
 
     fn open(&self, c: VirtualCore) -> Result<(Database<VirtualMachine>, Tables), String> {
-        let mut schema = SchemaBuilder::new();
         let partitions = self.task.partitioned.then_some(self.task.workers as u16 + 1);
-        let tables = Tables::declare(&mut schema, partitions, KEPT);
-        let instance = InstanceOptions {
-            sessions_max: 4 * self.task.workers + 2,
-            memory_bytes_max: MEMORY_BYTES_MAX,
-            epoch_nanos: EPOCH_NANOS,
-            ..InstanceOptions::default()
-        };
-        let opened = self.subject.open(c, &instance, schema, &options(self.task.seed));
-        opened.map(|(database, _)| (database, tables)).map_err(|error| error.to_string())
+        open_database(c, self.subject, self.task, partitions, 4 * self.task.workers + 2)
+            .map_err(|error| error.to_string())
     }
 
-    /// One life: opens, checks, runs transactions, is no longer refused, and runs more.
-    fn work(&self, c: VirtualCore, round: u64) {
+    /// One boot: opens, checks, runs transactions, ends the refusals, and runs more.
+    fn run_boot(&self, c: VirtualCore, round: u64) {
         let refuses = round == 1;
         let (database, tables) = match self.open(c) {
             Ok(opened) => opened,
@@ -210,12 +197,12 @@ impl Trial<'_> {
                 } else if error.contains('\n') {
                     self.violated(round, format!("refused in several lines: {error}"));
                 }
-                self.lock(&self.marks).openings += 1;
+                lock(&self.marks).openings += 1;
                 return;
             }
         };
         if refuses {
-            // What cannot be read while calls are refused is no loss, and said.
+            // Rows that cannot be read while calls are refused are no loss.
             _ = read_all(c, &database, tables);
         } else {
             let acknowledged: Vec<u64> =
@@ -226,21 +213,21 @@ impl Trial<'_> {
                 acknowledged.fetch_max(number, Ordering::Relaxed);
             }
         }
-        let failed = self.workers(c, &database, tables, round);
+        let failed = self.run_workers(c, &database, tables, round);
         if refuses {
             let refused = self.disk.refused();
-            self.lock(&self.marks).refused = refused;
+            lock(&self.marks).refused = refused;
             if self.planted != Planted::StaysRefused {
                 self.disk.set_faults(Faults { seed: self.task.seed, ..Faults::default() });
             }
-            let again = self.workers(c, &database, tables, round + 10);
-            // What waits for a segment of the log of pages waits for a while.
+            let again = self.run_workers(c, &database, tables, round + 10);
+            // A log of pages waits for a new segment for a limited time only.
             let passes = self.refusal.times < u64::MAX || !self.subject.has_pages();
             let ends = refused > 0 && (ends_the_log(self.refusal.call) || !passes);
             match again {
                 Some(_) if ends => {}
                 Some(error) => self.violated(round, format!("does not go on: {error}")),
-                None if refused > 0 => self.lock(&self.marks).went_on += 1,
+                None if refused > 0 => lock(&self.marks).went_on += 1,
                 None => {}
             }
         } else if let Some(error) = failed {
@@ -254,8 +241,8 @@ impl Trial<'_> {
         }
     }
 
-    /// Runs the workers; an error of one of them.
-    fn workers(
+    /// Runs the workers; returns an error of one of them.
+    fn run_workers(
         &self,
         c: VirtualCore,
         database: &Database<VirtualMachine>,
@@ -263,30 +250,22 @@ impl Trial<'_> {
         round: u64,
     ) -> Option<String> {
         let failed = Mutex::new(None);
-        let acknowledge =
-            |worker: usize, done| _ = self.acknowledged[worker].fetch_max(done, Ordering::Relaxed);
-        let committed = || self.lock(&self.marks).transactions += 1;
-        let worker = |c, number: usize| {
-            let mut worker = Worker {
-                database,
-                tables,
-                number,
-                workers: self.task.workers as u16,
-                random: Random::new(self.task.seed, 100 + number as u64 * 100 + round),
-                transactions: TRANSACTIONS,
-                committed: &committed,
-                acknowledge: &acknowledge,
-            };
-            if let Err(abort) = worker.run(c) {
-                self.lock(&self.marks).workers += 1;
-                *self.lock(&failed) = Some(format!("worker {number}: {abort}"));
-                if self.planted == Planted::AcknowledgesEarly {
-                    self.acknowledged[number].fetch_add(1, Ordering::Relaxed);
-                }
-            }
+        let workers = Workers {
+            database,
+            tables,
+            count: self.task.workers,
+            transactions: TRANSACTIONS,
+            committed: &|| lock(&self.marks).transactions += 1,
+            acknowledge: &|worker, done| _ = self.acknowledged[worker].fetch_max(done, Ordering::Relaxed),
         };
-        let places = vec![Place { thread: None }; self.task.workers];
-        VirtualMachine::parallel(c, &places, &worker, &mut |_| ());
-        failed.into_inner().unwrap_or_else(PoisonError::into_inner)
+        let random = |number| Random::new(self.task.seed, 100 + number as u64 * 100 + round);
+        workers.run_all(c, &random, &|number, abort| {
+            lock(&self.marks).workers += 1;
+            *lock(&failed) = Some(format!("worker {number}: {abort}"));
+            if self.planted == Planted::AcknowledgesEarly {
+                self.acknowledged[number].fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        into_inner(failed)
     }
 }

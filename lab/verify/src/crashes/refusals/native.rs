@@ -1,37 +1,38 @@
-//! Refusals of the operating system that this process runs on: limits of a child process, which
-//! runs transactions, are lowered for a while (`prlimit`); its disk is small and full (a `tmpfs` in
-//! a mount namespace of its own), or takes no space ahead and knows no direct access (a `ramfs`);
-//! calls of one kind are refused for a while, or signals interrupt its flushes (`strace`). All are
-//! done with programs that a machine may lack, or not be allowed to run: that is said.
+//! Refusals of the real operating system. A child process runs transactions while its limits are
+//! lowered for a while (`prlimit`); while its disk is small and full (a `tmpfs` in a mount
+//! namespace of its own), or supports neither preallocation nor direct access (a `ramfs`); while
+//! calls of one kind are refused, or signals interrupt its flushes (`strace`). A machine may lack
+//! these programs, or refuse to run them: then functions return what is missing.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use platform::files::Access;
 use terms::random::Random;
 
-use crate::crashes::killed::{self, Life, parse};
+use crate::crashes::killed::{self, ProcessRun, parse};
+use crate::mutex::lock;
 use crate::subject::Subject;
 
-/// How long a process may take to acknowledge something.
+/// Longest time until an acknowledgement.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Acknowledgements of a process before and after its limit is lowered.
 const LINES: u64 = 20;
-/// The same after a call was refused: what was on its way then comes first.
+/// Acknowledgements after a call was refused: those already under way come first.
 const LINES_AFTER: u64 = 100;
-/// How long a limit is low, at most.
+/// Longest time that a limit is low.
 const MILLISECONDS_MAX: u64 = 60;
 
 /// A limit of a process that is lowered for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// Of descriptors: no file can be opened.
+    /// The number of descriptors: no file can be opened.
     Descriptors,
-    /// Of the length of files: nothing is written or preallocated beyond so many bytes.
+    /// The length of files: no byte beyond this length is written or preallocated.
     FileBytes(u64),
 }
 
@@ -45,37 +46,37 @@ impl Limit {
         }
     }
 
-    /// True if the process may end by it: records that cannot be written stop the log.
+    /// True if the limit may end the process: records that cannot be written stop the log.
     fn may_end(self) -> bool {
         matches!(self, Limit::FileBytes(_))
     }
 }
 
-/// What lowering limits, or refusing calls, showed.
+/// Result of lowering limits or refusing calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lowered {
-    /// Processes.
+    /// Number of processes.
     pub lives: u64,
     /// Lines that acknowledged a number.
     pub acknowledged: u64,
-    /// Processes that went on.
+    /// Processes that continued.
     pub went_on: u64,
     /// Processes whose log stopped, or whose opening was refused.
     pub stopped: u64,
     /// Calls that were refused.
     pub refused: u64,
-    /// What is wrong.
+    /// Violations.
     pub violations: Vec<String>,
 }
 
-/// Why natively no limit can be lowered; `None` if one can.
-pub fn lacks() -> Option<&'static str> {
+/// Returns what is missing to lower a limit; `None` if nothing.
+pub fn missing_for_limits() -> Option<&'static str> {
     let runs = succeeds(Command::new("prlimit").arg("--version"));
     (!runs).then_some("the program prlimit, of util-linux")
 }
 
-/// Why no call can be refused; `None` if one can.
-pub fn lacks_tracing() -> Option<&'static str> {
+/// Returns what is missing to refuse a call; `None` if nothing.
+pub fn missing_for_tracing() -> Option<&'static str> {
     let runs = succeeds(Command::new("strace").args([
         "-D",
         "-f",
@@ -88,7 +89,7 @@ pub fn lacks_tracing() -> Option<&'static str> {
     (!runs).then_some("the program strace, or the right to trace a process")
 }
 
-/// A command that runs another one under `strace` with these arguments.
+/// Returns a command that runs `inner` under `strace` with these arguments.
 fn traced<'a>(arguments: impl IntoIterator<Item = &'a str>, inner: &Command) -> Command {
     let mut outer = Command::new("strace");
     outer.args(arguments).arg(inner.get_program()).args(inner.get_args());
@@ -104,38 +105,39 @@ fn succeeds(command: &mut Command) -> bool {
 /// System calls of one kind that are refused to each thread of a process, counted from its
 /// beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct RefusedCalls {
     /// Their names, as `strace` takes them.
     pub calls: &'static str,
-    /// How they end.
+    /// The error that they return.
     pub error: &'static str,
     /// The first one that is refused, from 1 on.
     pub first: u64,
-    /// So many are: with `first` at most 65,535 in all.
+    /// The number of refused calls: with `first` at most 65,535.
     pub times: u64,
 }
 
-impl Refused {
-    /// A file gets another name.
-    pub const RENAME: Refused = Refused { calls: "/^rename", error: "EIO", first: 1, times: 1 };
-    /// A name is removed.
-    pub const UNLINK: Refused = Refused { calls: "/^unlink", error: "EIO", first: 1, times: 1 };
-    /// A thread begins.
-    pub const THREAD: Refused = Refused { calls: "/^clone", error: "EAGAIN", first: 1, times: 1 };
-    /// Memory is mapped.
-    pub const MAP: Refused = Refused { calls: "mmap", error: "ENOMEM", first: 1, times: 1 };
-    /// A file is flushed: the log ends, whatever comes after.
-    pub const FLUSH: Refused = Refused { calls: "fdatasync", error: "EIO", first: 1, times: 1 };
-    /// A socket is made, connected, or accepted.
-    pub const SOCKET: Refused =
-        Refused { calls: "/^(socket|connect|accept|bind)", error: "EMFILE", first: 1, times: 1 };
-    /// Bytes are sent or received through a socket.
-    pub const SOCKET_BYTES: Refused =
-        Refused { calls: "/^(send|recv)", error: "ECONNRESET", first: 1, times: 1 };
+impl RefusedCalls {
+    /// Renaming a file.
+    pub const RENAME: RefusedCalls = RefusedCalls { calls: "/^rename", error: "EIO", first: 1, times: 1 };
+    /// Removing a name.
+    pub const UNLINK: RefusedCalls = RefusedCalls { calls: "/^unlink", error: "EIO", first: 1, times: 1 };
+    /// Starting a thread.
+    pub const THREAD: RefusedCalls = RefusedCalls { calls: "/^clone", error: "EAGAIN", first: 1, times: 1 };
+    /// Mapping memory.
+    pub const MAP: RefusedCalls = RefusedCalls { calls: "mmap", error: "ENOMEM", first: 1, times: 1 };
+    /// Flushing a file: ends the log for good.
+    pub const FLUSH: RefusedCalls = RefusedCalls { calls: "fdatasync", error: "EIO", first: 1, times: 1 };
+    /// Creating, connecting or accepting a socket.
+    pub const SOCKET: RefusedCalls =
+        RefusedCalls { calls: "/^(socket|connect|accept|bind)", error: "EMFILE", first: 1, times: 1 };
+    /// Sending or receiving through a socket.
+    pub const SOCKET_BYTES: RefusedCalls =
+        RefusedCalls { calls: "/^(send|recv)", error: "ECONNRESET", first: 1, times: 1 };
 
-    /// The program that runs what follows, with these calls refused, and notes each in this file.
+    /// The program and arguments in front of a command whose calls are refused; `notes` receives
+    /// one line a refused call.
     pub fn arguments(&self, notes: &Path) -> Vec<String> {
-        let Refused { calls, error, first, times } = *self;
+        let RefusedCalls { calls, error, first, times } = *self;
         let last = first.saturating_add(times - 1);
         let words = ["strace", "-D", "-f", "-qq", "--seccomp-bpf", "-o"];
         let mut all: Vec<String> = words.map(str::to_owned).to_vec();
@@ -144,15 +146,15 @@ impl Refused {
         all
     }
 
-    /// How many were refused, as these notes say.
+    /// The number of refused calls in these notes.
     pub fn count(notes: &Path) -> u64 {
         let notes = std::fs::read(notes).unwrap_or_default();
         String::from_utf8_lossy(&notes).matches("(INJECTED)").count() as u64
     }
 }
 
-/// A process that is told what it acknowledges.
-struct Running {
+/// A running process, whose acknowledgements are collected.
+struct RunningProcess {
     child: Child,
     count: Arc<AtomicU64>,
     opened: Arc<AtomicBool>,
@@ -160,24 +162,24 @@ struct Running {
     reader: std::thread::JoinHandle<()>,
 }
 
-impl Running {
-    fn start(command: &mut Command) -> Result<Running, String> {
+impl RunningProcess {
+    fn start(command: &mut Command) -> Result<RunningProcess, String> {
         let started = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
         let mut child = started.map_err(|error| format!("a process cannot be started: {error}"))?;
         let output = child.stdout.take().map(BufReader::new);
         let (count, lines) = (Arc::new(AtomicU64::new(0)), Arc::new(Mutex::new(Vec::new())));
-        let (counts, keeps, opened) = (count.clone(), lines.clone(), Arc::new(AtomicBool::new(false)));
+        let (counts, collected, opened) = (count.clone(), lines.clone(), Arc::new(AtomicBool::new(false)));
         let opens = opened.clone();
         let reader = std::thread::spawn(move || {
-            let said = output.into_iter().flat_map(BufRead::lines).map_while(Result::ok);
-            for line in said {
+            let output = output.into_iter().flat_map(BufRead::lines).map_while(Result::ok);
+            for line in output {
                 opens.fetch_or(line.starts_with("opened "), Ordering::Relaxed);
                 let Some(line) = parse(&line) else { continue };
-                keeps.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+                lock(&collected).push(line);
                 counts.fetch_add(1, Ordering::Release);
             }
         });
-        Ok(Running { child, count, opened, lines, reader })
+        Ok(RunningProcess { child, count, opened, lines, reader })
     }
 
     /// True if the process has not ended.
@@ -185,8 +187,7 @@ impl Running {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Waits for so many more acknowledgements; false if the process ends before, or takes too
-    /// long.
+    /// Waits for `more` acknowledgements; false if the process ends before, or takes too long.
     fn waits_for(&mut self, more: u64) -> bool {
         let (until, ends) = (self.count.load(Ordering::Acquire) + more, Instant::now() + PATIENCE);
         while self.count.load(Ordering::Acquire) < until {
@@ -208,23 +209,23 @@ impl Running {
         }
     }
 
-    /// Kills the process: what it acknowledged.
+    /// Kills the process and returns its acknowledgements.
     fn end(mut self) -> Result<Vec<(usize, u64)>, String> {
         self.child.kill().map_err(|error| error.to_string())?;
         self.child.wait().map_err(|error| error.to_string())?;
         self.reader.join().map_err(|_| "the reader panicked")?;
-        let lines = std::mem::take(&mut *self.lines.lock().unwrap_or_else(PoisonError::into_inner));
+        let lines = std::mem::take(&mut *lock(&self.lines));
         Ok(lines)
     }
 }
 
-/// Runs one process for each limit, all on the database in `path`. Each [lives](killed::live); its
-/// limit is lowered for a while and raised again; it goes on, unless records could not be written;
-/// then it is killed, and the directory is looked at.
+/// Runs one process for each limit, all on the database in `path`. Each [runs](killed::run); its
+/// limit is lowered for a while and raised again; the process has to continue, unless records could
+/// not be written; then it is killed, and the directory is checked.
 ///
 /// # Errors
-/// A process cannot be started, or its limits not be changed.
-pub fn lower(
+/// A process cannot be started, or its limits cannot be changed.
+pub fn run_with_lowered_limits(
     subject: &Subject,
     path: &Path,
     workers: usize,
@@ -235,14 +236,14 @@ pub fn lower(
     let mut acknowledged = vec![0; workers];
     for (number, limit) in (0..).zip(limits) {
         let mut random = Random::new(number, 13);
-        let mut running = Running::start(&mut command(number))?;
+        let mut running = RunningProcess::start(&mut command(number))?;
         let mut wrong = Vec::new();
         if !running.waits_for(LINES) {
             wrong.push("nothing was committed, and nothing had been refused".to_owned());
         } else {
             running.limit(*limit, true)?;
             std::thread::sleep(Duration::from_millis(1 + random.below(MILLISECONDS_MAX)));
-            // It may have ended meanwhile.
+            // The process may have ended meanwhile.
             let raised = running.limit(*limit, false);
             match raised.is_ok() && running.waits_for(LINES) {
                 true => all.went_on += 1,
@@ -250,26 +251,26 @@ pub fn lower(
                 false => wrong.push("it does not go on".to_owned()),
             }
         }
-        let ended = End { subject, path, number, running, wrong };
-        ended.look(&mut acknowledged, &mut all, &format!("{limit:?}"))?;
+        let ended = FinalCheck { subject, path, number, running, wrong };
+        ended.check(&mut acknowledged, &mut all, &format!("{limit:?}"))?;
     }
     Ok(all)
 }
 
-/// A process that is to be killed.
-struct End<'a> {
+/// A process before it is killed, with the violations so far.
+struct FinalCheck<'a> {
     subject: &'a Subject,
     path: &'a Path,
     number: u64,
-    running: Running,
+    running: RunningProcess,
     wrong: Vec<String>,
 }
 
-impl End<'_> {
-    /// Kills it, and looks at the directory: what was acknowledged, also in lives before, has to be
-    /// there.
-    fn look(self, acknowledged: &mut Vec<u64>, all: &mut Lowered, name: &str) -> Result<(), String> {
-        let End { subject, path, number, running, mut wrong } = self;
+impl FinalCheck<'_> {
+    /// Kills the process, and checks the directory: numbers that it or an earlier process
+    /// acknowledged have to be there.
+    fn check(self, acknowledged: &mut Vec<u64>, all: &mut Lowered, name: &str) -> Result<(), String> {
+        let FinalCheck { subject, path, number, running, mut wrong } = self;
         let lines = running.end()?;
         all.lives += 1;
         all.acknowledged += lines.len() as u64;
@@ -278,28 +279,28 @@ impl End<'_> {
                 *before = done.max(*before);
             }
         }
-        let life = Life { subject, path, access: Access::Direct, seed: number, acknowledged };
-        match killed::look(&life) {
+        let run = ProcessRun { subject, path, access: Access::Direct, seed: number, acknowledged };
+        match killed::check(&run) {
             Ok(found) => *acknowledged = found.numbers,
             Err(what) => wrong.push(what),
         }
-        let told = |what| format!("{}, {name}: {what}", subject.name);
-        all.violations.extend(wrong.into_iter().map(told));
+        let text = |what| format!("{}, {name}: {what}", subject.name);
+        all.violations.extend(wrong.into_iter().map(text));
         Ok(())
     }
 }
 
-/// Runs one process for each of these refusals, all on the database in `path`. An opening may end
-/// in words; whoever has opened the database goes on. Then it is killed, and the directory is
-/// looked at.
+/// Runs one process for each of these refusals, all on the database in `path`. A refused opening
+/// may end the process with an error; a process that has opened the database has to continue. Then
+/// it is killed, and the directory is checked.
 ///
 /// # Errors
 /// A process cannot be started.
-pub fn refuse(
+pub fn run_with_refused_calls(
     subject: &Subject,
     path: &Path,
     workers: usize,
-    refusals: &[Refused],
+    refusals: &[RefusedCalls],
     command: &mut dyn FnMut(u64) -> Command,
 ) -> Result<Lowered, String> {
     let mut all = Lowered::default();
@@ -308,40 +309,40 @@ pub fn refuse(
     for (number, refused) in (0..).zip(refusals) {
         let inner = command(number);
         let words = refused.arguments(&notes);
-        let mut running = Running::start(&mut traced(words[1..].iter().map(String::as_str), &inner))?;
+        let mut running = RunningProcess::start(&mut traced(words[1..].iter().map(String::as_str), &inner))?;
         let ends = Instant::now() + PATIENCE;
-        while Refused::count(&notes) == 0 && running.lives() && Instant::now() < ends {
+        while RefusedCalls::count(&notes) == 0 && running.lives() && Instant::now() < ends {
             std::thread::sleep(Duration::from_millis(1));
         }
         let mut wrong = Vec::new();
-        if Refused::count(&notes) == 0 {
+        if RefusedCalls::count(&notes) == 0 {
             wrong.push("nothing was refused".to_owned());
         }
         match running.waits_for(LINES_AFTER) {
             true => all.went_on += 1,
             false if running.opened.load(Ordering::Relaxed) => wrong.push("it does not go on".to_owned()),
-            // A status of its own: it was not killed by a signal.
+            // A status code: the process was not killed by a signal.
             false => match running.child.try_wait() {
                 Ok(Some(status)) if status.code().is_some() => all.stopped += 1,
                 ended => wrong.push(format!("its opening does not end in words: {ended:?}")),
             },
         }
-        all.refused += Refused::count(&notes);
-        let ended = End { subject, path, number, running, wrong };
-        ended.look(&mut acknowledged, &mut all, &format!("{refused:?}"))?;
+        all.refused += RefusedCalls::count(&notes);
+        let ended = FinalCheck { subject, path, number, running, wrong };
+        ended.check(&mut acknowledged, &mut all, &format!("{refused:?}"))?;
         _ = std::fs::remove_file(&notes);
     }
     Ok(all)
 }
 
-/// Why no signal can interrupt flushes; `None` if one can.
-pub fn lacks_interrupts() -> Option<&'static str> {
+/// Returns what is missing to interrupt flushes; `None` if nothing.
+pub fn missing_for_interrupts() -> Option<&'static str> {
     let runs = succeeds(Command::new("strace").args(INTERRUPTING).arg("true"));
     (!runs).then_some("the program strace, or leave to trace")
 }
 
-/// Every second flush of each thread returns as if a signal had come. The process that is told of
-/// is the traced one.
+/// Every second flush of each thread returns as if interrupted by a signal. With `-D` the traced
+/// process is the direct child.
 const INTERRUPTING: [&str; 9] = [
     "-D",
     "-f",
@@ -354,38 +355,42 @@ const INTERRUPTING: [&str; 9] = [
     "inject=fdatasync:error=EINTR:when=1+2",
 ];
 
-/// Runs transactions in a process whose flushes are interrupted, kills it, and looks at the
-/// directory; how often it acknowledged something.
+/// Runs transactions in a process whose flushes are interrupted, kills it, and checks the
+/// directory. Returns the number of acknowledgements.
 ///
 /// # Errors
-/// What is wrong.
-pub fn interrupt(
+/// A violation.
+pub fn run_with_interrupted_flushes(
     subject: &Subject,
     (path, workers): (&Path, usize),
     command: &Command,
 ) -> Result<u64, String> {
-    let mut running = Running::start(&mut traced(INTERRUPTING, command))?;
+    let mut running = RunningProcess::start(&mut traced(INTERRUPTING, command))?;
     let went_on = running.waits_for(LINES);
     let wrong = (!went_on).then(|| "it does not go on".to_owned()).into_iter().collect();
     let (mut acknowledged, mut all) = (vec![0; workers], Lowered::default());
-    End { subject, path, number: 0, running, wrong }.look(&mut acknowledged, &mut all, "interrupted")?;
+    FinalCheck { subject, path, number: 0, running, wrong }.check(
+        &mut acknowledged,
+        &mut all,
+        "interrupted",
+    )?;
     match all.violations.is_empty() {
         true => Ok(all.acknowledged),
         false => Err(all.violations.join("; ")),
     }
 }
 
-/// A disk of memory.
+/// A disk in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryDisk {
-    /// Of so many bytes.
+    /// A disk of this many bytes.
     Small(u64),
-    /// Without `fallocate`.
+    /// A disk without `fallocate`.
     WithoutSpaceAhead,
 }
 
 impl MemoryDisk {
-    /// The kind of its file system, and the length that this has.
+    /// Type and size of its file system.
     fn mounted(self) -> (&'static str, u64) {
         match self {
             MemoryDisk::Small(bytes) => ("tmpfs", bytes),
@@ -393,7 +398,7 @@ impl MemoryDisk {
         }
     }
 
-    /// How long transactions run there, in seconds.
+    /// Run time of the transactions, in seconds.
     fn seconds(self) -> &'static str {
         match self {
             MemoryDisk::Small(_) => "2",
@@ -402,13 +407,13 @@ impl MemoryDisk {
     }
 }
 
-/// Runs transactions on a disk until it is full, or for a while: what the process acknowledged has
-/// to be in a copy of the directory that lies at `path` afterwards. How often it was told; `None`
-/// if this machine lets nobody mount such a disk.
+/// Runs transactions on a disk until it is full, or for a while: acknowledged numbers have to be in
+/// a copy of the directory, which is at `path` afterwards. Returns the number of acknowledgements;
+/// `None` if this machine allows no process to mount such a disk.
 ///
 /// # Errors
-/// What is wrong.
-pub fn fill(
+/// A violation.
+pub fn run_on_memory_disk(
     subject: &Subject,
     (path, workers): (&Path, usize),
     kind: MemoryDisk,
@@ -439,15 +444,15 @@ pub fn fill(
             *before = done.max(*before);
         }
     }
-    let life = Life { subject, path, access: Access::Direct, seed: bytes, acknowledged: &acknowledged };
-    killed::look(&life).map_err(|what| format!("{}, {kind:?}: {what}", subject.name))?;
+    let run = ProcessRun { subject, path, access: Access::Direct, seed: bytes, acknowledged: &acknowledged };
+    killed::check(&run).map_err(|what| format!("{}, {kind:?}: {what}", subject.name))?;
     Ok(Some(count))
 }
 
-/// How the shell says that there is no disk.
+/// Exit status of the shell if the disk cannot be mounted.
 const CANNOT_MOUNT: i32 = 42;
-/// Mounts a `$4` of `$2` bytes at `$1`, runs what follows `$5` there, at most `$5` seconds long,
-/// and copies the directory to `$3`.
+/// Mounts a `$4` of `$2` bytes at `$1`, runs the command behind `$5` there, at most `$5` seconds
+/// long, and copies the directory to `$3`.
 const FILLING: &str = r#"
 mount -t "$4" -o size="$2" "$4" "$1" || exit 42
 disk=$1 copy=$3 seconds=$5

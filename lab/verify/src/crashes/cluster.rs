@@ -1,4 +1,4 @@
-//! The machines that a durable deployment of a trial is on, and their disks.
+//! The machines and disks of a durable deployment in a trial.
 
 use std::sync::OnceLock;
 
@@ -11,17 +11,17 @@ use crate::task::Task;
 
 const MEMORY_BYTES_MAX: u64 = 1 << 30;
 
-/// A deployment, and the machines that it is on.
-pub(super) struct Place {
+/// A deployment, and its machines.
+pub(super) struct Cluster {
     pub deployment: Deployment,
     /// The machines.
     config: Config,
-    /// By machine.
+    /// Disks by machine.
     disks: Vec<Disk>,
 }
 
-/// Four machines of one core, or of two.
-fn cluster(cores: usize) -> &'static Description {
+/// Description of four machines of one core, or of two.
+fn description(cores: usize) -> &'static Description {
     static CLUSTERS: [OnceLock<Description>; 2] = [const { OnceLock::new() }; 2];
     CLUSTERS[cores - 1].get_or_init(|| {
         let text = format!(
@@ -33,14 +33,14 @@ fn cluster(cores: usize) -> &'static Description {
     })
 }
 
-/// The same faults with a seed for each machine: disks do not fail in step.
-fn on(machine: usize, faults: Faults) -> Faults {
+/// The same faults with a seed of their own for each machine, so that disks do not fail in step.
+fn seeded(machine: usize, faults: Faults) -> Faults {
     Faults { seed: faults.seed ^ (machine as u64) << 32, ..faults }
 }
 
-impl Place {
-    /// One machine, as the task says, with two instances or three.
-    pub(super) fn one(random: &mut Random, task: &Task<'_>, workers: usize) -> Place {
+impl Cluster {
+    /// One machine of the task's configuration, with two instances or three.
+    pub(super) fn of_one_machine(random: &mut Random, task: &Task<'_>, workers: usize) -> Cluster {
         let instances = 2 + random.below(2) as usize;
         let transport =
             [Transport::Shm, Transport::Shm, Transport::Shm, Transport::Uds][random.below(4) as usize];
@@ -49,16 +49,20 @@ impl Place {
         for worker in 0..workers {
             deployment.instances[worker % instances].workers.push(WorkerPlace::default());
         }
-        Place { deployment, config: task.machine.config(task), disks: Vec::new() }
+        Cluster { deployment, config: task.machine.config(task), disks: Vec::new() }
     }
 
     /// Several machines of a small cluster, with an instance or two each.
     ///
     /// # Errors
-    /// There are no such machines.
-    pub(super) fn several(random: &mut Random, task: &Task<'_>, workers: usize) -> Result<Place, SimError> {
+    /// The machines cannot be described.
+    pub(super) fn of_several_machines(
+        random: &mut Random,
+        task: &Task<'_>,
+        workers: usize,
+    ) -> Result<Cluster, SimError> {
         let cores = 1 + random.below(2) as usize;
-        let description = cluster(cores);
+        let description = description(cores);
         let instances = if cores == 1 { workers } else { 2 + random.below(workers as u64 - 1) as usize };
         let transport = [Transport::Shm, Transport::Uds, Transport::Tcp][random.below(3) as usize];
         let request = DeploymentRequest { workers, instances, transport, ..DeploymentRequest::default() };
@@ -66,24 +70,24 @@ impl Place {
         let deployment = Deployment::on(&request, &description.whole(), &description.hops, 0)
             .map_err(|error| refused(error.to_string()))?;
         let deployment = Deployment { memory_bytes_max: MEMORY_BYTES_MAX, ..deployment };
-        let asked = task.machine.config(task);
+        let requested = task.machine.config(task);
         let described = Config::of_machines(description, deployment.machines())?;
-        let config = Config { model: described.model, ..asked };
-        Ok(Place { deployment, config, disks: Vec::new() })
+        let config = Config { model: described.model, ..requested };
+        Ok(Cluster { deployment, config, disks: Vec::new() })
     }
 
     /// The same with a new disk of this kind for each machine.
-    pub(super) fn with_disks(mut self, model: DiskModel, faults: Faults) -> Place {
+    pub(super) fn with_disks(mut self, model: DiskModel, faults: Faults) -> Cluster {
         let machines = self.deployment.machines();
-        self.disks = (0..machines).map(|machine| Disk::new(model, on(machine, faults))).collect();
+        self.disks = (0..machines).map(|machine| Disk::new(model, seeded(machine, faults))).collect();
         let mut disks = self.disks.iter().cloned();
         self.config.disk = disks.next();
         self.config.more_disks = disks.collect();
         self
     }
 
-    /// One life of the machines.
-    pub(super) fn life(&self, seed: u64) -> Config {
+    /// Configuration of one boot of the machines.
+    pub(super) fn boot_config(&self, seed: u64) -> Config {
         self.config.clone().with_seed(seed)
     }
 
@@ -92,9 +96,9 @@ impl Place {
         self.disks.iter().for_each(Disk::lose_power);
     }
 
-    /// From now on other things go wrong with the disks.
+    /// Changes the faults of the disks.
     pub(super) fn set_faults(&self, faults: Faults) {
-        self.disks.iter().enumerate().for_each(|(machine, disk)| disk.set_faults(on(machine, faults)));
+        self.disks.iter().enumerate().for_each(|(machine, disk)| disk.set_faults(seeded(machine, faults)));
     }
 
     /// The instances on a machine.

@@ -1,48 +1,47 @@
-//! Lives of the machines of a durable deployment over the same disks, one after the other, and what
-//! happened in them.
+//! A trial of a durable deployment: boots of its machines over the same disks, one after another,
+//! and counts of what happened in them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use harness::{
-    Check, Control, Durability, Length, Measurement, Missing, Plan, RunError, Troubles, TroublesMet,
-};
+use harness::{Control, Durability, Length, Measurement, Missing, Plan, RunError, Troubles, TroublesMet};
 use platform::Nanos;
-use sim::{Config, Crash, Fall, FaultCounts, NetworkFaults, SimError, VirtualMachine};
+use sim::{Config, Crash, DiskModel, Fall, FaultCounts, Faults, NetworkFaults, SimError, VirtualMachine};
 use terms::random::Random;
 
+use super::cluster::Cluster;
 use super::ledger::Ledger;
 use super::machine::EPOCH_NANOS;
-use super::places::Place;
+use crate::benchmark::violated_checks;
 use crate::injected::Injected;
 use crate::subject::Driven;
 use crate::task::{Machine, Observed, Task, Work, transaction_nanos_max};
 
 pub use harness::Rules;
 
-/// No life is as long as this.
+/// Longest boot.
 const NANOS_MAX: u64 = 2_000_000_000;
-/// The same where one instance crashes, or connections break: a protocol that goes wrong waits so
+/// Longest boot in which one instance crashes or connections break: a faulty protocol waits that
 /// long.
 const NANOS_MAX_TROUBLED: u64 = 400_000_000;
-/// So often does the main thread look at such a life, each 5 us, before it ends the run: then
-/// workers begin nothing any more, and give up what has met others. With few rows and a slow disk,
-/// transactions can meet each other again and again.
-const LOOKS_MAX: u64 = 30_000;
+/// The main thread polls such a boot every 5 us and ends the run after this many polls: workers
+/// then begin no transaction, and give up conflicting ones. With few rows and a slow disk,
+/// transactions can conflict again and again.
+const POLLS_MAX: u64 = 30_000;
 
-/// What is to be tested happened so often.
+/// Counts of the events under test.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Marks {
-    /// What went wrong on purpose.
+pub struct DeploymentMarks {
+    /// Counts of injected faults.
     pub injected: Injected,
-    /// Parts in doubt that were resolved.
+    /// Branches in doubt that were resolved.
     pub in_doubt: u64,
-    /// Of these, those that were committed.
+    /// Committed branches among them.
     pub committed: u64,
     /// Transactions that were there in the end.
     pub transactions: u64,
-    /// Instances that crashed while the others ran on, and came back.
+    /// Instances that crashed while the others ran, and returned.
     pub returned: u64,
-    /// Parts in doubt that they found.
+    /// Branches in doubt that they found.
     pub adopted: u64,
     /// Links that were lost, counted at each end.
     pub losses: u64,
@@ -50,10 +49,19 @@ pub struct Marks {
     pub refused: u64,
 }
 
-impl Marks {
-    /// What happened in another trial, too.
-    pub fn add(&mut self, other: Marks) {
-        let Marks { injected, in_doubt, committed, transactions, returned, adopted, losses, refused } = other;
+impl DeploymentMarks {
+    /// Adds the counts of another trial.
+    pub fn add(&mut self, other: DeploymentMarks) {
+        let DeploymentMarks {
+            injected,
+            in_doubt,
+            committed,
+            transactions,
+            returned,
+            adopted,
+            losses,
+            refused,
+        } = other;
         self.injected.add(injected);
         self.in_doubt += in_doubt;
         self.committed += committed;
@@ -65,53 +73,53 @@ impl Marks {
     }
 }
 
-/// One life of the machine.
+/// One boot of the machines.
 #[derive(Default)]
-pub(super) struct Life {
-    /// The number of the life.
+pub(super) struct Boot {
+    /// The number of the boot.
     pub round: u64,
     /// Transactions of each worker.
     pub transactions: u64,
     pub crash: Option<Crash>,
-    /// Instances crash.
+    /// Crashes of instances.
     pub falls: Vec<Fall>,
-    /// What goes wrong between machines.
+    /// Faults of the network between machines.
     pub network: NetworkFaults,
     pub troubles: Option<Troubles>,
     pub missing: Missing,
 }
 
-/// What all lives of a deployment have in common.
-pub(super) struct Lives<'a> {
+/// Parameters and state that all boots of a deployment share.
+pub(super) struct DeploymentTrial<'a> {
     pub driven: Driven,
     pub task: &'a Task<'a>,
     pub rules: Rules,
     pub durability: Durability,
-    pub place: Place,
+    pub cluster: Cluster,
     pub ledger: Ledger,
-    /// True if the disks may refuse.
-    pub refuses: bool,
-    pub marks: Marks,
+    /// True if the disks may refuse operations.
+    pub may_refuse: bool,
+    pub marks: DeploymentMarks,
 }
 
-/// What befalls the machines of a deployment, drawn from a seed: in trials of campaigns, and by
-/// itself.
+/// A scenario of faults of a deployment's machines, drawn from a seed. Campaigns run it, and tests
+/// directly.
 #[derive(Clone, Copy)]
-pub struct Story(pub(super) RunOn);
+pub struct Scenario(pub(super) RunScenario);
 
-/// Runs a story in which the protocol has these rules: what is wrong after it, and what happened.
-type RunOn = fn(Driven, &Task<'_>, Rules) -> Result<(Vec<String>, Marks), SimError>;
+/// Runs a scenario in which the protocol has these rules. Returns violations, and counts of events.
+type RunScenario = fn(Driven, &Task<'_>, Rules) -> Result<(Vec<String>, DeploymentMarks), SimError>;
 
-impl Story {
+impl Scenario {
     /// Runs a task of a campaign.
     pub(crate) fn run(self, driven: Driven, task: &Task<'_>) -> Result<Observed, SimError> {
         let (violations, marks) = self.0(driven, task, Rules::SOUND)?;
-        let Marks { transactions, injected, .. } = marks;
+        let DeploymentMarks { transactions, injected, .. } = marks;
         Ok(Observed { transactions, violations, injected, ..Observed::default() })
     }
 
-    /// What is wrong after a trial of a scheme in which the protocol has these rules, and what
-    /// happened.
+    /// Runs a trial of a scheme in which the protocol has these rules. Returns violations, and
+    /// counts of events.
     ///
     /// # Errors
     /// The machine cannot run.
@@ -120,7 +128,7 @@ impl Story {
         driven: impl Into<Driven>,
         seed: u64,
         rules: Rules,
-    ) -> Result<(Vec<String>, Marks), SimError> {
+    ) -> Result<(Vec<String>, DeploymentMarks), SimError> {
         let (work, machine) = (Work::Islands, &Machine::Small);
         self.0(
             driven.into(),
@@ -130,29 +138,55 @@ impl Story {
     }
 }
 
-/// How durable transactions are.
+/// Draws the disk of a deployment's machines, and its faults.
+pub(super) fn draw_disk(random: &mut Random, seed: u64) -> (DiskModel, Faults) {
+    let model = [DiskModel::RAM, DiskModel::NVME, DiskModel::NVME][random.below(3) as usize];
+    (model, Faults { seed, garbage_one_in: [0, 3][random.below(2) as usize], ..Faults::default() })
+}
+
+/// Draws the moment at which machines with this disk crash.
+pub(super) fn draw_crash(random: &mut Random, model: DiskModel) -> Crash {
+    let longest = 600_000 + 60 * model.flush_nanos;
+    match random.below(3) {
+        0 => Crash::At(Nanos(random.below(longest))),
+        1 => Crash::DiskOperation(1 + random.below(200)),
+        _ => Crash::Event(1 + random.below(60_000)),
+    }
+}
+
+/// Draws the durability of transactions.
 pub(super) fn draw_durability(random: &mut Random) -> Durability {
     [Durability::Group, Durability::Group, Durability::Sync, Durability::Async][random.below(4) as usize]
 }
 
-impl<'a> Lives<'a> {
-    /// Before its first life.
+impl<'a> DeploymentTrial<'a> {
+    /// A trial before its first boot.
     pub(super) fn new(
         (driven, task, rules): (Driven, &'a Task<'a>, Rules),
         durability: Durability,
-        place: Place,
+        cluster: Cluster,
         workers: usize,
     ) -> Self {
         let ledger = Ledger::new(workers as u16, durability != Durability::Async);
-        Lives { driven, task, rules, durability, place, ledger, refuses: false, marks: Marks::default() }
+        DeploymentTrial {
+            driven,
+            task,
+            rules,
+            durability,
+            cluster,
+            ledger,
+            may_refuse: false,
+            marks: DeploymentMarks::default(),
+        }
     }
 
-    /// One life of the machine.
-    pub(super) fn live(&mut self, life: Life, violations: &mut Vec<String>) -> Result<(), SimError> {
-        let Life { round, transactions, crash, falls, network, troubles, missing } = life;
+    /// Runs one boot of the machines.
+    pub(super) fn boot(&mut self, boot: Boot, violations: &mut Vec<String>) -> Result<(), SimError> {
+        let Boot { round, transactions, crash, falls, network, troubles, missing } = boot;
         let seed = self.task.seed.wrapping_mul(31).wrapping_add(round);
         let longest = if troubles.is_some() { NANOS_MAX_TROUBLED } else { NANOS_MAX };
-        let config = Config { time_limit: Some(Nanos(longest)), falls, network, ..self.place.life(seed) };
+        let config =
+            Config { time_limit: Some(Nanos(longest)), falls, network, ..self.cluster.boot_config(seed) };
         let config = match crash {
             Some(crash) => config.crashing(crash),
             None => config,
@@ -170,8 +204,8 @@ impl<'a> Lives<'a> {
             ..Plan::new(self.driven.scheme, Length::Transactions(transactions))
         };
         self.ledger.round.store(round, Ordering::Relaxed);
-        let (ledger, deployment, looks) = (&self.ledger, &self.place.deployment, AtomicU64::new(0));
-        let is_long = || looks.fetch_add(1, Ordering::Relaxed) > LOOKS_MAX;
+        let (ledger, deployment, polls) = (&self.ledger, &self.cluster.deployment, AtomicU64::new(0));
+        let is_long = || polls.fetch_add(1, Ordering::Relaxed) > POLLS_MAX;
         let mut control = Control::NONE;
         if plan.troubles.is_some() {
             control.stop_requested = &is_long;
@@ -192,9 +226,9 @@ impl<'a> Lives<'a> {
                     duplicates,
                     ..Injected::default()
                 });
-                let refused = self.refuses && outcome.value.is_err();
+                let refused = self.may_refuse && outcome.value.is_err();
                 if !refused {
-                    self.ended(round, outcome.value, violations);
+                    self.check_end(round, outcome.value, violations);
                     self.ledger.closed();
                 }
             }
@@ -204,17 +238,18 @@ impl<'a> Lives<'a> {
         Ok(())
     }
 
-    fn ended(&mut self, round: u64, measured: Result<Measurement, RunError>, violations: &mut Vec<String>) {
+    fn check_end(
+        &mut self,
+        round: u64,
+        measured: Result<Measurement, RunError>,
+        violations: &mut Vec<String>,
+    ) {
         let mut violated = |what: String| violations.push(format!("life {round}: {what}"));
         let measured = match measured {
             Ok(measured) => measured,
             Err(error) => return violated(error.to_string()),
         };
-        for (name, check) in &measured.checks {
-            if let Check::Violated(what) = check {
-                violated(format!("{name}: {what}"));
-            }
-        }
+        violated_checks(measured.checks).into_iter().for_each(&mut violated);
         if measured.messages_amiss != 0 {
             violated(format!("{} messages amiss", measured.messages_amiss));
         }

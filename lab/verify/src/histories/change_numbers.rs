@@ -1,5 +1,5 @@
-//! One order of transactions over several instances that agrees with the order of the versions of
-//! each key, for checkers that know one order of stamps.
+//! Orders the transactions of several instances consistently with the versions of each key, for
+//! checkers that need one order of stamps.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -8,19 +8,19 @@ use terms::Stamp;
 
 use crate::history::Entry;
 
-/// A transaction that ended, with the number of each of its changes among those of the key, in the
-/// order of `writes`.
-pub(super) struct Turned {
+/// A transaction that ended, with the number of each of its changes among all changes of the key,
+/// in the order of `writes`.
+pub(super) struct NumberedEntry {
     pub entry: Entry,
     pub turns: Vec<u64>,
 }
 
-/// Entries with stamps that ascend along overwrites, as far as any stamps can: where overwrites go
-/// in a circle, the checkers have to object. An error if the numbers of a key are not those of its
+/// Gives entries stamps that ascend along overwrites, as far as that is possible: if overwrites
+/// form a cycle, the checkers have to find it. The error: the numbers of a key are not those of its
 /// changes.
-pub(super) fn stamped(transactions: Vec<Turned>) -> Result<Vec<Entry>, String> {
+pub(super) fn stamped(transactions: Vec<NumberedEntry>) -> Result<Vec<Entry>, String> {
     let mut chains: BTreeMap<u64, Vec<(u64, usize)>> = BTreeMap::new();
-    for (number, Turned { entry, turns }) in transactions.iter().enumerate() {
+    for (number, NumberedEntry { entry, turns }) in transactions.iter().enumerate() {
         for ((key, _), turn) in entry.writes.iter().zip(turns) {
             chains.entry(*key).or_default().push((*turn, number));
         }
@@ -36,7 +36,7 @@ pub(super) fn stamped(transactions: Vec<Turned>) -> Result<Vec<Entry>, String> {
         }
         edges.extend(chain.windows(2).map(|pair| (pair[0].1, pair[1].1)));
     }
-    let mut entries: Vec<Entry> = transactions.into_iter().map(|turned| turned.entry).collect();
+    let mut entries: Vec<Entry> = transactions.into_iter().map(|entries| entries.entry).collect();
     for (place, number) in order(&entries, &edges).into_iter().enumerate() {
         let entry = &mut entries[number];
         entry.stamp = entry.stamp.map(|_| Stamp(4 * (place as u64 + 1)));
@@ -44,8 +44,8 @@ pub(super) fn stamped(transactions: Vec<Turned>) -> Result<Vec<Entry>, String> {
     Ok(entries)
 }
 
-/// All entries so that edges lead forward, or, where they go in a circle, in the order in which
-/// they ended.
+/// The order of all entries in which edges lead forward, or, where edges form a cycle, the order of
+/// their ends.
 fn order(entries: &[Entry], edges: &[(usize, usize)]) -> Vec<usize> {
     let mut before = vec![0; entries.len()];
     let mut after = vec![Vec::new(); entries.len()];

@@ -1,6 +1,6 @@
-//! Reads and scans that name no rows, as the embedded library asks for them: an optimistic scheme
-//! remembers less of such rows. A transaction with types that is compiled together with its scheme
-//! finds the rows first, and reads them then.
+//! Reads and scans in one call, as the embedded library makes them: an optimistic scheme records
+//! less about such rows. A typed transaction that is compiled together with its scheme finds the
+//! rows first, and then reads them.
 
 use std::ops::ControlFlow;
 

@@ -1,14 +1,15 @@
-//! Prepared parts of transactions over several databases, through crashes.
+//! Prepared branches of transactions over several databases, through crashes.
 //!
-//! Rows belong to lanes; the parts of a lane follow each other, each on what the one before has
-//! left. A worker prepares parts of its lanes, finishes them after a while or lets them wait,
-//! decides and forgets, and makes checkpoints meanwhile. What it does to a lane is a list of steps,
-//! and some prefix of the list is known to be durable. After a crash some longer prefix has to be
-//! there, and nothing else: its rows, the parts in doubt and the decisions that it leaves. Rows of
-//! parts in doubt have to be locked. Then parts in doubt are finished, or wait for the next crash.
+//! Rows belong to lanes; the branches of a lane follow each other, each on the result of the one
+//! before. A worker prepares branches of its lanes, finishes them after a while or lets them wait,
+//! records decisions and forgets them, and makes checkpoints meanwhile. Its operations on a lane
+//! are a list of steps, and some prefix of the list is known to be durable. After a crash exactly
+//! that prefix or a longer one has to be there: its rows, the branches in doubt and the decisions
+//! that it leaves. Rows of branches in doubt have to be locked. Then branches in doubt are
+//! finished, or wait for the next crash.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use boundary::{
     AnyPrepared, Bounds, Database, GlobalId, Outcome, PartOf, SchemaBuilder, Session, Transaction, Verbs,
@@ -20,23 +21,24 @@ use sim::{Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};
 use terms::random::Random;
 use terms::{Abort, Epoch};
 
-use super::machine::{EPOCH_NANOS, ROUNDS, boot_again, is_refusal, judge, options, refuses};
+use super::machine::{EPOCH_NANOS, ROUNDS, boot_repeatedly, check_files, is_refusal, may_refuse, options};
 use super::workload::MEMORY_BYTES_MAX;
+use crate::mutex::{into_inner, lock};
 use crate::subject::Subject;
 use crate::task::{Machine, Observed, Task};
 
 /// Lanes of each worker.
 const LANES: u16 = 2;
-/// Rows that a lane keeps.
+/// Entries that a lane keeps.
 const KEPT: u64 = 3;
-/// Steps of each worker between two boots.
+/// Steps of each worker in a boot.
 const STEPS: u64 = 40;
-/// The instance that decides about all parts but those that the database itself decides about.
+/// The coordinator of all branches but those that the database itself decides about.
 const COORDINATOR: u16 = 700;
 /// Longest pause of a worker.
 const PAUSE_NANOS: u64 = 8_000;
 
-/// One a lane, of how many parts have committed.
+/// One row a lane: the count of its committed branches, and the last of them.
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(lane))]
 struct Total {
@@ -45,7 +47,7 @@ struct Total {
     last: u64,
 }
 
-/// What a part inserts; the next one changes it, and a later one deletes it.
+/// The row that a branch inserts; the next branch changes it, and a later one deletes it.
 #[derive(Row, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[row(key(lane, slot), unique_index(by_name(lane, name)))]
 struct Entry {
@@ -59,8 +61,8 @@ struct Entry {
 }
 
 impl Entry {
-    /// The row that part number `part`, the commit number `count` of the lane, inserts. In every
-    /// other lane the row takes the place, and the name, of the one that is deleted.
+    /// The row that branch number `part`, the lane's commit number `count`, inserts. In every other
+    /// lane the row reuses the slot, and the name, of the deleted one.
     fn of(lane: u16, count: u64, part: u64, changed_by: u64) -> Entry {
         let slot = count % if lane.is_multiple_of(2) { KEPT } else { KEPT + 2 };
         let bytes = (part * 31 + changed_by * 7) % 90;
@@ -68,7 +70,7 @@ impl Entry {
         Entry { lane, slot, name: slot + 100, part, changed_by, note }
     }
 
-    /// The rows of a lane in which these parts have committed.
+    /// The rows of a lane in which these branches have committed.
     fn all(lane: u16, parts: &[u64]) -> Vec<Entry> {
         let first = parts.len().saturating_sub(KEPT as usize);
         let entry = |(place, part): (usize, &u64)| {
@@ -86,7 +88,7 @@ struct Tables {
 }
 
 impl Tables {
-    /// The tables, each lane's rows in a partition of their own if the scheme needs that.
+    /// The tables; each lane's rows have a partition of their own if the scheme needs that.
     fn declare(schema: &mut SchemaBuilder, partitions: Option<u16>) -> Tables {
         let partitioning = partitions.map(|count| Partitioning { first: 0, count });
         let options = || TableOptions { partitioning, ..TableOptions::default() };
@@ -94,38 +96,38 @@ impl Tables {
     }
 }
 
-/// What is done to a lane.
+/// An operation on a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum LaneStep {
     Prepare(u64),
     Commit,
-    /// The commit is a decision, which the lane forgets later.
+    /// Commits, and records the decision, which the lane forgets later.
     Decide,
     Abort,
     Forget(u64),
 }
 
-/// What some steps leave.
+/// The state of a lane after some steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct State {
+struct LaneState {
     committed: Vec<u64>,
     in_doubt: Option<u64>,
     decisions: BTreeSet<u64>,
 }
 
-impl State {
-    fn of(steps: &[Step]) -> State {
-        let mut state = State::default();
+impl LaneState {
+    fn of(steps: &[LaneStep]) -> LaneState {
+        let mut state = LaneState::default();
         for step in steps {
             match (*step, state.in_doubt) {
-                (Step::Prepare(part), _) => state.in_doubt = Some(part),
-                (Step::Forget(part), _) => _ = state.decisions.remove(&part),
+                (LaneStep::Prepare(part), _) => state.in_doubt = Some(part),
+                (LaneStep::Forget(part), _) => _ = state.decisions.remove(&part),
                 (end, Some(part)) => {
                     state.in_doubt = None;
-                    if end != Step::Abort {
+                    if end != LaneStep::Abort {
                         state.committed.push(part);
                     }
-                    if end == Step::Decide {
+                    if end == LaneStep::Decide {
                         state.decisions.insert(part);
                     }
                 }
@@ -136,53 +138,49 @@ impl State {
     }
 }
 
-/// What is known of a lane outside the machine.
+/// LaneState of a lane that survives crashes, outside the machine.
 #[derive(Default)]
 struct Lane {
-    steps: Vec<Step>,
-    /// How many of the steps are durable at least.
+    steps: Vec<LaneStep>,
+    /// Length of the prefix of steps that is known to be durable.
     durable: usize,
-    /// The last number of a part.
+    /// The number of the last branch.
     last: u64,
-    /// The part that was in doubt at the last boot.
-    doubted: Option<u64>,
+    /// The branch that was in doubt at the last boot.
+    in_doubt_before: Option<u64>,
 }
 
-/// What is known outside the machine.
-struct Outside<'a> {
+/// LaneState that survives crashes, outside the machine.
+struct BranchTrial<'a> {
     subject: &'a Subject,
     task: &'a Task<'a>,
     lanes: Vec<Mutex<Lane>>,
     counts: Mutex<Observed>,
-    /// How often rare things happened.
-    marks: Mutex<PartMarks>,
-    refuses: bool,
+    /// Counts of rare events.
+    marks: Mutex<BranchMarks>,
+    may_refuse: bool,
 }
 
-/// How often what is to be tested happened.
+/// Counts of the events under test.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PartMarks {
-    /// Parts that were found in doubt when the machine was booted.
+pub struct BranchMarks {
+    /// Branches that a boot found in doubt.
     pub in_doubt: u64,
-    /// Of these, those that had been in doubt at the boot before.
+    /// Branches among them that the boot before had found in doubt too.
     pub again: u64,
-    /// Checkpoints that ended while parts were prepared.
+    /// Checkpoints that ended while branches were prepared.
     pub checkpoints: u64,
-    /// Decisions that were found.
+    /// Decisions that boots found.
     pub decisions: u64,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn part_of(lane: u16, part: u64) -> PartOf {
     PartOf { global: GlobalId(u128::from(lane) << 64 | u128::from(part)), coordinator: COORDINATOR }
 }
 
-impl Outside<'_> {
+impl BranchTrial<'_> {
     fn violated(&self, what: String) {
-        locked(&self.counts).violations.push(what);
+        lock(&self.counts).violations.push(what);
     }
 
     fn partitions(&self) -> Option<u16> {
@@ -191,13 +189,13 @@ impl Outside<'_> {
     }
 }
 
-/// Runs one seed: the schedule, the crashes, and the disk's faults as these say. Tells what is
-/// wrong, and what happened.
+/// Runs one seed, which fixes the schedule and the crashes, with these faults of the disk. Returns
+/// violations, and counts of events.
 pub fn violations(
     subject: &Subject,
     seed: u64,
     faults: Faults,
-) -> Result<(Vec<String>, PartMarks), SimError> {
+) -> Result<(Vec<String>, BranchMarks), SimError> {
     let mut random = Random::new(seed, 18);
     let workers = 1 + random.below(2) as usize;
     let machine = &Machine::Small;
@@ -205,74 +203,74 @@ pub fn violations(
     let task = Task { work: crate::task::Work::Crashes, machine, workers, seed, partitioned };
     let model = [DiskModel::RAM, DiskModel::NVME, DiskModel::NVME][random.below(3) as usize];
     let disk = Disk::new(model, faults);
-    let outside = Outside {
+    let trial = BranchTrial {
         subject,
         task: &task,
         lanes: (0..workers * usize::from(LANES)).map(|_| Mutex::default()).collect(),
         counts: Mutex::default(),
         marks: Mutex::default(),
-        refuses: refuses(&faults),
+        may_refuse: may_refuse(&faults),
     };
-    boot_again(&task, (&disk, model), &mut random, &|c, round| boot(c, &outside, round))?;
-    let observed = outside.counts.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let marks = outside.marks.into_inner().unwrap_or_else(PoisonError::into_inner);
+    boot_repeatedly(&task, (&disk, model), &mut random, &|c, round| boot(c, &trial, round))?;
+    let observed = into_inner(trial.counts);
+    let marks = into_inner(trial.marks);
     Ok((observed.violations, marks))
 }
 
-/// One life of the machine.
-fn boot(c: VirtualCore, outside: &Outside<'_>, round: u64) {
+/// One boot of the machine.
+fn boot(c: VirtualCore, trial: &BranchTrial<'_>, round: u64) {
     let last = round == ROUNDS;
-    let seed = outside.task.seed;
+    let seed = trial.task.seed;
     if last {
-        judge(c, seed, &mut |what| outside.violated(what));
+        check_files(c, seed, &mut |what| trial.violated(what));
     }
     let mut schema = SchemaBuilder::new();
-    let tables = Tables::declare(&mut schema, outside.partitions());
+    let tables = Tables::declare(&mut schema, trial.partitions());
     let instance = InstanceOptions {
-        sessions_max: outside.task.workers + 3,
+        sessions_max: trial.task.workers + 3,
         memory_bytes_max: MEMORY_BYTES_MAX,
         epoch_nanos: EPOCH_NANOS,
         ..InstanceOptions::default()
     };
-    let database = match outside.subject.open(c, &instance, schema, &options(seed)) {
+    let database = match trial.subject.open(c, &instance, schema, &options(seed)) {
         Ok((database, _)) => database,
-        Err(error) if outside.refuses && is_refusal(&error) => return,
-        Err(error) => return outside.violated(format!("boot {round}: {error}")),
+        Err(error) if trial.may_refuse && is_refusal(&error) => return,
+        Err(error) => return trial.violated(format!("boot {round}: {error}")),
     };
     let mut random = Random::new(seed, 30 + round);
-    let mut waiting: Vec<Option<AnyPrepared<'_>>> = outside.lanes.iter().map(|_| None).collect();
-    let mut found: Vec<Option<u64>> = vec![None; outside.lanes.len()];
+    let mut waiting: Vec<Option<AnyPrepared<'_>>> = trial.lanes.iter().map(|_| None).collect();
+    let mut found: Vec<Option<u64>> = vec![None; trial.lanes.len()];
     for (part, prepared) in database.in_doubt(c) {
         let (lane, number) = ((part.global.0 >> 64) as usize, part.global.0 as u64);
         if part.coordinator != COORDINATOR || lane >= found.len() || found[lane].is_some() {
-            return outside.violated(format!("boot {round}: {part:?} is in doubt"));
+            return trial.violated(format!("boot {round}: {part:?} is in doubt"));
         }
         (found[lane], waiting[lane]) = (Some(number), Some(prepared));
     }
     let decisions: BTreeSet<u128> = database.decisions(c).iter().map(|decision| decision.global.0).collect();
     if !database.in_doubt(c).is_empty() {
-        outside.violated("parts in doubt are given twice".into());
+        trial.violated("parts in doubt are given twice".into());
     }
-    let check = Check { c, outside, database: &database, tables, round, decisions };
+    let check = OpeningCheck { c, trial, database: &database, tables, round, decisions };
     let Ok(mut session) = database.session(c, None, false) else {
-        return outside.violated("too few sessions".into());
+        return trial.violated("too too_few sessions".into());
     };
     for (number, (in_doubt, prepared)) in found.into_iter().zip(&mut waiting).enumerate() {
         let id = number as u16;
         if in_doubt.is_some() {
-            check.is_locked(&mut session, id);
+            check.check_lock(&mut session, id);
         }
-        let mut lane = locked(&outside.lanes[number]);
-        check.resume(id, &mut lane, in_doubt);
+        let mut lane = lock(&trial.lanes[number]);
+        check.find_durable_steps(id, &mut lane, in_doubt);
         let finishes = last || random.below(2) == 0;
         if let Some(prepared) = prepared.take_if(|_| finishes) {
-            let step = [Step::Commit, Step::Abort][random.below(2) as usize];
+            let step = [LaneStep::Commit, LaneStep::Abort][random.below(2) as usize];
             lane.steps.push(step);
             let commit = session.finish_as(prepared, outcome_of(step));
-            if commit.is_some() != (step == Step::Commit) {
-                outside.violated(format!("boot {round}, lane {id}: the end of a part"));
+            if commit.is_some() != (step == LaneStep::Commit) {
+                trial.violated(format!("boot {round}, lane {id}: the end of a part"));
             }
-            check.rows(id, &State::of(&lane.steps));
+            check.check_rows(id, &LaneState::of(&lane.steps));
         }
     }
     drop(session);
@@ -282,48 +280,48 @@ fn boot(c: VirtualCore, outside: &Outside<'_>, round: u64) {
     let waiting = Mutex::new(waiting);
     let worker = |c, number: usize| {
         let lanes = usize::from(LANES) * number..usize::from(LANES) * (number + 1);
-        let own = locked(&waiting)[lanes.clone()].iter_mut().map(Option::take).collect();
+        let prepared = lock(&waiting)[lanes.clone()].iter_mut().map(Option::take).collect();
         let random = Random::new(seed, 100 + number as u64 * 10 + round);
         let first = lanes.start as u16;
-        let mut worker = Worker { c, outside, database: &database, tables, first, own, random };
+        let mut worker = BranchWorker { c, trial, database: &database, tables, first, prepared, random };
         if let Err(abort) = worker.run()
             && !matches!(abort, Abort::NotDurable(_))
-            && !(outside.refuses && matches!(abort, Abort::Storage(_)))
+            && !(trial.may_refuse && matches!(abort, Abort::Storage(_)))
         {
-            outside.violated(format!("boot {round}, worker {number}: {abort}"));
+            trial.violated(format!("boot {round}, worker {number}: {abort}"));
         }
     };
-    let places: Vec<Place> = (0..outside.task.workers).map(|_| Place { thread: None }).collect();
+    let places: Vec<Place> = (0..trial.task.workers).map(|_| Place { thread: None }).collect();
     VirtualMachine::parallel(c, &places, &worker, &mut |_| ());
     if seed.is_multiple_of(2)
         && let Err(error) = database.close(c)
-        && !outside.refuses
+        && !trial.may_refuse
     {
-        outside.violated(format!("boot {round}, closing: {error}"));
+        trial.violated(format!("boot {round}, closing: {error}"));
     }
 }
 
-fn outcome_of(step: Step) -> Outcome<'static> {
-    if step == Step::Commit { Outcome::Commit } else { Outcome::Abort }
+fn outcome_of(step: LaneStep) -> Outcome<'static> {
+    if step == LaneStep::Commit { Outcome::Commit } else { Outcome::Abort }
 }
 
-/// Looks at a database that was opened after a crash.
-struct Check<'a, 'o> {
+/// Checks a database that was opened after a crash.
+struct OpeningCheck<'a, 'o> {
     c: VirtualCore,
-    outside: &'a Outside<'o>,
+    trial: &'a BranchTrial<'o>,
     database: &'a Database<VirtualMachine>,
     tables: Tables,
     round: u64,
     decisions: BTreeSet<u128>,
 }
 
-impl Check<'_, '_> {
+impl OpeningCheck<'_, '_> {
     fn violated(&self, lane: u16, what: &str) {
-        self.outside.violated(format!("boot {}, lane {lane}: {what}", self.round));
+        self.trial.violated(format!("boot {}, lane {lane}: {what}", self.round));
     }
 
-    /// A transaction cannot read what a part in doubt has changed.
-    fn is_locked(&self, session: &mut Session<'_>, lane: u16) {
+    /// A transaction cannot read rows that a branch in doubt has changed.
+    fn check_lock(&self, session: &mut Session<'_>, lane: u16) {
         let once = Bounds { attempts_max: Some(1), ..Bounds::default() };
         let tables = self.tables;
         let read = session.transact(&once, |transaction| {
@@ -331,23 +329,23 @@ impl Check<'_, '_> {
             row.map(|row| transaction.get(row, Total::COUNT)).transpose()
         });
         session.object().turn_to_another(false);
-        let refused = self.outside.refuses && matches!(read, Err(Abort::NotDurable(_)));
+        let refused = self.trial.may_refuse && matches!(read, Err(Abort::NotDurable(_)));
         if !refused && !read.as_ref().is_err_and(Abort::is_conflict) {
             self.violated(lane, &format!("what a part in doubt has changed can be read: {read:?}"));
         }
     }
 
-    /// Finds the steps that are there, which are all from now on.
-    fn resume(&self, id: u16, lane: &mut Lane, in_doubt: Option<u64>) {
-        let mut marks = locked(&self.outside.marks);
+    /// Finds the prefix of steps that is there, and drops the steps behind it.
+    fn find_durable_steps(&self, id: u16, lane: &mut Lane, in_doubt: Option<u64>) {
+        let mut marks = lock(&self.trial.marks);
         let global = |part: u64| part_of(id, part).global.0;
         let here = |key: &&u128| **key >> 64 == u128::from(id);
         let decisions: BTreeSet<u128> = self.decisions.iter().filter(here).copied().collect();
         marks.decisions += decisions.len() as u64;
         let fits = |length: &usize| {
-            let state = State::of(&lane.steps[..*length]);
+            let state = LaneState::of(&lane.steps[..*length]);
             let same = state.decisions.iter().map(|part| global(*part)).eq(decisions.iter().copied());
-            // Rows cannot be looked at while a part has them.
+            // Rows cannot be read while a branch in doubt locks them.
             state.in_doubt == in_doubt && same && (in_doubt.is_some() || self.fits(id, &state))
         };
         let Some(length) = (lane.durable..=lane.steps.len()).rev().find(fits) else {
@@ -357,17 +355,17 @@ impl Check<'_, '_> {
             return self.violated(id, &what);
         };
         marks.in_doubt += u64::from(in_doubt.is_some());
-        marks.again += u64::from(in_doubt.is_some() && in_doubt == lane.doubted);
-        lane.doubted = in_doubt;
+        marks.again += u64::from(in_doubt.is_some() && in_doubt == lane.in_doubt_before);
+        lane.in_doubt_before = in_doubt;
         lane.steps.truncate(length);
         lane.durable = length;
     }
 
     /// True if the rows of a lane are those of a state.
-    fn fits(&self, id: u16, state: &State) -> bool {
+    fn fits(&self, id: u16, state: &LaneState) -> bool {
         let inspector = &mut self.database.inspector(self.c);
-        // Without a transaction, which would wait for parts in doubt that have the gap where there
-        // is no row.
+        // An inspector, not a transaction: a transaction would wait for branches in doubt that lock
+        // the gap of an absent row.
         let mut total = None;
         inspector.scan(self.tables.totals.primary(), &id, &id, &mut |row: &Total| total = Some(row.clone()));
         let committed = &state.committed;
@@ -385,57 +383,57 @@ impl Check<'_, '_> {
         total == expected && entries == rows && by_name == rows
     }
 
-    /// The rows of a lane without a part in doubt have to be those of a state.
-    fn rows(&self, id: u16, state: &State) {
+    /// The rows of a lane without a branch in doubt have to be those of a state.
+    fn check_rows(&self, id: u16, state: &LaneState) {
         if !self.fits(id, state) {
             self.violated(id, &format!("the rows are not those of {state:?}"));
         }
     }
 }
 
-/// One worker.
-struct Worker<'a, 'o, 'd> {
+/// One worker of a boot.
+struct BranchWorker<'a, 'o, 'd> {
     c: VirtualCore,
-    outside: &'a Outside<'o>,
+    trial: &'a BranchTrial<'o>,
     database: &'d Database<VirtualMachine>,
     tables: Tables,
     /// The number of its first lane.
     first: u16,
-    /// The parts that its lanes have prepared.
-    own: Vec<Option<AnyPrepared<'d>>>,
+    /// The prepared branches of its lanes.
+    prepared: Vec<Option<AnyPrepared<'d>>>,
     random: Random,
 }
 
-/// Steps of a lane, so many, are durable with an epoch.
+/// A lane's first `steps` steps are durable when this epoch is.
 struct Pending {
     lane: usize,
     steps: usize,
     epoch: Epoch,
 }
 
-impl<'d> Worker<'_, '_, 'd> {
+impl<'d> BranchWorker<'_, '_, 'd> {
     fn run(&mut self) -> Result<(), Abort> {
         let c = self.c;
-        let few = |_| Abort::Misuse("too few sessions");
-        let mut session = self.database.session(c, None, false).map_err(few)?;
+        let too_few = |_| Abort::Misuse("too too_few sessions");
+        let mut session = self.database.session(c, None, false).map_err(too_few)?;
         session.seed(self.random.below(1 << 30));
         let mut pending = Vec::new();
         for _ in 0..STEPS {
             let lane = self.random.below(u64::from(LANES)) as usize;
-            let step = match self.own[lane].take() {
+            let step = match self.prepared[lane].take() {
                 None => self.prepare(&mut session, lane)?,
                 Some(prepared) if self.random.below(3) == 0 => {
-                    self.own[lane] = Some(prepared);
+                    self.prepared[lane] = Some(prepared);
                     None
                 }
                 Some(prepared) => self.finish(&mut session, lane, prepared),
             };
             pending.extend(step);
             if self.random.below(12) == 0 {
-                let waits = self.own.iter().any(Option::is_some);
-                // Its failure is that of the log, or leaves everything as it was.
+                let waits = self.prepared.iter().any(Option::is_some);
+                // A failed checkpoint is a failure of the log, or changes nothing.
                 let made = session.checkpoint();
-                locked(&self.outside.marks).checkpoints += u64::from(waits && made == Ok(true));
+                lock(&self.trial.marks).checkpoints += u64::from(waits && made == Ok(true));
             }
             session.tend(VirtualMachine::now(c));
             if let Some(last) = pending.last().filter(|_| self.random.below(3) == 0) {
@@ -444,17 +442,17 @@ impl<'d> Worker<'_, '_, 'd> {
                 session.idle();
                 VirtualMachine::pause(c, 1 + self.random.below(PAUSE_NANOS));
             }
-            self.take(&session, &mut pending);
+            self.record_durable(&session, &mut pending);
         }
         Ok(())
     }
 
     fn lane(&self, lane: usize) -> std::sync::MutexGuard<'_, Lane> {
-        locked(&self.outside.lanes[usize::from(self.first) + lane])
+        lock(&self.trial.lanes[usize::from(self.first) + lane])
     }
 
-    /// Takes note of what is durable by now.
-    fn take(&self, session: &Session<'_>, pending: &mut Vec<Pending>) {
+    /// Records the steps that are durable by now.
+    fn record_durable(&self, session: &Session<'_>, pending: &mut Vec<Pending>) {
         pending.retain(|Pending { lane, steps, epoch }| {
             let durable = session.is_durable(*epoch);
             if durable {
@@ -465,14 +463,14 @@ impl<'d> Worker<'_, '_, 'd> {
         });
     }
 
-    /// Adds a step to a lane; how many there are then.
-    fn push(&self, lane: usize, step: Step) -> usize {
+    /// Adds a step to a lane; returns their number.
+    fn push(&self, lane: usize, step: LaneStep) -> usize {
         let mut lane = self.lane(lane);
         lane.steps.push(step);
         lane.steps.len()
     }
 
-    /// Prepares the next part of a lane, unless others are in the way.
+    /// Prepares the next branch of a lane, unless it conflicts.
     fn prepare(&mut self, session: &mut Session<'d>, lane: usize) -> Result<Option<Pending>, Abort> {
         let (id, tables) = (self.first + lane as u16, self.tables);
         let part = {
@@ -480,15 +478,14 @@ impl<'d> Worker<'_, '_, 'd> {
             lane.last += 1;
             lane.last
         };
-        let steps = self.push(lane, Step::Prepare(part));
+        let steps = self.push(lane, LaneStep::Prepare(part));
         let of = part_of(id, part);
         match session.prepare_as(of, &Bounds::default(), |transaction| run(transaction, tables, id, part)) {
             Ok(((), prepared, vote)) => {
                 if !vote.changes {
-                    self.outside
-                        .violated(format!("lane {id}: a part that changes something does not say so"));
+                    self.trial.violated(format!("lane {id}: a part that changes something does not say so"));
                 }
-                self.own[lane] = Some(prepared);
+                self.prepared[lane] = Some(prepared);
                 Ok(Some(Pending { lane, steps, epoch: vote.durable_with }))
             }
             Err(abort) if abort.is_conflict() => {
@@ -500,7 +497,7 @@ impl<'d> Worker<'_, '_, 'd> {
         }
     }
 
-    /// Finishes a part of a lane, and forgets a decision now and then.
+    /// Finishes a branch of a lane, and forgets a decision now and then.
     fn finish(
         &mut self,
         session: &mut Session<'_>,
@@ -508,11 +505,12 @@ impl<'d> Worker<'_, '_, 'd> {
         prepared: AnyPrepared<'_>,
     ) -> Option<Pending> {
         let id = self.first + lane as u16;
-        let step = [Step::Abort, Step::Decide, Step::Commit, Step::Commit][self.random.below(4) as usize];
-        let state = State::of(&self.lane(lane).steps);
+        let step = [LaneStep::Abort, LaneStep::Decide, LaneStep::Commit, LaneStep::Commit]
+            [self.random.below(4) as usize];
+        let state = LaneState::of(&self.lane(lane).steps);
         let steps = self.push(lane, step);
         let outcome = match step {
-            Step::Decide => {
+            LaneStep::Decide => {
                 let global = part_of(id, state.in_doubt.unwrap_or(0)).global;
                 Outcome::Decide { global, participants: &[1, 2] }
             }
@@ -520,16 +518,16 @@ impl<'d> Worker<'_, '_, 'd> {
         };
         let commit = session.finish_as(prepared, outcome);
         if let Some(part) = state.decisions.first().filter(|_| self.random.below(2) == 0) {
-            self.push(lane, Step::Forget(*part));
+            self.push(lane, LaneStep::Forget(*part));
             if !session.forget(part_of(id, *part).global) {
-                self.outside.violated(format!("lane {id}: decision {part} is not known"));
+                self.trial.violated(format!("lane {id}: decision {part} is not known"));
             }
         }
         commit.map(|commit| Pending { lane, steps, epoch: commit.durable_with })
     }
 }
 
-/// What a part does.
+/// Executes a branch.
 fn run(transaction: &mut Transaction<'_>, tables: Tables, lane: u16, part: u64) -> Result<(), Abort> {
     let gone = Abort::Misuse("a row of the lane is gone");
     let (totals, entries) = (tables.totals.primary(), tables.entries.primary());
