@@ -197,7 +197,8 @@ impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
     }
 
     /// The error that the caller gets for a transaction that failed for good, when the caller may
-    /// learn of it: like a commit that only read, a failure may follow from what is not durable yet.
+    /// learn of it: like a commit that only read, a failure may follow from what is not durable
+    /// yet.
     #[cold]
     fn failure(&mut self, abort: Abort, depends_on: Epoch, bounds: &Bounds) -> Abort {
         if self.is_durable(depends_on) {

@@ -64,10 +64,10 @@ impl Config {
             (1, Some(_)) => Split::Workers,
             _ => Split::Instances,
         };
-        let for_driver = |workload: &Workload| workload.for_driver(self.deployment.workers, split);
-        let first = for_driver(&self.workload)?;
+        let for_harness = |workload: &Workload| workload.for_harness(self.deployment.workers, split);
+        let first = for_harness(&self.workload)?;
         let changes = self.at.iter().filter(|at| at.fails.is_none() && at.shifts.is_none());
-        let later = changes.map(|at| Ok((at.seconds, for_driver(&at.workload)?)));
+        let later = changes.map(|at| Ok((at.seconds, for_harness(&at.workload)?)));
         let later = later.collect::<Result<Vec<_>, Failure>>()?;
         if later.is_empty() {
             return Ok(first);

@@ -36,7 +36,7 @@ impl BenchWorkload for Counter {
         format!("counters: {}", self.counters.name())
     }
 
-    fn for_driver(&self, _: usize, _: Split) -> Result<harness::Workload, Failure> {
+    fn for_harness(&self, _: usize, _: Split) -> Result<harness::Workload, Failure> {
         Ok(harness::Workload::Counter(self.counters))
     }
 }

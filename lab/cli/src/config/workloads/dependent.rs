@@ -43,7 +43,7 @@ impl BenchWorkload for Dependent {
     }
 
     /// One site a worker.
-    fn for_driver(&self, workers: usize, split: Split) -> Result<harness::Workload, Failure> {
+    fn for_harness(&self, workers: usize, split: Split) -> Result<harness::Workload, Failure> {
         let rows_per_site = u32::try_from(self.rows_per_site)
             .map_err(|_| Failure::Failed(format!("--rows-per-site: at most {ROWS_MAX}")))?;
         let (sites, multisite) = (partitions(workers)?, self.multisite);

@@ -67,7 +67,7 @@ impl BenchWorkload for Ipc {
         format!("256-byte messages to and fro, {mechanism}, {peers}{between}")
     }
 
-    fn for_driver(&self, _: usize, _: Split) -> Result<harness::Workload, Failure> {
+    fn for_harness(&self, _: usize, _: Split) -> Result<harness::Workload, Failure> {
         let mechanism = self.mechanism;
         if self.processes == 1 {
             return Ok(harness::Workload::Ipc(mechanism));

@@ -87,7 +87,7 @@ impl BenchWorkload for Lock {
         if self.backoff > 0 { text + &format!(", backoff {} ns", self.backoff) } else { text }
     }
 
-    fn for_driver(&self, _: usize, _: Split) -> Result<harness::Workload, Failure> {
+    fn for_harness(&self, _: usize, _: Split) -> Result<harness::Workload, Failure> {
         Ok(harness::Workload::Lock(LockSpec {
             locks: self.locks,
             critical: self.critical,

@@ -35,7 +35,7 @@ impl BenchWorkload for Memory {
         format!("{} rows of 64 bytes a worker", thousands(self.rows))
     }
 
-    fn for_driver(&self, _: usize, _: Split) -> Result<harness::Workload, Failure> {
+    fn for_harness(&self, _: usize, _: Split) -> Result<harness::Workload, Failure> {
         Ok(harness::Workload::Memory { rows: self.rows })
     }
 }

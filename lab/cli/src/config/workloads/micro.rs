@@ -98,7 +98,7 @@ impl BenchWorkload for Micro {
     }
 
     /// One site a worker.
-    fn for_driver(&self, workers: usize, split: Split) -> Result<harness::Workload, Failure> {
+    fn for_harness(&self, workers: usize, split: Split) -> Result<harness::Workload, Failure> {
         let skew = match (self.zipf, self.hot) {
             (Some(exponent), _) => Skew::Zipf(exponent),
             (None, Some(hot)) => Skew::Hot { requests: hot.requests, data: hot.data },

@@ -95,13 +95,13 @@ macro_rules! workloads {
                 }
             }
 
-            /// [`BenchWorkload::for_driver`].
+            /// [`BenchWorkload::for_harness`].
             ///
             /// # Errors
             /// The flags do not fit the engine.
-            pub fn for_driver(&self, workers: usize, split: Split) -> Result<harness::Workload, Failure> {
+            pub fn for_harness(&self, workers: usize, split: Split) -> Result<harness::Workload, Failure> {
                 match self {
-                    $(Workload::$workload(workload) => workload.for_driver(workers, split),)+
+                    $(Workload::$workload(workload) => workload.for_harness(workers, split),)+
                 }
             }
 

@@ -74,7 +74,7 @@ impl BenchWorkload for Tatp {
     }
 
     /// One range of subscribers a worker; where workers own them, several that can be moved.
-    fn for_driver(&self, workers: usize, split: Split) -> Result<harness::Workload, Failure> {
+    fn for_harness(&self, workers: usize, split: Split) -> Result<harness::Workload, Failure> {
         let subscribers = u32::try_from(self.subscribers)
             .map_err(|_| Failure::Failed(format!("--subscribers: at most {SUBSCRIBERS_MAX}")))?;
         let each = match split {

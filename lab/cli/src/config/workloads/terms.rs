@@ -66,7 +66,7 @@ pub trait BenchWorkload: Sized {
     ///
     /// # Errors
     /// The flags do not fit the engine.
-    fn for_driver(&self, workers: usize, split: Split) -> Result<harness::Workload, Failure>;
+    fn for_harness(&self, workers: usize, split: Split) -> Result<harness::Workload, Failure>;
 
     /// The workload after a change while it runs.
     ///

@@ -57,7 +57,7 @@ impl BenchWorkload for Tpcb {
         if self.scale == 1.0 { text } else { format!("{text}, scale {}", self.scale) }
     }
 
-    fn for_driver(&self, _: usize, _: Split) -> Result<harness::Workload, Failure> {
+    fn for_harness(&self, _: usize, _: Split) -> Result<harness::Workload, Failure> {
         let branches = u16::try_from(self.branches)
             .map_err(|_| Failure::Failed("--branches: at most 65535".to_owned()))?;
         let workload = workloads::tpcb::Tpcb {

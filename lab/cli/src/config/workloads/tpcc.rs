@@ -135,7 +135,7 @@ impl BenchWorkload for Tpcc {
         if self.scale == 1.0 { text } else { format!("{text}, scale {}", self.scale) }
     }
 
-    fn for_driver(&self, _: usize, _: Split) -> Result<harness::Workload, Failure> {
+    fn for_harness(&self, _: usize, _: Split) -> Result<harness::Workload, Failure> {
         let warehouses = u16::try_from(self.warehouses)
             .map_err(|_| Failure::Failed("--warehouses: at most 65535".to_owned()))?;
         let workload = workloads::tpcc::Tpcc {

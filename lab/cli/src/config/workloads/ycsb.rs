@@ -59,7 +59,7 @@ impl BenchWorkload for Ycsb {
     }
 
     /// One partition a worker.
-    fn for_driver(&self, workers: usize, split: Split) -> Result<harness::Workload, Failure> {
+    fn for_harness(&self, workers: usize, split: Split) -> Result<harness::Workload, Failure> {
         let ycsb = workloads::ycsb::Ycsb::new(YcsbSpec {
             workload: self.workload,
             records: self.records,
