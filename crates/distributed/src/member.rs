@@ -453,7 +453,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             Watch::new(c, &peers.iter().filter_map(Peer::linked).collect::<Vec<_>>())
         });
         peers.iter_mut().for_each(|peer| peer.ready = false);
-        watch.look(c, peers.iter().filter_map(Peer::linked), |place| found.push(watched[place]));
+        watch.poll(c, peers.iter().filter_map(Peer::linked), |place| found.push(watched[place]));
         found.drain(..).for_each(|peer| peers[peer].ready = true);
     }
 

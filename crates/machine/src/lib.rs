@@ -1,4 +1,20 @@
 //! Descriptions of machines: topology, distances, islands and placements.
+//!
+//! All sources end in a [`Topology`] (an immutable value) and, with costs, in a [`Description`].
+//!
+//! ```text
+//! cpu_set, raw         sets of processors; groups and memories that may contradict each other
+//! topology, assemble   hardware threads, groups and memories; made from raw groups
+//! parts                a topology as flat lists, as in description files
+//! description/         a topology with the costs of its caches, links and memories
+//! discover/            this machine, from the Linux kernel's files
+//! hwloc/               machines from hwloc's XML
+//! core_matrix/         machines from matrices of times between hardware threads
+//! files                opens a file of any of these formats
+//! islands, placement   islands of each granularity; hardware threads of workers and instances
+//! peers                placement of two workers that exchange messages
+//! render/              text, JSON and SVG of a topology and a description
+//! ```
 
 #![forbid(unsafe_code)]
 // Discovery reads the kernel's files: this crate is one of the few that may.

@@ -22,8 +22,8 @@ const LINES: usize = 4;
 struct Bucket {
     from_ps: [u64; LINES],
     lines: [LineNumber; LINES],
-    /// Until this moment some lines of this bucket are in [`Crowd`], for lack of room.
-    crowded_ps: u64,
+    /// Until this moment some lines of this bucket are in [`Overflow`], for lack of room.
+    overflow_until_ps: u64,
 }
 
 const _: () = assert!(size_of::<Bucket>() == 64);
@@ -31,12 +31,12 @@ const _: () = assert!(size_of::<Bucket>() == 64);
 pub(crate) struct Arrivals {
     /// By group, then by the lowest bits of the line's number.
     buckets: Vec<Bucket>,
-    crowd: Crowd,
+    overflow: Overflow,
 }
 
 /// Lines for which their bucket had no room: if ports are saturated, up to the number of misses
 /// that all cores may have.
-struct Crowd {
+struct Overflow {
     /// Lines and moments of each bucket, oldest first.
     lists: Vec<Vec<(LineNumber, u64)>>,
     /// The same entries as moments, buckets and lines, by moment.
@@ -44,9 +44,9 @@ struct Crowd {
     room: Room,
 }
 
-impl Crowd {
-    fn new(buckets: usize) -> Crowd {
-        Crowd { lists: vec![Vec::new(); buckets], by_moment: BinaryHeap::new(), room: Room::default() }
+impl Overflow {
+    fn new(buckets: usize) -> Overflow {
+        Overflow { lists: vec![Vec::new(); buckets], by_moment: BinaryHeap::new(), room: Room::default() }
     }
 
     #[cold]
@@ -80,9 +80,9 @@ impl Crowd {
 
 impl Arrivals {
     pub(crate) fn new(groups: usize) -> Arrivals {
-        let empty = Bucket { from_ps: [0; LINES], lines: [0; LINES], crowded_ps: 0 };
+        let empty = Bucket { from_ps: [0; LINES], lines: [0; LINES], overflow_until_ps: 0 };
         let buckets = groups * BUCKETS;
-        Arrivals { buckets: vec![empty; buckets], crowd: Crowd::new(buckets) }
+        Arrivals { buckets: vec![empty; buckets], overflow: Overflow::new(buckets) }
     }
 
     fn bucket(group: usize, line: LineNumber) -> usize {
@@ -104,10 +104,10 @@ impl Arrivals {
         if let Some(place) = bucket.lines.iter().position(|arriving| *arriving == line) {
             return bucket.from_ps[place];
         }
-        if now_ps >= bucket.crowded_ps {
+        if now_ps >= bucket.overflow_until_ps {
             return 0;
         }
-        self.crowd.ready_ps(number, line)
+        self.overflow.ready_ps(number, line)
     }
 
     /// Records that the L3 of this group can supply a line from this moment on.
@@ -128,8 +128,8 @@ impl Arrivals {
         let (left, left_ps) = (bucket.lines[place], bucket.from_ps[place]);
         (bucket.lines[place], bucket.from_ps[place]) = (line, from_ps);
         if known.is_none() && is_remembered(left_ps, now_ps) && left != 0 {
-            bucket.crowded_ps = bucket.crowded_ps.max(left_ps);
-            self.crowd.add(number, left, left_ps, now_ps);
+            bucket.overflow_until_ps = bucket.overflow_until_ps.max(left_ps);
+            self.overflow.add(number, left, left_ps, now_ps);
         }
     }
 }
@@ -159,15 +159,15 @@ mod tests {
         for line in 1..1_000_000 {
             arrivals.set(0, 256 * line, u64::from(line) * 10_000, u64::from(line) * 10_000);
         }
-        let crowd = &arrivals.crowd;
-        assert!(crowd.by_moment.len() < 1_000, "what has arrived is forgotten");
-        assert_eq!(crowd.lists.iter().map(Vec::len).sum::<usize>(), crowd.by_moment.len());
+        let overflow = &arrivals.overflow;
+        assert!(overflow.by_moment.len() < 1_000, "what has arrived is forgotten");
+        assert_eq!(overflow.lists.iter().map(Vec::len).sum::<usize>(), overflow.by_moment.len());
     }
 
     #[test]
-    fn a_crowd_is_a_list_that_is_searched_from_its_end() {
+    fn the_overflow_is_a_list_that_is_searched_from_its_end() {
         let random = Random::new(1);
-        let mut crowd = Crowd::new(8);
+        let mut overflow = Overflow::new(8);
         let mut list: Vec<(usize, LineNumber, u64)> = Vec::new();
         let (mut room, mut found) = (Room::default(), 0);
         for step in 0..20_000 {
@@ -175,7 +175,7 @@ mod tests {
             let now_ps = step * 2_000 + random.below(2) * random.below(9_000_000);
             let (bucket, line) = (random.below(8) as usize, random.below(5) as LineNumber);
             let from_ps = now_ps + random.below(4_000_000);
-            crowd.add(bucket, line, from_ps, now_ps);
+            overflow.add(bucket, line, from_ps, now_ps);
             if room.is_full(list.len()) {
                 list.retain(|entry| is_remembered(entry.2, now_ps));
                 room.make(list.len());
@@ -183,7 +183,7 @@ mod tests {
             list.push((bucket, line, from_ps));
             let (bucket, line) = (random.below(8) as usize, random.below(5) as LineNumber);
             let newest = list.iter().rev().find(|entry| (entry.0, entry.1) == (bucket, line));
-            assert_eq!(crowd.ready_ps(bucket, line), newest.map_or(0, |entry| entry.2));
+            assert_eq!(overflow.ready_ps(bucket, line), newest.map_or(0, |entry| entry.2));
             found += u32::from(newest.is_some());
         }
         assert!((1..20_000).contains(&found) && list.len() > 100);

@@ -111,7 +111,7 @@ impl Port {
 
 /// Traffic of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Carried {
+pub(crate) struct PortTraffic {
     pub(crate) node: usize,
     pub(crate) kind: PortKind,
     pub(crate) bytes: u64,
@@ -189,8 +189,8 @@ impl Ports {
     }
 
     /// Traffic of each port.
-    pub(crate) fn carried(&self) -> impl Iterator<Item = Carried> + '_ {
-        self.ports.iter().map(|port| Carried {
+    pub(crate) fn traffic(&self) -> impl Iterator<Item = PortTraffic> + '_ {
+        self.ports.iter().map(|port| PortTraffic {
             node: port.node,
             kind: port.kind,
             bytes: port.bytes,

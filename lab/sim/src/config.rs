@@ -35,10 +35,10 @@ pub struct Fall {
     pub event: u64,
 }
 
-/// A hardware thread that is withdrawn from the program for a while. [`platform::Platform::usable`]
+/// A hardware thread is withdrawn from the program for a while. [`platform::Platform::usable`]
 /// reports that; workers on the thread run nevertheless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Taken {
+pub struct Withdrawal {
     /// The hardware thread.
     pub thread: HardwareThread,
     /// Begin, from the moment at which [counting began](crate::VirtualMachine::count_from_here).
@@ -88,7 +88,7 @@ pub struct Config {
     /// Crews that end before the others. Crews that start in their place later may fall as well.
     pub falls: Vec<Fall>,
     /// Hardware threads that are withdrawn for a while.
-    pub taken: Vec<Taken>,
+    pub withdrawals: Vec<Withdrawal>,
 }
 
 impl Config {
@@ -134,7 +134,7 @@ impl Config {
             network: NetworkFaults::default(),
             crash: None,
             falls: Vec::new(),
-            taken: Vec::new(),
+            withdrawals: Vec::new(),
         }
     }
 

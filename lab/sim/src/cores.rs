@@ -3,7 +3,7 @@
 
 use crate::line::LineNumber;
 use crate::model::{FILL_BUFFERS_MAX, STORE_BUFFER_MAX};
-use crate::recent::{Passing, Recent};
+use crate::recent::{LineEvent, Recent};
 
 /// A line that another core has requested. Its holder has it from its arrival until the request
 /// reaches the holder.
@@ -24,7 +24,7 @@ struct Miss {
     owned: bool,
 }
 
-impl Passing for Lease {
+impl LineEvent for Lease {
     #[inline(always)]
     fn line(&self) -> LineNumber {
         self.line
@@ -36,7 +36,7 @@ impl Passing for Lease {
     }
 }
 
-impl Passing for Miss {
+impl LineEvent for Miss {
     #[inline(always)]
     fn line(&self) -> LineNumber {
         self.line

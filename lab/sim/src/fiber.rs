@@ -23,7 +23,7 @@ pub(crate) const SUPPRESSED: u8 = 2;
 /// Clocks get jitter, and ties are broken anew at each event.
 pub(crate) const PERTURBED: u8 = 4;
 /// Other workers may be on the same hardware thread.
-pub(crate) const CROWDED: u8 = 8;
+pub(crate) const OVERSUBSCRIBED: u8 = 8;
 /// The last events are recorded.
 pub(crate) const TRACED: u8 = 16;
 /// Accesses to regions are compared with declarations.

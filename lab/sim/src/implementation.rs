@@ -497,13 +497,13 @@ impl Platform for VirtualMachine {
 
     fn usable(c: VirtualCore) -> Option<Vec<HardwareThread>> {
         let simulation = c.simulation();
-        let Config { model, taken, .. } = &simulation.config;
+        let Config { model, withdrawals, .. } = &simulation.config;
         let elapsed = Nanos(Self::now(c).since(simulation.counted_from.get()));
-        let is_taken = |thread: &HardwareThread| {
-            taken.iter().any(|one| one.thread == *thread && one.from <= elapsed && elapsed < one.until)
+        let is_withdrawn = |thread: &HardwareThread| {
+            withdrawals.iter().any(|one| one.thread == *thread && one.from <= elapsed && elapsed < one.until)
         };
         let threads = model.threads.iter().map(|(thread, _)| *thread);
-        (!taken.is_empty()).then(|| threads.filter(|thread| !is_taken(thread)).collect())
+        (!withdrawals.is_empty()).then(|| threads.filter(|thread| !is_withdrawn(thread)).collect())
     }
 
     fn parallel(

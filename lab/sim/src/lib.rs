@@ -54,7 +54,7 @@
 //! statistics, network                            ports, counters, what goes from machine to machine
 //! coherence                                      where a line is, and when it arrives elsewhere
 //! cost                                           what an access costs its core: hits, store buffers, prefetches
-//! seats, waiting, fiber, fibers, falling, plans  where workers run, what they wait for, their state
+//! seats, waiting, fiber, fibers, falls, plans    where workers run, what they wait for, their state
 //! simulation                                     the scheduler: which fiber runs, sleeps and wakes
 //! virtual_core, parallel                         a core's events; starting workers
 //! run, implementation, passages, links, files    a run, the platform and its ports
@@ -75,7 +75,7 @@ mod declared;
 mod directory;
 mod disk;
 mod error;
-mod falling;
+mod falls;
 mod faults;
 mod fiber;
 mod fibers;
@@ -108,7 +108,7 @@ mod waiting;
 mod word;
 mod work;
 
-pub use config::{Config, Crash, Fall, Taken};
+pub use config::{Config, Crash, Fall, Withdrawal};
 pub use declared::UndeclaredAccess;
 pub use disk::{Call, Disk, DiskModel, DiskUse, Faults, Refusal, VirtualFile};
 pub use error::{SimError, WaitReason, Waiting};

@@ -37,7 +37,7 @@ pub struct KernelCosts {
     /// Receiving a message that has arrived.
     pub receive_nanos: u64,
     /// Polling without a message.
-    pub look_nanos: u64,
+    pub poll_nanos: u64,
     /// Lines of the mechanism's state that a call changes.
     pub state_lines: usize,
 }
@@ -55,25 +55,25 @@ impl KernelCosts {
     /// account, and the buffer's head (`net/unix/af_unix.c`); both sockets' locks, sequence numbers
     /// and memory accounts, and the heads of data and acknowledgement (`net/ipv4/tcp*.c`).
     pub fn of(mechanism: KernelMechanism) -> KernelCosts {
-        let (send_nanos, receive_nanos, look_nanos, state_lines) = match mechanism {
+        let (send_nanos, receive_nanos, poll_nanos, state_lines) = match mechanism {
             KernelMechanism::Pipe => (400, 340, 380, 2),
             KernelMechanism::Fifo => (470, 440, 380, 2),
             KernelMechanism::MessageQueue => (740, 780, 420, 3),
             KernelMechanism::Unix => (1110, 1000, 430, 3),
             KernelMechanism::Tcp => (3400, 3340, 510, 6),
         };
-        KernelCosts { send_nanos, receive_nanos, look_nanos, state_lines }
+        KernelCosts { send_nanos, receive_nanos, poll_nanos, state_lines }
     }
 }
 
 /// State of one direction, changed by both sides.
-struct State {
+struct DirectionState {
     region: VirtualRegion,
     costs: KernelCosts,
     wire: Option<Wire>,
 }
 
-impl State {
+impl DirectionState {
     fn word(&self, line: usize) -> &VirtualWord {
         VirtualMachine::word_of(&self.region, line * LINE_BYTES)
     }
@@ -93,20 +93,20 @@ impl State {
 }
 
 /// The sending half of one end.
-pub struct VirtualSender(Way<LocalSender, Arc<Passage>>);
+pub struct VirtualSender(Connection<LocalSender, Arc<Passage>>);
 
 /// The receiving half of one end.
-pub struct VirtualReceiver(Way<LocalReceiver, Arc<Passage>>);
+pub struct VirtualReceiver(Connection<LocalReceiver, Arc<Passage>>);
 
 /// Connection within a machine, or between two machines.
-enum Way<L, R> {
+enum Connection<L, R> {
     Local(L),
     Remote(R),
 }
 
 struct LocalSender {
     ring: RingSender<VirtualMachine>,
-    state: Arc<State>,
+    state: Arc<DirectionState>,
     messages_max: u64,
     sent: u64,
     /// End of the last transmission on the wire.
@@ -115,7 +115,7 @@ struct LocalSender {
 
 struct LocalReceiver {
     ring: RingReceiver<VirtualMachine>,
-    state: Arc<State>,
+    state: Arc<DirectionState>,
     messages_max: u64,
     received: u64,
     /// True if the bell of a busy worker reports arrivals: as on hardware, for sockets of one
@@ -123,7 +123,7 @@ struct LocalReceiver {
     rings: bool,
 }
 
-fn one_way(
+fn connect_direction(
     c: VirtualCore,
     mechanism: KernelMechanism,
     to: Side<VirtualMachine>,
@@ -138,7 +138,7 @@ fn one_way(
     let arrivals = if wire.is_some() { messages_max } else { 0 };
     let bytes = (costs.state_lines + arrivals) * LINE_BYTES;
     let region = VirtualMachine::region(c, to.node, bytes, "kernel link state")?;
-    let state = Arc::new(State { region, costs, wire });
+    let state = Arc::new(DirectionState { region, costs, wire });
     let (sender, receiver) = ring(c, to, Limits { messages_max, ..limits })?;
     let messages_max = messages_max as u64;
     let rings = mechanism == KernelMechanism::Unix && wire.is_none();
@@ -176,8 +176,8 @@ impl VirtualReceiver {
     /// Arrival of the next message or of the link's end, if one is known.
     fn next(&self, c: VirtualCore) -> Option<Nanos> {
         match &self.0 {
-            Way::Local(local) => local.next(c),
-            Way::Remote(passage) => passage.next(c),
+            Connection::Local(local) => local.next(c),
+            Connection::Remote(passage) => passage.next(c),
         }
     }
 
@@ -210,7 +210,7 @@ fn receive_remote(
             return passage.receive(c, buffer);
         }
         if patience.is_over::<VirtualMachine>(c) {
-            passage.look(c);
+            passage.charge_poll(c);
             return Ok(None);
         }
         passage.sleep(c, earlier(patience.deadline(), next));
@@ -238,21 +238,25 @@ impl Links for VirtualMachine {
             let forth = Arc::new(Passage::new(c, machines, second.bell, limits));
             let back = Arc::new(Passage::new(c, [machines[1], machines[0]], first.bell, limits));
             let end = |out: &Arc<Passage>, into: &Arc<Passage>| {
-                (VirtualSender(Way::Remote(Arc::clone(out))), VirtualReceiver(Way::Remote(Arc::clone(into))))
+                (
+                    VirtualSender(Connection::Remote(Arc::clone(out))),
+                    VirtualReceiver(Connection::Remote(Arc::clone(into))),
+                )
             };
             return Ok([end(&forth, &back), end(&back, &forth)]);
         }
-        let (to_second, at_second) = one_way(c, mechanism, second, limits, wire)?;
-        let (to_first, at_first) = one_way(c, mechanism, first, limits, wire)?;
-        let end =
-            |sender, receiver| (VirtualSender(Way::Local(sender)), VirtualReceiver(Way::Local(receiver)));
+        let (to_second, at_second) = connect_direction(c, mechanism, second, limits, wire)?;
+        let (to_first, at_first) = connect_direction(c, mechanism, first, limits, wire)?;
+        let end = |sender, receiver| {
+            (VirtualSender(Connection::Local(sender)), VirtualReceiver(Connection::Local(receiver)))
+        };
         Ok([end(to_second, at_first), end(to_first, at_second)])
     }
 
     fn kernel_send(c: VirtualCore, sender: &mut VirtualSender, message: &[u8]) -> Result<(), SendError> {
         let sender = match &mut sender.0 {
-            Way::Local(sender) => sender,
-            Way::Remote(passage) => return passage.send(c, message),
+            Connection::Local(sender) => sender,
+            Connection::Remote(passage) => return passage.send(c, message),
         };
         sender.state.enter(c, sender.state.costs.send_nanos);
         if let Some(wire) = sender.state.wire {
@@ -276,8 +280,8 @@ impl Links for VirtualMachine {
         patience: Patience,
     ) -> Result<Option<usize>, ReceiveError> {
         let receiver = match &mut receiver.0 {
-            Way::Local(receiver) => receiver,
-            Way::Remote(passage) => return receive_remote(c, passage, buffer, patience),
+            Connection::Local(receiver) => receiver,
+            Connection::Remote(passage) => return receive_remote(c, passage, buffer, patience),
         };
         loop {
             let next = receiver.next(c);
@@ -287,7 +291,7 @@ impl Links for VirtualMachine {
                 return Ok(receiver.ring.take(c, buffer));
             }
             if patience.is_over::<VirtualMachine>(c) {
-                VirtualMachine::pause(c, receiver.state.costs.look_nanos);
+                VirtualMachine::pause(c, receiver.state.costs.poll_nanos);
                 return Ok(None);
             }
             let deadline = earlier(patience.deadline(), next);
@@ -296,13 +300,13 @@ impl Links for VirtualMachine {
     }
 
     fn kernel_rings(receiver: &VirtualReceiver) -> bool {
-        matches!(&receiver.0, Way::Local(local) if local.rings)
+        matches!(&receiver.0, Connection::Local(local) if local.rings)
     }
 
     fn kernel_watch(_: VirtualCore, _: &[&VirtualReceiver]) {}
 
     /// The cost of polling the costliest of them alone.
-    fn kernel_look(
+    fn kernel_poll(
         c: VirtualCore,
         (): &mut (),
         receivers: &mut dyn Iterator<Item = &VirtualReceiver>,
@@ -314,12 +318,12 @@ impl Links for VirtualMachine {
                 ready(place);
             }
             match &receiver.0 {
-                Way::Local(local) => nanos = local.state.costs.look_nanos.max(nanos),
-                Way::Remote(passage) => costliest = Some(passage),
+                Connection::Local(local) => nanos = local.state.costs.poll_nanos.max(nanos),
+                Connection::Remote(passage) => costliest = Some(passage),
             }
         }
         match costliest {
-            Some(passage) => passage.look(c),
+            Some(passage) => passage.charge_poll(c),
             None => VirtualMachine::pause(c, nanos),
         }
     }

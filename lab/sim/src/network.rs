@@ -20,7 +20,7 @@ use platform::Nanos;
 
 use crate::Config;
 use crate::FaultCounts;
-use crate::bandwidth::{Carried, PortKind};
+use crate::bandwidth::{PortKind, PortTraffic};
 use crate::faults::{Cut, NetworkFaults};
 use crate::model::{Model, Wires};
 use crate::random::Random;
@@ -75,6 +75,18 @@ impl Schedule {
             (None, false) => self.busy.insert(place, (begin, end)),
         }
     }
+}
+
+/// A message on a link between two machines.
+pub(crate) struct Transmission {
+    /// The sender's and the receiver's machine.
+    pub(crate) machines: [usize; 2],
+    /// Bytes of the message.
+    pub(crate) bytes: usize,
+    /// Delay of the link beyond that of others.
+    pub(crate) delay_ps: u64,
+    /// Moment at which the link's last message began to arrive.
+    pub(crate) after_ps: u64,
 }
 
 /// State of the network during one run.
@@ -171,18 +183,11 @@ impl Network {
         one_in > 0 && self.random.below(one_in) == 0
     }
 
-    /// Sends a message from one machine to another now, on a link that is `delay_ps` slower than
-    /// others and whose last message began to arrive at `after_ps`. Returns the begin and the end
-    /// of its arrival.
-    pub(crate) fn pass(
-        &mut self,
-        [from, to]: [usize; 2],
-        message_bytes: usize,
-        (delay_ps, after_ps): (u64, u64),
-        now_ps: u64,
-    ) -> (u64, u64) {
+    /// Sends a message now. Returns the begin and the end of its arrival.
+    pub(crate) fn transmit(&mut self, transmission: Transmission, now_ps: u64) -> (u64, u64) {
+        let Transmission { machines: [from, to], bytes, delay_ps, after_ps } = transmission;
         let Some(wires) = self.wires else { return (now_ps, now_ps) };
-        let bytes = wires.bytes(message_bytes);
+        let bytes = wires.bytes(bytes);
         let passing_ps = wires.passing_ps(bytes);
         let mut left_ps = self.ports[from][0].reserve(now_ps, passing_ps, bytes, now_ps);
         if self.happens(self.faults.loss_one_in) {
@@ -203,19 +208,19 @@ impl Network {
     /// True if the core must be interrupted for a message that arrived at `arrival_ps` and is
     /// received now.
     pub(crate) fn interrupts(&mut self, core: usize, arrival_ps: u64, now_ps: u64) -> bool {
-        let brought = &mut self.interrupted_ps[core];
-        let interrupts = arrival_ps > *brought;
+        let delivered_ps = &mut self.interrupted_ps[core];
+        let interrupts = arrival_ps > *delivered_ps;
         if interrupts {
-            *brought = now_ps;
+            *delivered_ps = now_ps;
         }
         interrupts
     }
 
     /// Traffic of each port.
-    pub(crate) fn carried<'a>(&'a self, model: &'a Model) -> impl Iterator<Item = Carried> + 'a {
-        let ways = [PortKind::NetworkOut, PortKind::NetworkIn];
+    pub(crate) fn traffic<'a>(&'a self, model: &'a Model) -> impl Iterator<Item = PortTraffic> + 'a {
+        let directions = [PortKind::NetworkOut, PortKind::NetworkIn];
         self.ports.iter().enumerate().flat_map(move |(machine, port)| {
-            port.iter().zip(ways).map(move |(schedule, kind)| Carried {
+            port.iter().zip(directions).map(move |(schedule, kind)| PortTraffic {
                 node: model.first_node(machine),
                 kind,
                 bytes: schedule.bytes,

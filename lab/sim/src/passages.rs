@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use platform::link::{Bell, Limits, ReceiveError, SendError};
 use platform::{Nanos, Platform};
 
+use crate::network::Transmission;
 use crate::{VirtualCore, VirtualMachine};
 
 /// Messages under way.
@@ -94,8 +95,9 @@ impl Passage {
         }
         let now_ps = c.fiber().clock_ps.get();
         let mut transit = self.transit();
-        let link = (self.delay_ps, transit.after_ps);
-        let (begins_ps, arrival_ps) = simulation.network().pass(self.machines, message.len(), link, now_ps);
+        let (machines, delay_ps, after_ps) = (self.machines, self.delay_ps, transit.after_ps);
+        let transmission = Transmission { machines, bytes: message.len(), delay_ps, after_ps };
+        let (begins_ps, arrival_ps) = simulation.network().transmit(transmission, now_ps);
         transit.after_ps = begins_ps;
         transit.messages.push_back((arrival_ps, message.into()));
         drop(transit);
@@ -140,7 +142,7 @@ impl Passage {
     }
 
     /// Charges a poll without a message.
-    pub(crate) fn look(&self, c: VirtualCore) {
+    pub(crate) fn charge_poll(&self, c: VirtualCore) {
         c.spend(c.simulation().config.model.costs.system_call_ps);
     }
 

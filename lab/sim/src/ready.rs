@@ -60,7 +60,7 @@ const HELD_MIN: u32 = 3;
 const HELD_MAX: u32 = 14;
 
 /// No fiber.
-const NOBODY: u32 = u32::MAX;
+const NO_FIBER: u32 = u32::MAX;
 
 /// The list that a fiber is in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -116,10 +116,10 @@ impl ReadyQueue {
             first: 0,
             count: 0,
             horizon: 0,
-            heads: vec![NOBODY; BUCKETS as usize],
+            heads: vec![NO_FIBER; BUCKETS as usize],
             occupied: vec![0; (BUCKETS / BUCKETS_PER_WORD) as usize],
             floor: 0,
-            late: NOBODY,
+            late: NO_FIBER,
             late_from: u64::MAX,
             shift: SPAN_SHIFT,
             entries: Vec::new(),
@@ -238,8 +238,8 @@ impl ReadyQueue {
             (&mut self.late, List::Late)
         };
         let next = std::mem::replace(head, fiber);
-        self.entries[fiber as usize] = Entry { key, next, previous: NOBODY, list };
-        if next != NOBODY {
+        self.entries[fiber as usize] = Entry { key, next, previous: NO_FIBER, list };
+        if next != NO_FIBER {
             self.entries[next as usize].previous = fiber;
         }
     }
@@ -247,17 +247,17 @@ impl ReadyQueue {
     /// Removes a fiber from its bucket, or from the list of late fibers.
     fn unlink(&mut self, fiber: u32) {
         let Entry { next, previous, list, .. } = self.entries[fiber as usize];
-        if next != NOBODY {
+        if next != NO_FIBER {
             self.entries[next as usize].previous = previous;
         }
-        if previous != NOBODY {
+        if previous != NO_FIBER {
             self.entries[previous as usize].next = next;
             return;
         }
         match list {
             List::Bucket(place) => {
                 self.heads[usize::from(place)] = next;
-                if next == NOBODY {
+                if next == NO_FIBER {
                     self.vacate(u64::from(place));
                 }
             }
@@ -292,7 +292,7 @@ impl ReadyQueue {
         }
         while self.count < FRONT_LOW {
             let first = self.first_bucket();
-            if self.late != NOBODY && first.is_none_or(|first| self.late_from <= first) {
+            if self.late != NO_FIBER && first.is_none_or(|first| self.late_from <= first) {
                 self.sort_late(first);
                 continue;
             }
@@ -308,9 +308,9 @@ impl ReadyQueue {
     fn take_bucket(&mut self, bucket: u64) {
         let place = bucket % BUCKETS;
         let mut keys = std::mem::take(&mut self.scratch);
-        let mut at = std::mem::replace(&mut self.heads[place as usize], NOBODY);
+        let mut at = std::mem::replace(&mut self.heads[place as usize], NO_FIBER);
         self.vacate(place);
-        while at != NOBODY {
+        while at != NO_FIBER {
             let entry = &self.entries[at as usize];
             keys.push(entry.key);
             at = entry.next;
@@ -343,9 +343,9 @@ impl ReadyQueue {
         if first.is_none() {
             self.floor = self.floor.max(self.late_from);
         }
-        let mut at = std::mem::replace(&mut self.late, NOBODY);
+        let mut at = std::mem::replace(&mut self.late, NO_FIBER);
         self.late_from = u64::MAX;
-        while at != NOBODY {
+        while at != NO_FIBER {
             let Entry { key, next, .. } = self.entries[at as usize];
             self.link(key);
             at = next;
@@ -355,7 +355,7 @@ impl ReadyQueue {
     /// Makes room for one more fiber.
     #[cold]
     fn grow(&mut self, fiber: u32) {
-        let nowhere = Entry { key: NEVER, next: NOBODY, previous: NOBODY, list: List::Nowhere };
+        let nowhere = Entry { key: NEVER, next: NO_FIBER, previous: NO_FIBER, list: List::Nowhere };
         self.entries.resize(fiber as usize + 1, nowhere);
     }
 

@@ -37,7 +37,7 @@ impl Room {
 }
 
 /// An event of a line that ends.
-pub(crate) trait Passing: Copy {
+pub(crate) trait LineEvent: Copy {
     fn line(&self) -> LineNumber;
     fn end_ps(&self) -> u64;
 }
@@ -62,7 +62,7 @@ pub(crate) struct Recent<T> {
     latest_ps: u64,
 }
 
-impl<T: Passing> Recent<T> {
+impl<T: LineEvent> Recent<T> {
     pub(crate) fn new() -> Recent<T> {
         Recent { links: Vec::new(), chains: Vec::new(), room: Room::default(), latest_ps: 0 }
     }
@@ -123,7 +123,7 @@ mod tests {
     #[derive(Clone, Copy, Debug, PartialEq)]
     struct Trip(LineNumber, u64);
 
-    impl Passing for Trip {
+    impl LineEvent for Trip {
         fn line(&self) -> LineNumber {
             self.0
         }

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use platform::{Address, Nanos};
 
-use crate::bandwidth::Carried;
+use crate::bandwidth::PortTraffic;
 use crate::host::processor_seconds;
 use crate::line::LineNumber;
 use crate::simulation::Simulation;
@@ -88,7 +88,7 @@ impl VirtualMachine {
 
     /// The crew that fell as number `number`, from 0.
     pub fn fallen_crew(c: VirtualCore, number: usize) -> Option<u16> {
-        c.simulation().falling.fallen(number)
+        c.simulation().falls.fallen(number)
     }
 
     /// Allows the worker's crew to fall from now on, once all of its workers have called this.
@@ -98,7 +98,7 @@ impl VirtualMachine {
 
     /// Cancels all falls and all cuts between machines that are still to come.
     pub fn end_troubles(c: VirtualCore) {
-        c.simulation().falling.end();
+        c.simulation().falls.end();
         c.simulation().network().end_cuts(c.fiber().clock_ps.get());
     }
 
@@ -122,15 +122,15 @@ impl VirtualMachine {
 fn statistics(simulation: &Simulation, now: Nanos) -> Statistics {
     let coherence = &simulation.cost().coherence;
     let node = |position: usize| simulation.config.model.nodes[position];
-    let port = |carried: Carried| PortUse {
-        node: node(carried.node),
-        kind: carried.kind,
-        bytes: carried.bytes,
-        busy: Nanos(carried.busy_ps / 1000),
-        waited: Nanos(carried.waited_ps / 1000),
+    let port = |traffic: PortTraffic| PortUse {
+        node: node(traffic.node),
+        kind: traffic.kind,
+        bytes: traffic.bytes,
+        busy: Nanos(traffic.busy_ps / 1000),
+        waited: Nanos(traffic.waited_ps / 1000),
     };
-    let carried = coherence.ports.carried().chain(simulation.network().carried(&simulation.config.model));
-    let mut ports: Vec<PortUse> = carried.map(port).collect();
+    let traffic = coherence.ports.traffic().chain(simulation.network().traffic(&simulation.config.model));
+    let mut ports: Vec<PortUse> = traffic.map(port).collect();
     ports.sort_by_key(|port| std::cmp::Reverse(port.busy));
     let memory = ports.iter().filter(|port| port.kind == PortKind::Memory);
     let hot_line = |(line, misses, home): (LineNumber, u32, usize)| {
@@ -141,7 +141,7 @@ fn statistics(simulation: &Simulation, now: Nanos) -> Statistics {
     };
     Statistics {
         counts: coherence.counts,
-        faults: FaultCounts { falls: simulation.falling.count(), ..simulation.network().faults(now) },
+        faults: FaultCounts { falls: simulation.falls.count(), ..simulation.network().faults(now) },
         interconnect_bytes: coherence.ports.crossed_bytes(),
         memory_bytes: memory.map(|port| port.bytes).sum(),
         hot_lines: coherence.hot_lines(HOT_LINES).into_iter().map(hot_line).collect(),

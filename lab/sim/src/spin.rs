@@ -14,7 +14,7 @@ pub(crate) struct SpinLoop {
 
 impl SpinLoop {
     /// First read at or after `from_ps` of a loop that read the word at `since_ps` without success.
-    pub(crate) fn next_look_ps(&self, since_ps: u64, from_ps: u64) -> u64 {
+    pub(crate) fn next_read_ps(&self, since_ps: u64, from_ps: u64) -> u64 {
         let round_ps = self.turns * self.turn_ps + self.yield_ps;
         let spun_ps = from_ps.saturating_sub(since_ps);
         let rounds_ps = spun_ps / round_ps * round_ps;
@@ -31,16 +31,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_loop_looks_once_a_turn_and_not_while_it_has_given_the_processor_away() {
+    fn a_loop_reads_once_a_turn_and_not_while_the_processor_is_yielded() {
         let spin = SpinLoop { turn_ps: 10, turns: 4, yield_ps: 100 };
-        let looks = |from: u64| spin.next_look_ps(1_000, from);
+        let reads = |from: u64| spin.next_read_ps(1_000, from);
         assert_eq!(
-            [990, 1_000, 1_001, 1_010, 1_011, 1_030].map(looks),
+            [990, 1_000, 1_001, 1_010, 1_011, 1_030].map(reads),
             [1_010, 1_010, 1_010, 1_010, 1_020, 1_030]
         );
         // The fourth turn ends with the yield.
         assert_eq!(
-            [1_031, 1_100, 1_140, 1_141, 1_170, 1_171].map(looks),
+            [1_031, 1_100, 1_140, 1_141, 1_170, 1_171].map(reads),
             [1_140, 1_140, 1_140, 1_150, 1_170, 1_280]
         );
     }

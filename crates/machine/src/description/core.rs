@@ -154,7 +154,7 @@ pub struct CoreCosts {
 }
 
 /// The properties that a file gives.
-pub(super) type Given = [Option<Fact<f64>>; CoreCost::ALL.len()];
+pub(super) type CoreFacts = [Option<Fact<f64>>; CoreCost::ALL.len()];
 
 impl CoreCosts {
     /// The value of a property.
@@ -173,7 +173,7 @@ impl CoreCosts {
     }
 
     /// Completes the given values by the rules.
-    pub(super) fn complete(given: &Given, mut basis: Basis) -> CoreCosts {
+    pub(super) fn complete(given: &CoreFacts, mut basis: Basis) -> CoreCosts {
         let mut values = Vec::with_capacity(given.len());
         for (cost, given) in CoreCost::ALL.into_iter().zip(given) {
             let (value, source) = cost.rule(&basis);
@@ -203,10 +203,10 @@ pub(super) fn read(
     table: &Keys,
     more: &[&str],
     fact: impl Fn(&Keys, &str) -> Result<Fact<f64>, DescriptionError>,
-) -> Result<Given, DescriptionError> {
+) -> Result<CoreFacts, DescriptionError> {
     let known: Vec<&str> = CoreCost::ALL.iter().map(|cost| cost.key()).chain(more.iter().copied()).collect();
     table.only(&known)?;
-    let mut given = Given::default();
+    let mut given = CoreFacts::default();
     for (cost, slot) in CoreCost::ALL.into_iter().zip(&mut given) {
         if table.has(cost.key()) {
             *slot = Some(fact(table, cost.key())?);

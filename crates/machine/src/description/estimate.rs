@@ -1,6 +1,6 @@
 //! A description of a machine of known structure: measured values, and estimates for the others.
 
-use super::core::{CoreCost, Given};
+use super::core::{CoreCost, CoreFacts};
 use super::fact::{Confidence, Fact, FactMatrix};
 use super::facts::{Caches, Facts, NodeValues, Transfer, Transfers};
 use super::fill;
@@ -89,8 +89,8 @@ pub(super) fn describe(topology: &Topology, measured: &Measurements) -> Descript
 }
 
 /// Measured properties of a core.
-fn core(measured: &Measurements) -> Given {
-    let mut given = Given::default();
+fn core(measured: &Measurements) -> CoreFacts {
+    let mut given = CoreFacts::default();
     for (cost, value) in [(CoreCost::ClockNs, measured.clock_ns), (CoreCost::PauseNs, measured.pause_ns)] {
         given[cost as usize] = usable(value).map(|value| fact(Some(value), measured, value, SOURCE));
     }

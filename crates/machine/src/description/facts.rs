@@ -1,6 +1,6 @@
 //! Content of a description file, before the rules fill in missing values.
 
-use super::core::{self, Given};
+use super::core::{self, CoreFacts};
 use super::fact::{Confidence, Fact, FactMatrix};
 use super::keys::{DescriptionError, Keys};
 use super::shape::{self, Shape};
@@ -69,7 +69,7 @@ pub(super) struct Facts {
     pub(super) load: Transfers,
     pub(super) store: Transfers,
     pub(super) atomic: Transfers,
-    pub(super) core: Given,
+    pub(super) core: CoreFacts,
     /// An atomic on an own line, in ns.
     pub(super) own_atomic: Option<Fact<f64>>,
     /// Shares of two siblings and more; empty if they follow from the rule.
@@ -178,7 +178,7 @@ pub(super) fn read(keys: &Keys, name: &str) -> Result<Facts, DescriptionError> {
         store: reader.transfers("store_cycles", clock_ghz.value)?,
         atomic: reader.transfers("atomic_cycles", clock_ghz.value)?,
         dirty_line: None,
-        core: Given::default(),
+        core: CoreFacts::default(),
         own_atomic: None,
         smt_shares: Vec::new(),
         clock_ghz,

@@ -270,13 +270,13 @@ impl Links for Hardware {
         KernelWatch::new(&receivers.iter().filter_map(descriptor).collect::<Vec<_>>())
     }
 
-    fn kernel_look(
+    fn kernel_poll(
         _: HardwareCore,
         watch: &mut KernelWatch,
         _: &mut dyn Iterator<Item = &KernelReceiver>,
         ready: &mut dyn FnMut(usize),
     ) {
-        watch.look(ready);
+        watch.poll(ready);
     }
 
     fn kernel_wait<'r>(

@@ -36,7 +36,7 @@ impl KernelWatch {
     }
 
     /// Tells which are ready, without waiting.
-    pub(super) fn look(&mut self, ready: &mut dyn FnMut(usize)) {
+    pub(super) fn poll(&mut self, ready: &mut dyn FnMut(usize)) {
         let all = self.found.len();
         let Some(epoll) = &self.epoll else { return (0..all).for_each(ready) };
         let (at, room) = (self.found.as_mut_ptr(), all as libc::c_int);

@@ -91,7 +91,7 @@ pub trait Links: Platform {
 
     /// Tells which of them, by their places, may have something or have ended: one call for all.
     /// `receivers` are those that the watch was made for, in the same order.
-    fn kernel_look(
+    fn kernel_poll(
         c: Self::Core,
         watch: &mut Self::KernelWatch,
         receivers: &mut dyn Iterator<Item = &Self::KernelReceiver>,

@@ -23,7 +23,7 @@ impl<P: Links> Watch<P> {
 
     /// Tells which of them, by their places, may have a message or have ended. `receivers` are
     /// those that the watch was made for, in the same order.
-    pub fn look<'a>(
+    pub fn poll<'a>(
         &mut self,
         c: P::Core,
         receivers: impl Iterator<Item = &'a Receiver<P>>,
@@ -34,7 +34,7 @@ impl<P: Links> Watch<P> {
         self.others.iter().for_each(|place| ready(*place));
         let places = &self.places;
         let mut kernels = receivers.filter(|receiver| receiver.calls()).filter_map(kernel);
-        P::kernel_look(c, &mut self.kernel, &mut kernels, &mut |place| ready(places[place]));
+        P::kernel_poll(c, &mut self.kernel, &mut kernels, &mut |place| ready(places[place]));
     }
 }
 

@@ -183,7 +183,7 @@ fn one_worker_waits_for_many_links_in_one_place() {
 }
 
 #[test]
-fn one_look_finds_the_links_that_have_something() {
+fn one_poll_finds_the_links_that_have_something() {
     const LINKS: usize = 4;
     let c = Hardware::core();
     for (name, mechanism) in Mechanism::ALL {
@@ -192,25 +192,25 @@ fn one_look_finds_the_links_that_have_something() {
         let mut watch = Watch::new(c, &near.iter().map(|end| &end.receiver).collect::<Vec<_>>());
         let calls = near[0].receiver.calls();
         assert_eq!(calls, mechanism != Mechanism::SharedMemory, "{name}");
-        let mut look = |near: &[End<Hardware>]| {
+        let mut poll = |near: &[End<Hardware>]| {
             let mut found = Vec::new();
-            watch.look(c, near.iter().map(|end| &end.receiver), |place| found.push(place));
+            watch.poll(c, near.iter().map(|end| &end.receiver), |place| found.push(place));
             found.sort_unstable();
             // What needs no call is looked at anyway.
             if calls { found } else { Vec::new() }
         };
         let expected = |places: &[usize]| if calls { places.to_vec() } else { Vec::new() };
-        assert_eq!(look(&near), expected(&[]), "{name}");
+        assert_eq!(poll(&near), expected(&[]), "{name}");
         for place in [3, 1] {
             send(far[place].as_mut().expect("open"), &[7; 9]);
         }
-        assert_eq!(look(&near), expected(&[1, 3]), "{name}");
-        assert_eq!(look(&near), expected(&[1, 3]), "{name}: as long as it is there");
+        assert_eq!(poll(&near), expected(&[1, 3]), "{name}");
+        assert_eq!(poll(&near), expected(&[1, 3]), "{name}: as long as it is there");
         let got = near[1].receiver.receive(c, &mut [0; 300], Patience::None).expect("open");
-        assert_eq!((got, look(&near)), (Some(9), expected(&[3])), "{name}");
+        assert_eq!((got, poll(&near)), (Some(9), expected(&[3])), "{name}");
         if name != "mq" {
             far[0] = None;
-            assert_eq!(look(&near), expected(&[0, 3]), "{name}: an end is something");
+            assert_eq!(poll(&near), expected(&[0, 3]), "{name}: an end is something");
         }
     }
 }

@@ -7,7 +7,7 @@ use harness::{
 };
 use platform::{HardwareThread, Nanos};
 use repartitioning::{Core, Settings, Story};
-use sim::{Config, Disk, DiskModel, Faults, Taken, VirtualMachine};
+use sim::{Config, Disk, DiskModel, Faults, VirtualMachine, Withdrawal};
 use workloads::tatp::{Hot, Tatp};
 
 use crate::owners::{over_pages, simulated_by, two_sockets};
@@ -130,8 +130,8 @@ fn processors_come_and_go() {
     let (from, until) = (CHANGE_SECONDS, 3.0 * CHANGE_SECONDS);
     let nanos = |seconds: f64| Nanos((seconds * 1e9) as u64);
     let thread = HardwareThread(TAKEN as u32);
-    let taken = vec![Taken { thread, from: nanos(from), until: nanos(until) }];
-    let config = Config { perturb: false, taken, ..config(WORKERS, 7) };
+    let withdrawals = vec![Withdrawal { thread, from: nanos(from), until: nanos(until) }];
+    let config = Config { perturb: false, withdrawals, ..config(WORKERS, 7) };
     let mut pinned = deployment();
     for (number, worker) in pinned.instances[0].workers.iter_mut().enumerate() {
         worker.thread = Some(HardwareThread(number as u32));

@@ -43,13 +43,13 @@ pub use queues::DiskUse;
 
 use crate::random::Random;
 use device::Device;
-use queues::{Queues, State};
+use queues::{DiskState, Queues};
 use store::Store;
 use terms::random::mix;
 
 /// One simulated disk. Clones are the same disk.
 #[derive(Clone)]
-pub struct Disk(Arc<Mutex<State>>);
+pub struct Disk(Arc<Mutex<DiskState>>);
 
 impl fmt::Debug for Disk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -69,7 +69,7 @@ impl Disk {
     /// An empty disk. Sector sizes other than 512 and 4096 bytes are taken as 512.
     pub fn new(model: DiskModel, faults: Faults) -> Disk {
         let sector_bytes = if faults.sector_bytes == 4096 { 4096 } else { 512 };
-        Disk(Arc::new(Mutex::new(State {
+        Disk(Arc::new(Mutex::new(DiskState {
             store: Store::new(),
             queues: Queues::default(),
             device: Device::new(model),
@@ -83,7 +83,7 @@ impl Disk {
         })))
     }
 
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, DiskState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -40,7 +40,7 @@ pub struct DiskUse {
 }
 
 /// A disk with all operations under way.
-pub(crate) struct State {
+pub(crate) struct DiskState {
     pub(crate) store: Store,
     pub(crate) queues: Queues,
     pub(crate) device: Device,
@@ -95,7 +95,7 @@ impl Queues {
     }
 }
 
-impl State {
+impl DiskState {
     pub(crate) fn new_queue(&mut self, directory: PathBuf) -> u64 {
         self.queues.made += 1;
         let queue = Queue {

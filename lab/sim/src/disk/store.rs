@@ -24,14 +24,51 @@ struct FlushBegun {
     covers: u64,
 }
 
+/// Changes that are not durable, oldest first.
+struct Unflushed<C> {
+    changes: Vec<C>,
+    /// Number of changes before those in `changes`.
+    settled: u64,
+    /// By their ends.
+    flushes: Vec<FlushBegun>,
+}
+
+impl<C> Default for Unflushed<C> {
+    fn default() -> Self {
+        Unflushed { changes: Vec::new(), settled: 0, flushes: Vec::new() }
+    }
+}
+
+impl<C> Unflushed<C> {
+    /// Begins a flush of all changes so far, which will succeed at `done_ps`.
+    fn flush(&mut self, done_ps: u64) {
+        let covers = self.settled + self.changes.len() as u64;
+        self.flushes.push(FlushBegun { done_ps, covers });
+        self.flushes.sort_by_key(|flush| flush.done_ps);
+    }
+
+    /// Removes the changes that are durable, because a flush that covers them was over at this
+    /// moment.
+    fn take_durable(&mut self, now_ps: u64) -> std::vec::Drain<'_, C> {
+        let over = self.flushes.iter().take_while(|flush| flush.done_ps <= now_ps).count();
+        let covers = self.flushes.drain(..over).next_back().map_or(0, |last| last.covers);
+        let count = (covers.saturating_sub(self.settled) as usize).min(self.changes.len());
+        self.settled += count as u64;
+        self.changes.drain(..count)
+    }
+
+    /// Removes all changes.
+    fn take_all(&mut self) -> Vec<C> {
+        self.settled += self.changes.len() as u64;
+        std::mem::take(&mut self.changes)
+    }
+}
+
 #[derive(Default)]
 struct Stored {
     cached: Vec<u8>,
     durable: Vec<u8>,
-    changes: Vec<Change>,
-    /// Number of changes before those in `changes`.
-    settled: u64,
-    flushes: Vec<FlushBegun>,
+    unflushed: Unflushed<Change>,
     /// Bytes in the cache that no flush has begun to write, and the position of the last of them.
     dirty: u64,
     dirty_from: u64,
@@ -55,9 +92,7 @@ enum NameChange {
 struct Directory {
     names: BTreeMap<String, FileNumber>,
     durable: BTreeMap<String, FileNumber>,
-    changes: Vec<NameChange>,
-    settled: u64,
-    flushes: Vec<FlushBegun>,
+    unflushed: Unflushed<NameChange>,
     locked: bool,
 }
 
@@ -127,20 +162,13 @@ impl Change {
 impl Stored {
     /// Makes changes durable if a flush that covers them was over at this moment.
     fn settle(&mut self, now_ps: u64) {
-        let over = self.flushes.iter().take_while(|flush| flush.done_ps <= now_ps).count();
-        let Some(last) = self.flushes.drain(..over).next_back() else { return };
-        let count = last.covers.saturating_sub(self.settled) as usize;
-        for change in self.changes.drain(..count.min(self.changes.len())) {
-            change.apply(&mut self.durable);
-            self.settled += 1;
-        }
+        self.unflushed.take_durable(now_ps).for_each(|change| change.apply(&mut self.durable));
     }
 
     fn lose_power(&mut self, at_ps: u64, faults: &Faults, random: &Random) {
         self.settle(at_ps);
-        self.flushes.clear();
-        let changes = std::mem::take(&mut self.changes);
-        self.settled += changes.len() as u64;
+        self.unflushed.flushes.clear();
+        let changes = self.unflushed.take_all();
         match Surviving::draw(random) {
             _ if changes.is_empty() => {}
             Surviving::Nothing => {}
@@ -225,24 +253,17 @@ impl NameChange {
 impl Directory {
     fn change(&mut self, change: NameChange) {
         change.apply(&mut self.names);
-        self.changes.push(change);
+        self.unflushed.changes.push(change);
     }
 
     fn settle(&mut self, now_ps: u64) {
-        let over = self.flushes.iter().take_while(|flush| flush.done_ps <= now_ps).count();
-        let Some(last) = self.flushes.drain(..over).next_back() else { return };
-        let count = last.covers.saturating_sub(self.settled) as usize;
-        for change in self.changes.drain(..count.min(self.changes.len())) {
-            change.apply(&mut self.durable);
-            self.settled += 1;
-        }
+        self.unflushed.take_durable(now_ps).for_each(|change| change.apply(&mut self.durable));
     }
 
     fn lose_power(&mut self, at_ps: u64, random: &Random) {
         self.settle(at_ps);
-        self.flushes.clear();
-        let changes = std::mem::take(&mut self.changes);
-        self.settled += changes.len() as u64;
+        self.unflushed.flushes.clear();
+        let changes = self.unflushed.take_all();
         let surviving = Surviving::draw(random);
         let beginning = random.below(changes.len() as u64 + 1) as usize;
         for (number, change) in changes.iter().enumerate() {
@@ -358,7 +379,7 @@ impl Store {
         if bytes.iter().any(|byte| *byte != 0) {
             stored.group = Some(stored.group.map_or(offset, |first| first.min(offset)));
         }
-        stored.changes.push(Change::Write { offset, bytes });
+        stored.unflushed.changes.push(Change::Write { offset, bytes });
         Ok(())
     }
 
@@ -374,7 +395,7 @@ impl Store {
         }
         let stored = &mut self.files[file];
         grow(&mut stored.cached, bytes);
-        stored.changes.push(Change::Grow { bytes });
+        stored.unflushed.changes.push(Change::Grow { bytes });
         Ok(())
     }
 
@@ -403,24 +424,18 @@ impl Store {
     pub(crate) fn flush(&mut self, file: FileNumber, done_ps: u64) {
         let stored = &mut self.files[file];
         stored.former_group = stored.group.take().or(stored.former_group);
-        let covers = stored.settled + stored.changes.len() as u64;
-        stored.flushes.push(FlushBegun { done_ps, covers });
-        stored.flushes.sort_by_key(|flush| flush.done_ps);
+        stored.unflushed.flush(done_ps);
     }
 
     /// Fails a flush: its changes are readable and never become durable.
     pub(crate) fn fail_flush(&mut self, file: FileNumber, now_ps: u64) {
         let stored = &mut self.files[file];
         stored.settle(now_ps);
-        stored.settled += stored.changes.len() as u64;
-        stored.changes.clear();
+        stored.unflushed.take_all();
     }
 
     pub(crate) fn flush_directory(&mut self, path: &Path, done_ps: u64) {
-        let directory = self.directory(path);
-        let covers = directory.settled + directory.changes.len() as u64;
-        directory.flushes.push(FlushBegun { done_ps, covers });
-        directory.flushes.sort_by_key(|flush| flush.done_ps);
+        self.directory(path).unflushed.flush(done_ps);
     }
 
     /// Makes changes durable if a flush that covers them was over at this moment.
@@ -441,7 +456,7 @@ impl Store {
     /// Like [`Self::lose_power`], for one directory.
     pub(crate) fn lose_power_in(&mut self, path: &Path, at_ps: u64, faults: &Faults, random: &Random) {
         let Some(directory) = self.directories.get_mut(path) else { return };
-        let changed = directory.changes.iter().filter_map(|change| match change {
+        let changed = directory.unflushed.changes.iter().filter_map(|change| match change {
             NameChange::Link(_, file) => Some(*file),
             NameChange::Rename(..) | NameChange::Remove(_) => None,
         });

@@ -3,7 +3,7 @@
 
 use super::Simulation;
 use crate::error::WaitReason;
-use crate::fiber::{CROWDED, Fiber, PERTURBED};
+use crate::fiber::{Fiber, OVERSUBSCRIBED, PERTURBED};
 
 /// Under `perturb`, one event in this many stalls.
 const STALL_RARITY: u64 = 128;
@@ -17,13 +17,13 @@ impl Simulation {
     /// Addition to a cost of a fiber that is not on the fast path.
     pub(crate) fn disturbance(&self, fiber: &Fiber, picoseconds: u64) -> u64 {
         let mode = fiber.mode.get();
-        let turns = if mode & CROWDED != 0 { self.crowd(fiber) } else { 1 };
+        let turns = if mode & OVERSUBSCRIBED != 0 { self.workers_on_thread(fiber) } else { 1 };
         let others_ps = picoseconds.saturating_mul(turns - 1);
         others_ps + if mode & PERTURBED != 0 { self.jitter(picoseconds) } else { 0 }
     }
 
     /// Number of workers that take turns on a fiber's hardware thread.
-    fn crowd(&self, fiber: &Fiber) -> u64 {
+    fn workers_on_thread(&self, fiber: &Fiber) -> u64 {
         let runs = |id: u32| {
             let worker = self.fiber(id);
             !worker.is_supervisor()

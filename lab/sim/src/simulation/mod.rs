@@ -17,8 +17,8 @@ use platform::{LINE_BYTES, Nanos};
 use crate::arena::prefetch;
 use crate::cost::CostModel;
 use crate::error::WaitReason;
-use crate::falling::Falling;
-use crate::fiber::{CHECKED, CROWDED, Fiber, Group, PERTURBED, SUPERVISOR, Stackful, TRACED};
+use crate::falls::Falls;
+use crate::fiber::{CHECKED, Fiber, Group, OVERSUBSCRIBED, PERTURBED, SUPERVISOR, Stackful, TRACED};
 use crate::fibers::Fibers;
 use crate::line::{LineNumber, PRIVATE_LINE};
 use crate::memory::Memory;
@@ -86,7 +86,7 @@ pub(crate) struct Simulation {
     crashed: Cell<bool>,
     /// Number of times that a fiber was resumed.
     resumed: Cell<u64>,
-    pub(crate) falling: Falling,
+    pub(crate) falls: Falls,
     /// Compares accesses to regions with declarations, if the configuration asks for that.
     pub(crate) guard: Option<Box<Guard>>,
 }
@@ -128,7 +128,7 @@ impl Simulation {
             disk_operations: Cell::new(0),
             crashed: Cell::new(false),
             resumed: Cell::new(0),
-            falling: Falling::new(&config.falls),
+            falls: Falls::new(&config.falls),
             guard,
         }))
     }
@@ -235,7 +235,7 @@ impl Simulation {
         if residents.len() > 1 {
             for id in residents {
                 let worker = self.fiber(id);
-                worker.mode.set(worker.mode.get() | CROWDED);
+                worker.mode.set(worker.mode.get() | OVERSUBSCRIBED);
             }
         }
         self.compute(fiber, true);
@@ -326,14 +326,14 @@ impl Simulation {
             self.ready().pop();
             self.first_other.set(self.ready().first().min(self.limit));
             self.current.set(fiber.id);
-            self.look_ahead();
+            self.prefetch_next();
             self.latest_ps.set(clock_of(first));
             self.cost().counts().switches += 1;
             if self.config.crash == Some(Crash::Event(self.resumed.replace(self.resumed.get() + 1) + 1)) {
                 return Err(self.crash());
             }
             if fiber.crew.get() != 0
-                && let Some(crews) = self.falling.due(fiber, |crew| self.may_fall(crew))
+                && let Some(crews) = self.falls.due(fiber, |crew| self.may_fall(crew))
             {
                 crews.into_iter().for_each(|crew| self.fall(crew));
                 continue;
@@ -353,16 +353,16 @@ impl Simulation {
                     return Ok(());
                 }
             } else if self.ready().is_ahead(fiber.key(), PLACES_AHEAD) {
-                self.bring(fiber.id);
+                self.prefetch_fiber(fiber.id);
             }
         }
     }
 
     /// Prefetches on the host the data of fibers that run soon.
     #[inline(always)]
-    fn look_ahead(&self) {
+    fn prefetch_next(&self) {
         if let Some(soon) = self.ready().ahead(PLACES_AHEAD) {
-            self.bring(soon);
+            self.prefetch_fiber(soon);
         }
         if let Some(next) = self.ready().ahead(0) {
             let plan = self.plans.take(next);
@@ -374,7 +374,7 @@ impl Simulation {
 
     /// Prefetches on the host the data of a fiber.
     #[inline(always)]
-    fn bring(&self, id: u32) {
+    fn prefetch_fiber(&self, id: u32) {
         let fiber = std::ptr::from_ref(self.fiber(id));
         prefetch(fiber);
         prefetch(fiber.wrapping_byte_add(LINE_BYTES));
@@ -437,7 +437,7 @@ impl Simulation {
     /// Ends all workers of a crew, if it has any, where they are, without effects.
     fn fall(&self, crew: u16) {
         if self.crew(crew).next().is_some() {
-            self.falling.note(crew);
+            self.falls.record(crew);
         }
         for fiber in self.crew(crew) {
             let group = fiber.group.get();
@@ -500,7 +500,8 @@ impl Simulation {
         self.fibers.listed(*self.cost().waiters(line)).filter(|fiber| condition(fiber)).collect()
     }
 
-    fn rouse(&self, fiber: &Fiber, at_ps: u64) {
+    /// Ends the wait of a fiber in a list: it continues at this moment.
+    fn end_wait(&self, fiber: &Fiber, at_ps: u64) {
         self.delist(fiber);
         fiber.wait.reason.set(None);
         self.cost().counts().wakes += 1;
@@ -526,9 +527,9 @@ impl Simulation {
         };
         let spin = self.config.model.costs.spin_loop();
         for fiber in self.waiting(line, spins) {
-            let look_ps = || spin.next_look_ps(fiber.wait.since_ps.get(), at_ps);
-            let look_ps = if takes_time(fiber) { look_ps() } else { at_ps };
-            self.rouse(fiber, look_ps);
+            let next_read_ps = || spin.next_read_ps(fiber.wait.since_ps.get(), at_ps);
+            let read_ps = if takes_time(fiber) { next_read_ps() } else { at_ps };
+            self.end_wait(fiber, read_ps);
         }
     }
 
@@ -544,7 +545,7 @@ impl Simulation {
         let woken = fibers.len() as u64;
         // Newest first, because the list begins with those.
         for (earlier, fiber) in fibers.into_iter().enumerate().rev() {
-            self.rouse(fiber, at_ps + (earlier as u64 + 1) * each_ps);
+            self.end_wait(fiber, at_ps + (earlier as u64 + 1) * each_ps);
         }
         woken
     }

@@ -40,8 +40,8 @@ fn message(result: std::thread::Result<()>) -> String {
 fn a_panic_comes_out_and_unwinds_everybody_without_effects() {
     let drops = AtomicUsize::new(0);
     let suppressed = AtomicUsize::new(usize::MAX);
-    struct Look<'a>(&'a Words, &'a AtomicUsize);
-    impl Drop for Look<'_> {
+    struct PeekOnDrop<'a>(&'a Words, &'a AtomicUsize);
+    impl Drop for PeekOnDrop<'_> {
         fn drop(&mut self) {
             let changed = Vm::peek(self.0.line(7)) + Vm::peek(&self.0.all()[60]);
             self.1.store(changed as usize, Ordering::Relaxed);
@@ -50,7 +50,7 @@ fn a_panic_comes_out_and_unwinds_everybody_without_effects() {
     let result = catch_unwind(AssertUnwindSafe(|| {
         let outcome = Vm::run(&small(), |c| {
             let words = Words::new(c, 0, 64, "words");
-            let look = Look(&words, &suppressed);
+            let peek = PeekOnDrop(&words, &suppressed);
             workers(c, 6, |c, index| {
                 if index == 5 {
                     Vm::pause(c, 1000);
@@ -70,7 +70,7 @@ fn a_panic_comes_out_and_unwinds_everybody_without_effects() {
                     }),
                 }
             });
-            drop(look);
+            drop(peek);
         });
         outcome.expect("no result");
     }));

@@ -171,28 +171,28 @@ fn what_was_measured_on_one_thread_comes_out_again() {
 }
 
 #[test]
-fn one_look_at_many_links_costs_what_a_look_at_one_does() {
+fn one_poll_of_many_links_costs_as_much_as_a_poll_of_one() {
     for (name, mechanism) in Mechanism::ALL {
         let Mechanism::Kernel(kernel) = mechanism else { continue };
-        let look_nanos = KernelCosts::of(kernel).look_nanos;
+        let poll_nanos = KernelCosts::of(kernel).poll_nanos;
         VirtualMachine::run(&config(), |c| {
             let (mut near, mut far): (Vec<_>, Vec<_>) =
                 (0..8).map(|_| ends(c, mechanism)).map(|[near, far]| (near, far)).unzip();
             let mut watch = Watch::new(c, &near.iter().map(|end| &end.receiver).collect::<Vec<_>>());
             send(c, &mut far[5], &[1; 8]);
             send(c, &mut far[2], &[1; 8]);
-            let mut look = |near: &[End<VirtualMachine>]| {
+            let mut poll = |near: &[End<VirtualMachine>]| {
                 let (start, mut found) = (VirtualMachine::now(c), Vec::new());
-                watch.look(c, near.iter().map(|end| &end.receiver), |place| found.push(place));
+                watch.poll(c, near.iter().map(|end| &end.receiver), |place| found.push(place));
                 (found, VirtualMachine::now(c).since(start))
             };
-            let first = look(&near).0;
+            let first = poll(&near).0;
             assert_eq!(first, [2, 5], "{name}");
             let got = near[2].receiver.receive(c, &mut [0; 100], Patience::None).expect("open");
-            let (found, nanos) = look(&near);
+            let (found, nanos) = poll(&near);
             assert_eq!((got, found), (Some(8), vec![5]), "{name}");
             // A little more: the positions of the rings are in the cache of the core.
-            assert!((look_nanos..look_nanos + 200).contains(&nanos), "{name}: {nanos} and {look_nanos}");
+            assert!((poll_nanos..poll_nanos + 200).contains(&nanos), "{name}: {nanos} and {poll_nanos}");
         })
         .expect("it ends");
     }

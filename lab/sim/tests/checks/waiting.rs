@@ -44,23 +44,23 @@ fn run(
     (outcome.value, outcome.statistics)
 }
 
-/// How other threads wait while thread 0 adds ten times, 10 us apart, to a word beside theirs.
+/// Wait of the other threads while thread 0 adds ten times, 10 us apart, to a word beside theirs.
 #[derive(Clone, Copy, PartialEq)]
-enum How {
+enum WaitKind {
     Spin,
     Park,
 }
 
 /// Picoseconds of the ten additions together, and the counters.
-fn additions_beside(config: &Config, waiters: &[u32], how: How) -> (u64, Statistics) {
+fn additions_beside(config: &Config, waiters: &[u32], kind: WaitKind) -> (u64, Statistics) {
     let threads: Vec<u32> = std::iter::once(0).chain(waiters.iter().copied()).collect();
     let (numbers, statistics) = run(config, &threads, |c, index, words| {
         let (flag, beside) = (words.line(0), &words.all()[1]);
         if index > 0 {
             while Vm::load(c, flag, Relaxed) == 0 {
-                match how {
-                    How::Spin => _ = Vm::spin_while(c, flag, 0, None),
-                    How::Park => Vm::park(c, flag, 0, None),
+                match kind {
+                    WaitKind::Spin => _ = Vm::spin_while(c, flag, 0, None),
+                    WaitKind::Park => Vm::park(c, flag, 0, None),
                 }
             }
             return 0;
@@ -89,10 +89,10 @@ fn who_spins_on_a_line_reloads_it_at_every_write() {
     let own = 10 * config.model.costs().atomic_ps;
     let waiters = [NEAR, 2, FAR];
     let taken_back = transfer(&config, Access::Atomic, LineState::Shared, 0, FAR);
-    let (taken, spun) = additions_beside(&config, &waiters, How::Spin);
+    let (taken, spun) = additions_beside(&config, &waiters, WaitKind::Spin);
     assert_eq!(taken, 10 * taken_back);
-    let (taken, parked) = additions_beside(&config, &waiters, How::Park);
-    assert_eq!(taken, own, "who is parked does not look");
+    let (taken, parked) = additions_beside(&config, &waiters, WaitKind::Park);
+    assert_eq!(taken, own, "a parked thread does not read");
     // Eleven reloads by each of the three. The far one fetches the line over the link each time.
     let lines = |statistics: &Statistics| {
         statistics.counts.near_misses + statistics.counts.l3_hits + statistics.counts.far_misses
@@ -100,8 +100,8 @@ fn who_spins_on_a_line_reloads_it_at_every_write() {
     let reloads = lines(&spun) - lines(&parked);
     assert!((33..=33 + 11 + 3).contains(&reloads), "{reloads}: {:?} {:?}", spun.counts, parked.counts);
     // Two siblings that spin on one line fetch it once.
-    let (_, one) = additions_beside(&config, &[NEAR], How::Spin);
-    let (_, two) = additions_beside(&config, &[NEAR, NEAR + 16], How::Spin);
+    let (_, one) = additions_beside(&config, &[NEAR], WaitKind::Spin);
+    let (_, two) = additions_beside(&config, &[NEAR, NEAR + 16], WaitKind::Spin);
     assert!(lines(&two) <= lines(&one) + 2, "{:?} {:?}", one.counts, two.counts);
     // Writes of another line do not concern them.
     let (numbers, _) = run(&config, &[0, FAR], |c, index, words| {
@@ -201,11 +201,11 @@ fn who_spins_long_offers_the_processor() {
 /// Spinning and pausing take a few issue slots from the sibling; parking takes none.
 #[test]
 fn a_sibling_that_pauses_takes_a_few_slots() {
-    let computed = |parts: u32, sibling: u32, how: usize| {
+    let computed = |parts: u32, sibling: u32, kind: usize| {
         let config = machine(|costs| costs.pauser_parts = parts);
         let (numbers, _) = run(&config, &[0, sibling], |c, index, words| {
             if index > 0 {
-                match how {
+                match kind {
                     0 => _ = Vm::spin_while(c, words.line(0), 0, None),
                     1 => Vm::pause(c, 10_000_000),
                     _ => Vm::park(c, words.line(0), 0, None),
@@ -223,10 +223,10 @@ fn a_sibling_that_pauses_takes_a_few_slots() {
         numbers[0] as f64
     };
     let alone = computed(100, NEAR, 0);
-    for how in [0, 1] {
-        let slower = computed(100, SIBLING, how) / alone;
+    for kind in [0, 1] {
+        let slower = computed(100, SIBLING, kind) / alone;
         assert!((slower - 1024.0 / 924.0).abs() < 0.002, "{slower}");
-        assert!((computed(0, SIBLING, how) / alone - 1.0).abs() < 0.001);
+        assert!((computed(0, SIBLING, kind) / alone - 1.0).abs() < 0.001);
     }
     assert!((computed(100, SIBLING, 2) / alone - 1.0).abs() < 0.001);
 }

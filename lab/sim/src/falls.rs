@@ -11,29 +11,29 @@ use std::cell::{Cell, RefCell};
 use crate::config::Fall;
 use crate::fiber::Fiber;
 
-/// A fall that is still to come.
-struct Coming {
+/// A fall that has not happened yet.
+struct PlannedFall {
     fall: Fall,
     /// Number of times that workers of its crews were resumed.
     resumed: u64,
 }
 
-/// Falls to come, and the crews that have fallen.
-pub(crate) struct Falling {
-    coming: RefCell<Vec<Coming>>,
-    /// True if falls are still to come.
-    waits: Cell<bool>,
+/// Planned falls, and the crews that have fallen.
+pub(crate) struct Falls {
+    planned: RefCell<Vec<PlannedFall>>,
+    /// True if falls are planned.
+    has_planned: Cell<bool>,
     /// Crews, in the order in which they fell.
     fallen: RefCell<Vec<u16>>,
 }
 
-impl Falling {
-    pub(crate) fn new(falls: &[Fall]) -> Falling {
-        let coming: Vec<Coming> =
-            falls.iter().map(|fall| Coming { fall: fall.clone(), resumed: 0 }).collect();
-        Falling {
-            waits: Cell::new(!coming.is_empty()),
-            coming: RefCell::new(coming),
+impl Falls {
+    pub(crate) fn new(falls: &[Fall]) -> Falls {
+        let planned: Vec<PlannedFall> =
+            falls.iter().map(|fall| PlannedFall { fall: fall.clone(), resumed: 0 }).collect();
+        Falls {
+            has_planned: Cell::new(!planned.is_empty()),
+            planned: RefCell::new(planned),
             fallen: RefCell::default(),
         }
     }
@@ -48,35 +48,40 @@ impl Falling {
         self.fallen.borrow().len() as u64
     }
 
-    /// Cancels the falls that are still to come.
+    /// Cancels the planned falls.
     pub(crate) fn end(&self) {
-        self.coming.borrow_mut().clear();
-        self.waits.set(false);
+        self.planned.borrow_mut().clear();
+        self.has_planned.set(false);
     }
 
     /// Returns the crews that fall now, before a worker of some crew is resumed. `may` returns true
     /// for a crew to which falls are allowed.
     #[inline(always)]
     pub(crate) fn due(&self, fiber: &Fiber, may: impl Fn(u16) -> bool) -> Option<Vec<u16>> {
-        if !self.waits.get() || !fiber.may_fall.get() { None } else { self.count_down(fiber.crew.get(), may) }
+        if !self.has_planned.get() || !fiber.may_fall.get() {
+            None
+        } else {
+            self.count_down(fiber.crew.get(), may)
+        }
     }
 
     #[cold]
     fn count_down(&self, crew: u16, may: impl Fn(u16) -> bool) -> Option<Vec<u16>> {
-        let mut coming = self.coming.borrow_mut();
+        let mut planned = self.planned.borrow_mut();
         let mut due = None;
-        for (number, one) in coming.iter_mut().enumerate().filter(|(_, one)| one.fall.crews.contains(&crew)) {
+        for (number, one) in planned.iter_mut().enumerate().filter(|(_, one)| one.fall.crews.contains(&crew))
+        {
             one.resumed += 1;
             let is_due = one.resumed >= one.fall.event && one.fall.crews.iter().all(|crew| may(*crew));
             due = due.or(is_due.then_some(number));
         }
-        let crews = coming.swap_remove(due?).fall.crews;
-        self.waits.set(!coming.is_empty());
+        let crews = planned.swap_remove(due?).fall.crews;
+        self.has_planned.set(!planned.is_empty());
         Some(crews)
     }
 
     /// Records that a crew has fallen.
-    pub(crate) fn note(&self, crew: u16) {
+    pub(crate) fn record(&self, crew: u16) {
         self.fallen.borrow_mut().push(crew);
     }
 }
