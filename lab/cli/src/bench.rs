@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-use crate::arguments::BenchArguments;
+use crate::arguments::{BenchArguments, TextFlag};
 use crate::config::{self, Config};
 use crate::errors::Failure;
 use crate::interrupt::Interrupt;
@@ -44,7 +44,7 @@ pub fn tell(config: &Config, report: &Report, page: Option<&pages::Page>) -> Res
 pub fn instance(arguments: &BenchArguments) -> Result<(), Failure> {
     let asked = || -> Result<_, Failure> {
         let mut machine = machines::facts(arguments.common.machine.as_deref())?;
-        let cores = arguments.common.cores.as_deref().and_then(|cores| cores.parse().ok());
+        let cores = arguments.common.cores.text().and_then(|cores| cores.parse().ok());
         // The workers of all instances may be more than this machine has threads: a file says so,
         // or others are on other machines.
         if let Some(cores) = cores.filter(|cores| machine.threads_by_smt.iter().all(|most| most < cores)) {

@@ -13,9 +13,9 @@ use rcgen::{
 };
 use secure_links::{AUTHORITY_FILE, Credentials, Day, credential_files};
 
+use crate::arguments::{Flag, Given, whole};
 use crate::bad_input::BadInput;
 use crate::errors::Failure;
-use crate::values;
 
 /// Days on which certificates count, unless the caller says how many.
 const DAYS_DEFAULT: u64 = 365;
@@ -43,8 +43,8 @@ pub struct CertificatesArguments {
     #[arg(long, value_name = "NAMES")]
     pub names: Option<String>,
     /// Days from today on which they count, 1 to 36500 [default: 365]
-    #[arg(long, value_name = "N")]
-    pub days: Option<String>,
+    #[arg(long, value_name = "N", value_parser = whole(1..=DAYS_MAX))]
+    pub days: Option<Given<u64>>,
 }
 
 /// Makes them, and tells what it has made.
@@ -73,7 +73,7 @@ pub fn run(arguments: &CertificatesArguments) -> Result<String, Failure> {
         let problem = "has an authority already";
         return Err(BadInput::new(&arguments.directory, problem, "another directory").into());
     }
-    let days = values::whole("--days", arguments.days.as_deref(), 1..=DAYS_MAX)?.unwrap_or(DAYS_DEFAULT);
+    let days = arguments.days.value_or(DAYS_DEFAULT)?;
     let last_day = Day::today().plus(days);
     fs::create_dir_all(directory).map_err(|error| Failure::at(directory, &error))?;
     let authority = authority(last_day).map_err(Failure::of)?;

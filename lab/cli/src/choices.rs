@@ -3,16 +3,17 @@
 use concurrency::SchemeName;
 use harness::{Choice, Execution, MemoryPlacement};
 use serde::Serialize;
+use storage::Optimisation;
 
 use crate::bad_input::BadInput;
 
-/// The value that `text` names for `flag`, or `default` where the flag was not given.
-pub fn choose<C: Choice>(flag: &str, text: Option<&str>, default: C) -> Result<C, BadInput> {
-    let Some(text) = text else { return Ok(default) };
-    if let Some((_, value)) = C::ALL.iter().find(|(name, _)| *name == text) {
-        return Ok(*value);
-    }
-    Err(BadInput::value(flag, text, "unknown value", C::accepted()))
+/// The value that `text` names for `flag`.
+///
+/// # Errors
+/// There is no value of this name.
+pub fn named_value<C: Choice>(flag: &str, text: &str) -> Result<C, BadInput> {
+    let named = C::ALL.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
+    named.ok_or_else(|| BadInput::value(flag, text, "unknown value", C::accepted()))
 }
 
 /// A type of this crate with its names.
@@ -215,17 +216,32 @@ choices! {
 ///
 /// # Errors
 /// The text names no placement of memory.
-pub fn choose_memory(text: Option<&str>) -> Result<MemoryPlacement, BadInput> {
+pub fn memory_placement(flag: &str, text: &str) -> Result<MemoryPlacement, BadInput> {
     const ACCEPTED: &str = "local, central, remote, hops=N";
-    let Some(text) = text else { return Ok(MemoryPlacement::Local) };
     let hops = text.strip_prefix("hops=").filter(|hops| hops.bytes().all(|byte| byte.is_ascii_digit()));
     match (text, hops.and_then(|hops| hops.parse().ok())) {
         ("local", _) => Ok(MemoryPlacement::Local),
         ("central", _) => Ok(MemoryPlacement::Central),
         ("remote", _) => Ok(MemoryPlacement::Remote),
         (_, Some(hops)) => Ok(MemoryPlacement::Hops(hops)),
-        _ => Err(BadInput::value("--memory", text, "unknown value", ACCEPTED)),
+        _ => Err(BadInput::value(flag, text, "unknown value", ACCEPTED)),
     }
+}
+
+/// The optimisations that `text` lists, each named once.
+///
+/// # Errors
+/// There is no optimisation of one of the names, or one is named twice.
+pub fn optimisations(flag: &str, text: &str) -> Result<Vec<Optimisation>, BadInput> {
+    let mut all = Vec::new();
+    for name in text.split(',') {
+        let one = named_value(flag, name)?;
+        if all.contains(&one) {
+            return Err(BadInput::value(flag, name, "named twice", "each name once"));
+        }
+        all.push(one);
+    }
+    Ok(all)
 }
 
 /// The number of instances that `text` asks for, of `cores` workers on so many `sockets` of so many

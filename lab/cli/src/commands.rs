@@ -49,7 +49,7 @@ pub enum Command {
     /// Make certificates with which the processes of a deployment prove who they are, for a trial
     Certificates(CertificatesArguments),
     /// Look for schedules that break the engine: many seeds, judged by histories and invariants
-    Verify(VerifyArguments),
+    Verify(Box<VerifyArguments>),
     /// Run every finding of a study file and compare it with what was published
     Study(StudyArguments),
     /// Verify every checksum of a database on disk

@@ -7,7 +7,7 @@ use std::path::Path;
 use harness::{DeploymentError, Durability, Instances, Machines, RunFile};
 use secure_links::Day;
 
-use crate::arguments::{BenchArguments, DeployArguments};
+use crate::arguments::{BenchArguments, DeployArguments, TextFlag};
 use crate::bad_input::BadInput;
 use crate::commands::{Arguments, Command};
 use crate::config::{self, Config};
@@ -17,7 +17,7 @@ use crate::machine_facts::{MachineFacts, NATIVE};
 use crate::machines;
 use crate::progress::Progress;
 use crate::runner;
-use crate::{bench, usage, values};
+use crate::{bench, usage};
 
 /// Whose certificate has fewer days left is told so.
 const DAYS_OF_WARNING: u64 = 30;
@@ -32,8 +32,7 @@ pub fn run(arguments: &DeployArguments) -> Result<(), Failure> {
     let mut config = asked(&flags, &file).map_err(|problem| fault(arguments, problem))?;
     config.json = arguments.json;
     let instances = file.deployment.instances.len();
-    let instance = arguments.instance.as_deref();
-    let instance = values::whole("--instance", instance, 0..=instances as u64 - 1)?;
+    let instance = arguments.instance.whole(0..=instances as u64 - 1)?;
     check_machine(&file, instance).map_err(|problem| fault(arguments, problem))?;
     let credentials = |machines: &Machines, instance| {
         let found = machines.credentials(Path::new(&arguments.file), instance);

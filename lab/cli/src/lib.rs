@@ -1,12 +1,12 @@
 //! The `isles` command: what the user types becomes a configuration, what the engine measures
 //! becomes a report.
 //!
-//! - `commands`: the commands, with `arguments`, the flags as typed; `usage` turns faults of the
-//!   command line into one line;
-//! - `config`: the resolved configuration, and every rule about what fits together; `choices` and
-//!   `values`: the names and numbers that flags accept; `machine_facts`: what a configuration must
-//!   know of a machine;
-//! - `runner`: from a configuration to a run of the driver;
+//! - `commands`: the commands, with `arguments`, their flags and the values that each flag takes;
+//!   `usage` turns faults of the command line into one line;
+//! - `choices`, `hot` and `values`: the names, hot spots and numbers that flags accept;
+//! - `config`: the resolved configuration, and every rule about flags that do not fit together;
+//!   `machine_facts`: the facts of a machine that a configuration depends on;
+//! - `runner`: from a configuration to a run of the harness;
 //! - `bench`, `deploy`, `certificates`: the commands of these names;
 //! - `report`: the result, as JSON and as text;
 //! - `numbers`: numbers as people read them; `progress`, `interrupt`: what happens meanwhile;
@@ -35,6 +35,7 @@ mod deploy;
 mod directory;
 mod directory_of_pages;
 pub mod errors;
+mod hot;
 pub mod interrupt;
 pub mod machine_facts;
 pub mod machines;

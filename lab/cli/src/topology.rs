@@ -6,9 +6,9 @@ use machine::{
 };
 use serde_json::Value;
 
-use crate::arguments::TopologyArguments;
+use crate::arguments::{Flag, TopologyArguments};
 use crate::bad_input::BadInput;
-use crate::choices::{TopologyFormat, TopologyView, choose};
+use crate::choices::{TopologyFormat, TopologyView};
 use crate::machine_facts::NATIVE;
 use crate::machines;
 
@@ -17,8 +17,8 @@ use crate::machines;
 /// # Errors
 /// A format or machine that does not exist, or a directory that holds no machine.
 pub fn draw(arguments: &TopologyArguments) -> Result<String, BadInput> {
-    let format = choose("--format", arguments.format.as_deref(), TopologyFormat::Text)?;
-    let view = choose("--view", arguments.view.as_deref(), TopologyView::Machine)?;
+    let format = arguments.format.value_or(TopologyFormat::Text)?;
+    let view = arguments.view.value_or(TopologyView::Machine)?;
     if arguments.view.is_some() && format != TopologyFormat::Svg {
         return Err(BadInput::new("--view", "a flag of pictures", "with --format svg"));
     }

@@ -3,12 +3,13 @@
 use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, ArgAction, Command, CommandFactory, FromArgMatches};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, CommandFactory, FromArgMatches, Id};
 
 use crate::arguments::{BENCH_BASIC_FLAGS, INSTANCE_COMMAND};
 use crate::bad_input::BadInput;
 use crate::choices::WorkloadName;
-use crate::commands::Arguments;
+use crate::commands::{Arguments, Command};
 use harness::Choice;
 
 /// The commands that there are.
@@ -47,19 +48,31 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Arguments, Sto
         words.push(OsString::new());
         parsed = matches(&words);
     }
-    parsed.and_then(|matches| Arguments::from_arg_matches(&matches)).map_err(|error| match error.kind() {
+    parsed.and_then(|matches| of_matches(&matches)).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Stop::Show(error.render().to_string()),
         _ => Stop::Fault(fault(&error, words.get(1))),
     })
 }
 
-fn matches(words: &[OsString]) -> Result<clap::ArgMatches, clap::Error> {
+/// The arguments; those of a benchmark know which flags were given.
+fn of_matches(matches: &ArgMatches) -> Result<Arguments, clap::Error> {
+    let mut arguments = Arguments::from_arg_matches(matches)?;
+    if let Command::Bench(bench) | Command::Instance(bench) = &mut arguments.command
+        && let Some((_, matches)) = matches.subcommand()
+    {
+        let is_given = |id: &&Id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine);
+        bench.given = matches.ids().filter(is_given).cloned().collect();
+    }
+    Ok(arguments)
+}
+
+fn matches(words: &[OsString]) -> Result<ArgMatches, clap::Error> {
     command().try_get_matches_from(words)
 }
 
 /// The grammar. Whatever follows a flag is its value, also `-1`: then the message can say what the
 /// flag accepts.
-fn command() -> Command {
+fn command() -> clap::Command {
     let values = |argument: Arg| {
         let takes_value = argument.get_long().is_some() && argument.get_action().takes_values();
         if takes_value { argument.allow_hyphen_values(true) } else { argument }
@@ -76,7 +89,7 @@ fn command() -> Command {
 }
 
 /// The command with `--help`, which is short, and `--help-all`, which is complete.
-fn with_help(command: Command) -> Command {
+fn with_help(command: clap::Command) -> clap::Command {
     let short = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort).help("Print help");
     let all = Arg::new("help-all").long("help-all").action(ArgAction::HelpLong).help("Print all flags");
     command.disable_help_flag(true).args([short, all])

@@ -2,6 +2,8 @@
 
 use clap::Args;
 
+use super::given::{Given, text};
+
 const EXAMPLES: &str = "Examples:
   isles deploy two.toml                two instances on this machine, and what the file says runs on them
   isles deploy far.toml                the command of instances on several machines, ...
@@ -21,8 +23,8 @@ pub struct DeployArguments {
     pub file: String,
     /// Be this instance, of a deployment on several machines [default: the command, which runs all
     /// of them]
-    #[arg(long, value_name = "N")]
-    pub instance: Option<String>,
+    #[arg(long, value_name = "N", value_parser = text())]
+    pub instance: Option<Given<String>>,
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,

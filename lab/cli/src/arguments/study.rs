@@ -2,6 +2,11 @@
 
 use clap::Args;
 
+use super::given::{Given, whole};
+
+/// Most runs at the same time.
+const JOBS_MAX: u64 = 4_096;
+
 const EXAMPLES: &str = "Examples:
   isles study studies/findings.toml                       every finding, and findings.html beside the file
   isles study studies/findings.toml --only 'islands-*'    those whose id fits
@@ -24,8 +29,8 @@ pub struct StudyArguments {
     #[arg(long, value_name = "IDS")]
     pub only: Option<String>,
     /// Runs at the same time [default: one per hardware thread of this machine]
-    #[arg(long, value_name = "N")]
-    pub jobs: Option<String>,
+    #[arg(long, value_name = "N", value_parser = whole(1..=JOBS_MAX))]
+    pub jobs: Option<Given<u64>>,
     /// Where results of runs are kept [default: isles/runs in the user's cache directory]
     #[arg(long, value_name = "DIR")]
     pub cache: Option<String>,

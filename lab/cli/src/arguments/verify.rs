@@ -2,6 +2,13 @@
 
 use clap::Args;
 
+use super::given::{Given, text, whole};
+
+/// Most seeds of a campaign.
+const SEEDS_MAX: u64 = 1_000_000_000_000;
+/// Most runs at the same time.
+const JOBS_MAX: u64 = 1_024;
+
 const EXAMPLES: &str = "Examples:
   isles verify                                        every scheme, 1000 seeds each
   isles verify --cc silo --seeds 100000               many schedules of one scheme
@@ -30,22 +37,22 @@ pub struct VerifyArguments {
     #[arg(long, value_name = "NAME")]
     pub workload: Option<String>,
     /// Seeds of each scheme and workload [default: 1000]
-    #[arg(long, value_name = "N")]
-    pub seeds: Option<String>,
+    #[arg(long, value_name = "N", value_parser = whole(1..=SEEDS_MAX))]
+    pub seeds: Option<Given<u64>>,
     /// The first of them [default: 0]
-    #[arg(long, value_name = "N")]
-    pub first_seed: Option<String>,
+    #[arg(long, value_name = "N", value_parser = whole(0..=u64::MAX - SEEDS_MAX))]
+    pub first_seed: Option<Given<u64>>,
     /// virtual (a small machine of two sockets), the name of a simulated machine that ships with
     /// Isles, or native [default: virtual]
     #[arg(long, value_name = "NAME")]
     pub machine: Option<String>,
     /// Workers of each run [default: 3 to 5, by seed and workload]
-    #[arg(long, value_name = "N")]
-    pub cores: Option<String>,
+    #[arg(long, value_name = "N", value_parser = text())]
+    pub cores: Option<Given<String>>,
     /// Runs at the same time, each on one processor of this machine; native: 1 [default: all
     /// processors]
-    #[arg(long, value_name = "N")]
-    pub jobs: Option<String>,
+    #[arg(long, value_name = "N", value_parser = whole(1..=JOBS_MAX))]
+    pub jobs: Option<Given<u64>>,
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,

@@ -2,9 +2,9 @@
 
 use harness::{Choice, Execution, FailureError};
 
-use super::hot::Hot;
 use crate::bad_input::BadInput;
-use crate::choices::choose;
+use crate::choices::named_value;
+use crate::hot::Hot;
 use crate::values;
 
 const FLAG: &str = "--at";
@@ -68,9 +68,9 @@ impl<'a> Moment<'a> {
             "mix" => changes(Change::Mix(value)),
             "hot" => changes(Change::Hot(Hot::parse(value, fault)?)),
             "multisite" => {
-                let share = values::number("multisite", Some(value), 0.0..=1.0);
+                let share = values::number("multisite", value, &(0.0..=1.0));
                 let fault = |_| fault("no share", "multisite=F, 0 to 1");
-                changes(Change::Multisite(share.map_err(fault)?.unwrap_or_default()))
+                changes(Change::Multisite(share.map_err(fault)?))
             }
             "fail-socket" => {
                 let fault = |_| fault("no number of a socket", "fail-socket=N");
@@ -135,8 +135,8 @@ impl Asked<'_> {
     ///
     /// # Errors
     /// There is none.
-    pub fn mix<C: Choice>(&self, name: &str, default: C) -> Result<C, BadInput> {
+    pub fn mix<C: Choice>(&self, name: &str) -> Result<C, BadInput> {
         let unknown = |_| BadInput::value(FLAG, self.text, "unknown mix", C::accepted());
-        choose("mix", Some(name), default).map_err(unknown)
+        named_value("mix", name).map_err(unknown)
     }
 }

@@ -8,8 +8,8 @@ use concurrency::RowLock;
 use harness::{Choice, Durability, Engine};
 use storage::Optimisation;
 
-use super::types::Config;
-use crate::arguments::CommonFlags;
+use super::resolved::Config;
+use crate::arguments::{AnyFlag, CommonFlags, Flag, refuse};
 use crate::bad_input::BadInput;
 use crate::choices::{ConcurrencyControl, WorkloadName};
 
@@ -20,16 +20,10 @@ const OF_PAGES: [Optimisation; 2] = [Optimisation::InheritedLocks, Optimisation:
 const OF_BOTH: [Optimisation; 3] =
     [Optimisation::PlainLocks, Optimisation::Prefetch, Optimisation::LookAhead];
 
-type Flag<'a> = (&'static str, &'a Option<String>);
-
 /// Refuses the first flag that has no effect.
 pub(super) fn check(common: &CommonFlags, run: &Config, has_database: bool) -> Result<(), BadInput> {
     if common.deploy.is_none() {
-        let of_several = [
-            ("--transport", &common.transport),
-            ("--in-flight", &common.in_flight),
-            ("--commit", &common.commit),
-        ];
+        let of_several: [&dyn AnyFlag; 3] = [&common.transport, &common.in_flight, &common.commit];
         refuse(&of_several, "there is one instance", "with --deploy")?;
     }
     if !has_database {
@@ -42,47 +36,35 @@ pub(super) fn check(common: &CommonFlags, run: &Config, has_database: bool) -> R
     ways(common, run.cc)
 }
 
-/// Refuses all of these flags.
-fn refuse(flags: &[Flag<'_>], problem: &str, accepted: &str) -> Result<(), BadInput> {
-    let given = flags.iter().find_map(|(flag, text)| Some((*flag, text.as_deref()?)));
-    given.map_or(Ok(()), |(flag, text)| Err(BadInput::value(flag, text, problem, accepted)))
-}
-
 /// An experiment has neither database nor transactions, and runs for a time.
 fn of_experiment(common: &CommonFlags, workload: WorkloadName) -> Result<(), BadInput> {
-    let of_databases = [
-        ("--cc", &common.cc),
-        ("--retry", &common.retry),
-        ("--timestamp", &common.timestamp),
-        ("--without", &common.without),
-        ("--row-lock", &common.row_lock),
-        ("--row-copies", &common.row_copies),
-        ("--commit-locks", &common.commit_locks),
-        ("--deadlocks", &common.deadlocks),
-        ("--like", &common.like),
+    let of_databases: [&dyn AnyFlag; 9] = [
+        &common.cc,
+        &common.retry,
+        &common.timestamp,
+        &common.without,
+        &common.row_lock,
+        &common.row_copies,
+        &common.commit_locks,
+        &common.deadlocks,
+        &common.like,
     ];
     let name = workload.name();
     refuse(&of_databases, &format!("{name} has no database"), "with another workload")?;
-    refuse(&[("--transactions", &common.transactions)], &format!("{name} runs for a time"), "--seconds")
+    refuse(&[&common.transactions], &format!("{name} runs for a time"), "--seconds")
 }
 
 /// Ways of rows in memory.
 fn of_memory(common: &CommonFlags) -> Result<(), BadInput> {
-    let ways = [
-        ("--timestamp", &common.timestamp),
-        ("--row-lock", &common.row_lock),
-        ("--row-copies", &common.row_copies),
-        ("--commit-locks", &common.commit_locks),
-        ("--deadlocks", &common.deadlocks),
-    ];
+    let ways: [&dyn AnyFlag; 5] =
+        [&common.timestamp, &common.row_lock, &common.row_copies, &common.commit_locks, &common.deadlocks];
     refuse(&ways, "a way of rows in memory", "with --engine memory")
 }
 
 /// Optimisations of the other engine, and one of the log where there is none.
 fn optimisations(common: &CommonFlags, run: &Config) -> Result<(), BadInput> {
-    for name in common.without.iter().flat_map(|list| list.split(',')) {
-        let Some((_, one)) = Optimisation::ALL.iter().find(|(other, _)| *other == name) else { continue };
-        let refused = |problem, accepted| Err(BadInput::value("--without", name, problem, accepted));
+    for one in &common.without.value()?.unwrap_or_default() {
+        let refused = |problem, accepted| Err(BadInput::value("--without", one.name(), problem, accepted));
         match run.plan.engine {
             _ if OF_BOTH.contains(one) => {}
             Engine::Memory if OF_PAGES.contains(one) => {
@@ -104,7 +86,7 @@ fn optimisations(common: &CommonFlags, run: &Config) -> Result<(), BadInput> {
 
 /// Ways of other schemes.
 fn ways(common: &CommonFlags, cc: ConcurrencyControl) -> Result<(), BadInput> {
-    let is_latch = common.row_lock.as_deref() == Some(RowLock::Latch.name());
+    let is_latch = common.row_lock.value()? == Some(RowLock::Latch);
     match cc {
         ConcurrencyControl::Scheme(scheme) if is_latch && !scheme.locks_rows() => {
             let others = concurrency::SchemeName::ALL.into_iter().filter(|other| other.locks_rows());

@@ -9,9 +9,7 @@ use harness::{Durability, Partitioning, Retry};
 use storage::Optimisation;
 use workloads::tpcc::{HotRows, Stocks};
 
-use crate::arguments::CommonFlags;
-use crate::bad_input::BadInput;
-use crate::choices::{Like, Switch, choose};
+use crate::choices::{Like, Switch};
 
 /// Defaults of the flags that differ from program to program.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -82,13 +80,4 @@ impl Ways {
             Some(Like::Dbx1000) => DBX1000,
         }
     }
-}
-
-/// The program that `--like` names.
-///
-/// # Errors
-/// There is no such program.
-pub fn like(common: &CommonFlags) -> Result<Option<Like>, BadInput> {
-    let text = common.like.as_deref();
-    text.map(|text| choose("--like", Some(text), Like::Dbx1000)).transpose()
 }

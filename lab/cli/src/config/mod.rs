@@ -7,20 +7,19 @@
 mod asked;
 mod changes;
 mod effects;
-mod hot;
 mod like;
 mod pages;
 mod resolve;
+mod resolved;
 #[cfg(test)]
 pub(crate) mod tests;
-mod types;
 mod workloads;
 
+pub use crate::hot::Hot;
 pub use asked::{Asked, Change};
 pub use changes::At;
-pub use hot::Hot;
 pub use resolve::resolve;
-pub use types::Config;
+pub use resolved::Config;
 pub use workloads::{
     BenchWorkload, Counter, Dependent, Ipc, Lock, Memory, Micro, RowCount, Split, Tatp, Tpcb, Tpcc, Workload,
     Ycsb,

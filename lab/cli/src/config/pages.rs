@@ -3,14 +3,11 @@
 use harness::{Choice, Length};
 
 use super::workloads::{PAGE_BYTES_PER_BYTE, Workload};
-use crate::arguments::CommonFlags;
+use crate::arguments::{CommonFlags, Flag};
 use crate::bad_input::BadInput;
 use crate::choices::{Engine, WorkloadName};
 use crate::machine_facts::{MachineFacts, NATIVE};
-use crate::values;
 
-/// Smallest and largest pool.
-const POOL_BYTES: std::ops::RangeInclusive<u64> = 1 << 16..=1 << 46;
 /// Least and largest default of a simulated machine: half of what its regions can be.
 const POOL_BYTES_VIRTUAL: (f64, f64) = ((64u64 << 20) as f64, (32u64 << 30) as f64);
 
@@ -30,22 +27,16 @@ pub(super) fn pool(
     default: impl FnOnce() -> u64,
     machine: &MachineFacts,
 ) -> Result<Option<u64>, BadInput> {
-    if let (Engine::Memory, Some(text)) = (engine, &common.pool) {
-        return Err(BadInput::value(
-            "--pool",
-            text,
-            "rows in memory have no pool",
-            "no --pool, or --engine paged",
-        ));
+    let Some(given) = &common.pool else { return Ok((engine == Engine::Paged).then(default)) };
+    if engine == Engine::Memory {
+        return Err(given.refused("rows in memory have no pool", "no --pool, or --engine paged"));
     }
-    let given = values::bytes("--pool", common.pool.as_deref(), POOL_BYTES)?;
-    if let (Some(bytes), Some(memory), Some(text)) = (given, machine.host_memory_bytes, &common.pool)
-        && bytes > memory
-    {
+    let bytes = common.pool.value()?;
+    if let Some(memory) = machine.host_memory_bytes.filter(|memory| bytes > Some(*memory)) {
         let accepted = format!("up to {}MiB", memory >> 20);
-        return Err(BadInput::value("--pool", text, "more than the memory of this machine", accepted));
+        return Err(given.refused("more than the memory of this machine", accepted));
     }
-    Ok((engine == Engine::Paged).then(|| given.unwrap_or_else(default)))
+    Ok(bytes)
 }
 
 /// Bytes of the pool where `--pool` does not say it: of this machine half of its memory, of a

@@ -4,42 +4,27 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use concurrency::{Deadlocks, RowLock, TimestampSource};
-use harness::{Adaptation, Choice, DeploymentRequest, Durability, Execution, Length, Plan, Transport};
+use harness::{
+    Adaptation, Choice, DeploymentRequest, Durability, Execution, Length, MemoryPlacement, Plan, Transport,
+};
 use machine::Placement;
 use storage::{Optimisation, Optimisations};
 
 use super::changes::{At, changes};
 use super::effects;
-use super::like::{Ways, like};
+use super::like::Ways;
 use super::pages;
-use super::types::Config;
+use super::resolved::Config;
 use super::workloads::{RowCount, Workload};
-use crate::arguments::{BenchArguments, CommonFlags, WorkloadFlag};
+use crate::arguments::{BenchArguments, CommonFlags, Flag, Given, TextFlag, WorkloadFlag, refuse};
 use crate::bad_input::BadInput;
 use crate::choices::{
-    Commit, ConcurrencyControl, DiskKind, Engine, Switch, WorkloadName, choose, choose_instances,
-    choose_memory,
+    Commit, ConcurrencyControl, DiskKind, Engine, Switch, WorkloadName, choose_instances, named_value,
 };
 use crate::machine_facts::{MachineFacts, NATIVE};
-use crate::values;
 
-/// Longest run: a day.
-const SECONDS_MAX: f64 = 86_400.0;
-/// Shortest run: ten microseconds, of interest on a simulated machine.
-const SECONDS_MIN: f64 = 0.000_01;
-/// Longest warmup: an hour.
-const WARMUP_SECONDS_MAX: f64 = 3_600.0;
-/// Most transactions over several instances that a worker keeps open.
-const IN_FLIGHT_MAX: u64 = 1_024;
 /// How many it keeps open if nothing else is said and commits are durable.
 const IN_FLIGHT_DURABLE: u64 = 64;
-/// Most commits of a worker.
-const TRANSACTIONS_MAX: u64 = 1_000_000_000_000;
-
-/// Shortest and longest of the shortest intervals between two measurements of what partitions cost.
-const ADAPT_INTERVAL_SECONDS_MIN: f64 = 0.000_1;
-const ADAPT_INTERVAL_SECONDS_MAX: f64 = 3_600.0;
-
 const ADAPT_INTERVAL_SECONDS_NATIVE: f64 = 1.0;
 const ADAPT_INTERVAL_SECONDS_VIRTUAL: f64 = 0.01;
 const SECONDS_NATIVE: f64 = 10.0;
@@ -61,12 +46,12 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let native = machine.name == NATIVE;
     // Names come before numbers: a number may be out of range only because a later version is asked
     // for.
-    let placement = choose("--placement", common.placement.as_deref(), Placement::Island)?;
-    let memory = choose_memory(common.memory.as_deref())?;
-    let execution = choose("--execution", common.execution.as_deref(), Execution::Inline)?;
-    let engine = choose("--engine", common.engine.as_deref(), Engine::Memory)?;
-    let cc = ConcurrencyControl::choose(common.cc.as_deref(), engine, execution)?;
-    let adaptive = adaptive(execution, common.adaptive.as_deref())?;
+    let placement = common.placement.value_or(Placement::Island)?;
+    let memory = common.memory.value_or(MemoryPlacement::Local)?;
+    let execution = common.execution.value_or(Execution::Inline)?;
+    let engine = common.engine.value_or(Engine::Memory)?;
+    let cc = ConcurrencyControl::choose(common.cc.text(), engine, execution)?;
+    let adaptive = adaptive(execution, &common.adaptive)?;
     let adapt_interval_seconds = adapt_interval(common, adaptive, native)?;
     // A simulated machine shows what a disk costs when it is asked to.
     let has_database = Workload::has_database(workload_name);
@@ -74,14 +59,14 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     // A simulated machine logs what it is asked to.
     let owns_memory = execution != Execution::Inline && engine == Engine::Memory;
     let logs = has_database && native && !owns_memory;
-    let like = like(common)?;
+    let like = common.like.value()?;
     let ways = Ways::of(like);
     let smt = smt(common, machine)?;
     let cores = cores(arguments, machine, smt)?;
     let units = (cores, machine.sockets(cores, smt, placement), machine.machines_in_use(cores, smt));
-    let instances = choose_instances(common.deploy.as_deref(), units)?;
+    let instances = choose_instances(common.deploy.text(), units)?;
     let durability_default = if logs { ways.durability } else { Durability::None };
-    let durability = choose("--durability", common.durability.as_deref(), durability_default)?;
+    let durability = common.durability.value_or(durability_default)?;
     if durability != Durability::None && !has_database {
         return Err(BadInput::value(
             "--durability",
@@ -103,21 +88,20 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let stores = uses_pages || durability != Durability::None;
     let disk = disk(common, stores, native)?;
     let path = path(common, durability, native)?;
-    let timestamps = choose("--timestamp", common.timestamp.as_deref(), TimestampSource::Clock)?;
-    let without = without(common, ways.without)?;
-    let row_lock = choose("--row-lock", common.row_lock.as_deref(), ways.row_lock)?;
-    let retry = choose("--retry", common.retry.as_deref(), ways.retry)?;
-    let row_copies = choose("--row-copies", common.row_copies.as_deref(), ways.row_copies)?;
-    let commit_locks = choose("--commit-locks", common.commit_locks.as_deref(), ways.commit_locks)?;
+    let timestamps = common.timestamp.value_or(TimestampSource::Clock)?;
+    let without = common.without.value_or(ways.without.to_vec())?;
+    let row_lock = common.row_lock.value_or(ways.row_lock)?;
+    let retry = common.retry.value_or(ways.retry)?;
+    let row_copies = common.row_copies.value_or(ways.row_copies)?;
+    let commit_locks = common.commit_locks.value_or(ways.commit_locks)?;
     let deadlocks = deadlocks(common, row_lock, ways.deadlocks)?;
-    let instrument = choose("--instrument", common.instrument.as_deref(), Switch::On)?;
+    let instrument = common.instrument.value_or(Switch::On)?;
     let workload = Workload::resolve(workload_name, arguments, cores)?;
     divisible(common, instances, &workload)?;
     let scale_caches = scale_caches(common, native, &workload)?;
     let length = length(common, native)?;
     let warmup_default = if native { WARMUP_SECONDS_NATIVE } else { WARMUP_SECONDS_VIRTUAL };
-    let warm_up_seconds = values::number("--warmup", common.warmup.as_deref(), 0.0..=WARMUP_SECONDS_MAX)?
-        .unwrap_or(warmup_default);
+    let warm_up_seconds = common.warmup.value_or(warmup_default)?;
     let pool_default = || pages::pool_default((&workload, cores), (length, warm_up_seconds), machine);
     let pool = pages::pool(common, engine, pool_default, machine)?;
     let seconds_max = match length {
@@ -149,7 +133,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         path: path.map(PathBuf::from),
         warm_up_seconds,
         instrument: instrument == Switch::On,
-        seed: values::whole("--seed", common.seed.as_deref(), 0..=u64::MAX)?.unwrap_or(1),
+        seed: common.seed.value_or(1)?,
         timestamps,
         optimisations: without.iter().fold(Optimisations::ALL, |all, one| all.without(*one)),
         ways: concurrency::Ways { row_lock, row_copies, commit_locks, deadlocks },
@@ -161,7 +145,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         workload,
         machine: machine.name.clone(),
         deployment,
-        commit: choose("--commit", common.commit.as_deref(), Commit::Classic)?,
+        commit: common.commit.value_or(Commit::Classic)?,
         scale_caches,
         cc,
         adaptive,
@@ -183,7 +167,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
 /// How deadlocks are found: only managers of rows know who waits for whom.
 fn deadlocks(common: &CommonFlags, row_lock: RowLock, default: Deadlocks) -> Result<Deadlocks, BadInput> {
     let default = if row_lock == RowLock::Latch { default } else { Deadlocks::Graph };
-    match choose("--deadlocks", common.deadlocks.as_deref(), default)? {
+    match common.deadlocks.value_or(default)? {
         Deadlocks::Lists if row_lock == RowLock::Word => Err(BadInput::value(
             "--deadlocks",
             Deadlocks::Lists.name(),
@@ -195,15 +179,12 @@ fn deadlocks(common: &CommonFlags, row_lock: RowLock, default: Deadlocks) -> Res
 }
 
 /// Whether partitions follow the workload.
-fn adaptive(execution: Execution, text: Option<&str>) -> Result<Option<Switch>, BadInput> {
-    match (execution, text) {
-        (Execution::Atrapos, text) => choose("--adaptive", text, Switch::On).map(Some),
-        (_, None) => Ok(None),
-        (_, Some(text)) => {
-            let problem = "only --execution atrapos has partitions that could follow the workload";
-            Err(BadInput::value("--adaptive", text, problem, "no --adaptive, or --execution atrapos"))
-        }
+fn adaptive(execution: Execution, flag: &Option<Given<Switch>>) -> Result<Option<Switch>, BadInput> {
+    if execution == Execution::Atrapos {
+        return flag.value_or(Switch::On).map(Some);
     }
+    let problem = "only --execution atrapos has partitions that could follow the workload";
+    refuse(&[flag], problem, "no --adaptive, or --execution atrapos").map(|()| None)
 }
 
 /// The shortest interval between two measurements, where partitions follow the workload.
@@ -212,21 +193,14 @@ fn adapt_interval(
     adaptive: Option<Switch>,
     native: bool,
 ) -> Result<Option<f64>, BadInput> {
-    const FLAG: &str = "--adapt-interval";
-    let text = common.adapt_interval.as_deref();
-    let seconds = values::number(FLAG, text, ADAPT_INTERVAL_SECONDS_MIN..=ADAPT_INTERVAL_SECONDS_MAX)?;
-    match (adaptive, text) {
-        (Some(Switch::On), _) => {
-            let default = if native { ADAPT_INTERVAL_SECONDS_NATIVE } else { ADAPT_INTERVAL_SECONDS_VIRTUAL };
-            Ok(Some(seconds.unwrap_or(default)))
-        }
-        (_, None) => Ok(None),
-        (_, Some(text)) => {
-            let problem = "partitions do not follow the workload";
-            let accepted = "no --adapt-interval, or --execution atrapos --adaptive on";
-            Err(BadInput::value(FLAG, text, problem, accepted))
-        }
+    let flag = &common.adapt_interval;
+    let default = if native { ADAPT_INTERVAL_SECONDS_NATIVE } else { ADAPT_INTERVAL_SECONDS_VIRTUAL };
+    let seconds = flag.value_or(default)?;
+    if adaptive == Some(Switch::On) {
+        return Ok(Some(seconds));
     }
+    let accepted = "no --adapt-interval, or --execution atrapos --adaptive on";
+    refuse(&[flag], "partitions do not follow the workload", accepted).map(|()| None)
 }
 
 /// Refuses workers that own partitions where there are none, or where they cannot.
@@ -247,24 +221,23 @@ fn divides(common: &CommonFlags, instances: usize, has_database: bool) -> Result
     if instances == 1 {
         return Ok(());
     }
-    let text = common.deploy.as_deref().unwrap_or_default();
+    let text = common.deploy.text().unwrap_or_default();
     if !has_database {
         let problem = "this workload stores nothing that could be divided";
         return Err(BadInput::value("--deploy", text, problem, "1isl, machine"));
     }
-    let unbounded = common.without.iter().flat_map(|list| list.split(','));
-    match unbounded.clone().find(|name| *name == "bounded-spin") {
-        Some(name) => {
-            let problem = "several instances need bounded waits";
-            Err(BadInput::value("--without", name, problem, "other optimisations, or one instance"))
-        }
-        None => Ok(()),
+    let without = common.without.value()?.unwrap_or_default();
+    if without.contains(&Optimisation::BoundedSpin) {
+        let name = Optimisation::BoundedSpin.name();
+        let problem = "several instances need bounded waits";
+        return Err(BadInput::value("--without", name, problem, "other optimisations, or one instance"));
     }
+    Ok(())
 }
 
 /// Refuses several instances where the transactions of the workload need all data.
 fn divisible(common: &CommonFlags, instances: usize, workload: &Workload) -> Result<(), BadInput> {
-    match (workload.undivided(), common.deploy.as_deref()) {
+    match (workload.undivided(), common.deploy.text()) {
         (Some((flag, why)), Some(text)) if instances > 1 => {
             Err(BadInput::value("--deploy", text, why, format!("1isl, or another {flag}")))
         }
@@ -274,7 +247,7 @@ fn divisible(common: &CommonFlags, instances: usize, workload: &Workload) -> Res
 
 /// Whether caches shrink with the data.
 fn scale_caches(common: &CommonFlags, native: bool, workload: &Workload) -> Result<Switch, BadInput> {
-    let switch = choose("--scale-caches", common.scale_caches.as_deref(), Switch::Off)?;
+    let switch = common.scale_caches.value_or(Switch::Off)?;
     let refused = |problem: &str, accepted: &str| BadInput::value("--scale-caches", "on", problem, accepted);
     match (switch, native, workload.scale()) {
         (Switch::On, true, _) => Err(refused("this machine has the caches it has", "off, or --machine")),
@@ -287,7 +260,7 @@ fn scale_caches(common: &CommonFlags, native: bool, workload: &Workload) -> Resu
 fn transport(common: &CommonFlags, instances: usize, machines: usize) -> Result<Transport, BadInput> {
     let apart = machines > 1 && instances == machines;
     let default = if apart { Transport::Tcp } else { Transport::Shm };
-    match choose("--transport", common.transport.as_deref(), default)? {
+    match common.transport.value_or(default)? {
         Transport::Tcp => Ok(Transport::Tcp),
         within if apart => {
             let problem = "each instance has a machine of its own, and memory is not shared between machines";
@@ -297,77 +270,50 @@ fn transport(common: &CommonFlags, instances: usize, machines: usize) -> Result<
     }
 }
 
-/// The optimisations that are left out, each named once.
-fn without(common: &CommonFlags, default: &[Optimisation]) -> Result<Vec<Optimisation>, BadInput> {
-    if common.without.is_none() {
-        return Ok(default.to_vec());
-    }
-    let mut all = Vec::new();
-    for name in common.without.iter().flat_map(|list| list.split(',')) {
-        // Any default will do: the text is always there.
-        let one = choose("--without", Some(name), Optimisation::HashIndex)?;
-        if all.contains(&one) {
-            return Err(BadInput::value("--without", name, "named twice", "each name once"));
-        }
-        all.push(one);
-    }
-    Ok(all)
-}
-
 /// The transactions over several instances that a worker keeps open: where they wait for a disk,
 /// many.
 fn in_flight(common: &CommonFlags, instances: usize, durability: Durability) -> Result<u64, BadInput> {
-    let given = values::whole("--in-flight", common.in_flight.as_deref(), 1..=IN_FLIGHT_MAX)?;
     let waits = instances > 1 && durability != Durability::None;
-    let default = if waits { IN_FLIGHT_DURABLE } else { 1 };
-    Ok(given.unwrap_or(default))
+    common.in_flight.value_or(if waits { IN_FLIGHT_DURABLE } else { 1 })
 }
 
 /// The simulated device; none on hardware, and where nothing is stored.
 fn disk(common: &CommonFlags, stores: bool, native: bool) -> Result<Option<DiskKind>, BadInput> {
-    let disk = choose("--disk", common.disk.as_deref(), DiskKind::Ram)?;
-    match &common.disk {
-        Some(name) if native => Err(BadInput::value(
-            "--disk",
-            name,
-            "this machine has the disk it has",
-            "no --disk, or --machine",
-        )),
-        Some(name) if !stores => {
-            let accepted = "no --disk, or --durability async, group, sync";
-            Err(BadInput::value("--disk", name, "nothing is logged", accepted))
-        }
-        _ => Ok((!native && stores).then_some(disk)),
+    let disk = common.disk.value_or(DiskKind::Ram)?;
+    if native {
+        refuse(&[&common.disk], "this machine has the disk it has", "no --disk, or --machine")?;
     }
+    if !stores {
+        let accepted = "no --disk, or --durability async, group, sync";
+        refuse(&[&common.disk], "nothing is logged", accepted)?;
+    }
+    Ok((!native && stores).then_some(disk))
 }
 
 /// The directory of the database, if one is named.
 fn path(common: &CommonFlags, durability: Durability, native: bool) -> Result<Option<String>, BadInput> {
-    match &common.path {
-        Some(path) if !native => {
-            Err(BadInput::value("--path", path, "a simulated disk begins empty", "no --path"))
-        }
-        Some(path) if durability == Durability::None => {
-            let accepted = "no --path, or --durability async, group, sync";
-            Err(BadInput::value("--path", path, "nothing is logged", accepted))
-        }
-        path => Ok(path.clone()),
+    if !native {
+        refuse(&[&common.path], "a simulated disk begins empty", "no --path")?;
     }
+    if durability == Durability::None {
+        let accepted = "no --path, or --durability async, group, sync";
+        refuse(&[&common.path], "nothing is logged", accepted)?;
+    }
+    common.path.value()
 }
 
 fn workload_name(arguments: &BenchArguments) -> Result<WorkloadName, BadInput> {
-    // Any default will do: the text is always there.
-    choose("WORKLOAD", Some(&arguments.workload), WorkloadName::Tpcc)
+    named_value("WORKLOAD", &arguments.workload)
 }
 
 /// The fault of a flag that belongs to other workloads.
-fn misplaced(arguments: &BenchArguments, flag: &WorkloadFlag<'_>, workload: WorkloadName) -> BadInput {
+fn misplaced(arguments: &BenchArguments, flag: &WorkloadFlag, workload: WorkloadName) -> BadInput {
     let all = arguments.workload_flags();
-    let own = all.iter().filter(|other| other.owners.contains(&workload.name()));
-    let accepted: Vec<&str> = own.map(|other| other.name).collect();
+    let own = all.iter().filter(|other| other.owners.iter().any(|owner| owner == workload.name()));
+    let accepted: Vec<&str> = own.map(|other| other.name.as_str()).collect();
     let owners = flag.owners.join(" and ");
     BadInput::new(
-        flag.name,
+        flag.name.as_str(),
         format!("a flag of workload {owners}, not of {}", workload.name()),
         accepted.join(", "),
     )
@@ -375,7 +321,7 @@ fn misplaced(arguments: &BenchArguments, flag: &WorkloadFlag<'_>, workload: Work
 
 fn smt(common: &CommonFlags, machine: &MachineFacts) -> Result<usize, BadInput> {
     let most = machine.threads_by_smt.len();
-    let given = values::whole("--smt", common.smt.as_deref(), 1..=most as u64)?;
+    let given = common.smt.whole(1..=most as u64)?;
     Ok(given.map_or(most, |smt| smt as usize))
 }
 
@@ -384,13 +330,13 @@ fn cores(arguments: &BenchArguments, machine: &MachineFacts, smt: usize) -> Resu
     let most = machine.threads_by_smt[smt - 1];
     let range: RangeInclusive<u64> = 1..=most as u64;
     // An instance lies within one machine.
-    let is_one = arguments.common.deploy.as_deref().is_none_or(|deploy| deploy == "1isl");
+    let is_one = arguments.common.deploy.text().is_none_or(|deploy| deploy == "1isl");
     let all = if is_one { machine.threads_of_one(smt) } else { most };
-    let cores = values::whole("--cores", arguments.common.cores.as_deref(), range.clone())?;
+    let cores = arguments.common.cores.whole(range.clone())?;
     if arguments.workload == WorkloadName::Ipc.name() {
         return peers(cores, most);
     }
-    let threads = values::whole("--threads", arguments.counter.threads.as_deref(), range)?;
+    let threads = arguments.counter.threads.whole(range)?;
     match (cores, threads) {
         (Some(cores), Some(threads)) if cores != threads => Err(BadInput::new(
             format!("--threads {threads} with --cores {cores}"),
@@ -415,8 +361,8 @@ fn peers(cores: Option<u64>, most: usize) -> Result<usize, BadInput> {
 }
 
 fn length(common: &CommonFlags, native: bool) -> Result<Length, BadInput> {
-    let seconds = values::number("--seconds", common.seconds.as_deref(), SECONDS_MIN..=SECONDS_MAX)?;
-    let transactions = values::whole("--transactions", common.transactions.as_deref(), 1..=TRANSACTIONS_MAX)?;
+    let seconds = common.seconds.value()?;
+    let transactions = common.transactions.value()?;
     match (seconds, transactions) {
         (Some(_), Some(_)) => Err(BadInput::new(
             "--seconds with --transactions",

@@ -11,7 +11,7 @@ use ::experiments::execute::Executor;
 use ::experiments::report::Origin;
 use ::experiments::{Plan, Resolution, Study, Verdict, plan, report, verdict};
 
-use crate::arguments::StudyArguments;
+use crate::arguments::{Flag, StudyArguments};
 use crate::bad_input::BadInput;
 use crate::commands::Command;
 use crate::config;
@@ -19,12 +19,9 @@ use crate::errors::Failure;
 use crate::interrupt::Interrupt;
 use crate::output::print;
 use crate::pages::Page;
-use crate::{machines, usage, values};
+use crate::{machines, usage};
 
 use progress::Follower;
-
-/// Most runs at the same time.
-const JOBS_MAX: u64 = 4_096;
 
 /// Runs a study.
 ///
@@ -86,7 +83,7 @@ fn select(study: &Study, only: Option<&str>) -> Result<Vec<usize>, BadInput> {
 }
 
 fn jobs(arguments: &StudyArguments) -> Result<usize, BadInput> {
-    let given = values::whole("--jobs", arguments.jobs.as_deref(), 1..=JOBS_MAX)?;
+    let given = arguments.jobs.value()?;
     let threads = || std::thread::available_parallelism().map_or(1, usize::from);
     Ok(given.map_or_else(threads, |jobs| jobs as usize))
 }

@@ -3,24 +3,19 @@
 use ::verify::{Machine, Subject, Work, scheme, schemes};
 use serde::Serialize;
 
-use crate::arguments::VerifyArguments;
+use crate::arguments::{Flag, TextFlag, VerifyArguments};
 use crate::bad_input::BadInput;
 use crate::machine_facts::NATIVE;
 use crate::machines;
-use crate::values::whole;
 
 /// The machine made for schedules.
 const VIRTUAL: &str = "virtual";
 const ALL: &str = "all";
-/// Most seeds of a campaign.
-const SEEDS_MAX: u64 = 1_000_000_000_000;
 const SEEDS_DEFAULT: u64 = 1_000;
 /// Most workers where the machine does not say.
 const CORES_MAX: u64 = 1_568;
 /// Most threads of a run on hardware.
 const THREADS_MAX: u64 = 256;
-/// Most runs at the same time.
-const JOBS_MAX: u64 = 1_024;
 
 /// What to verify. Serialises as the `config` of the result.
 #[derive(Serialize)]
@@ -55,9 +50,9 @@ fn names_of_works<S: serde::Serializer>(works: &[Work], to: S) -> Result<S::Ok, 
 pub(super) fn resolve(arguments: &VerifyArguments) -> Result<Plan, BadInput> {
     let machine_name = arguments.machine.as_deref().unwrap_or(VIRTUAL);
     let (machine, cores_max) = machine(machine_name)?;
-    let seeds = whole("--seeds", arguments.seeds.as_deref(), 1..=SEEDS_MAX)?.unwrap_or(SEEDS_DEFAULT);
-    let first_seed = whole("--first-seed", arguments.first_seed.as_deref(), 0..=u64::MAX - SEEDS_MAX)?;
-    let jobs = whole("--jobs", arguments.jobs.as_deref(), 1..=JOBS_MAX)?;
+    let seeds = arguments.seeds.value_or(SEEDS_DEFAULT)?;
+    let first_seed = arguments.first_seed.value_or(0)?;
+    let jobs = arguments.jobs.value()?;
     let jobs = match (jobs, machine.repeats()) {
         (Some(jobs), _) => jobs as usize,
         (None, true) => std::thread::available_parallelism().map_or(1, usize::from),
@@ -77,10 +72,10 @@ pub(super) fn resolve(arguments: &VerifyArguments) -> Result<Plan, BadInput> {
     Ok(Plan {
         subjects,
         works,
-        cores: whole("--cores", arguments.cores.as_deref(), 1..=cores_max)?.map(|cores| cores as usize),
+        cores: arguments.cores.whole(1..=cores_max)?.map(|cores| cores as usize),
         machine_name: machine_name.to_owned(),
         machine,
-        first_seed: first_seed.unwrap_or(0),
+        first_seed,
         seeds,
         jobs,
     })

@@ -149,18 +149,20 @@ impl<'a> Report<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
     use super::super::plan;
     use super::*;
-    use crate::arguments::VerifyArguments;
+    use crate::commands::Command;
+    use crate::usage;
 
     fn plan(machine: Option<&str>) -> Plan {
-        let arguments = VerifyArguments {
-            cc: Some("silo".into()),
-            machine: machine.map(str::to_owned),
-            cores: Some("8".into()),
-            ..VerifyArguments::default()
-        };
-        plan::resolve(&arguments).expect("accepted")
+        let words = ["isles", "verify", "--cc", "silo", "--cores", "8"];
+        let machine = machine.into_iter().flat_map(|name| ["--machine", name]);
+        match usage::parse(words.into_iter().chain(machine).map(OsString::from)).expect("parsed").command {
+            Command::Verify(arguments) => plan::resolve(&arguments).expect("accepted"),
+            other => panic!("{other:?}"),
+        }
     }
 
     fn tally(failures: Vec<::verify::Failure>) -> Tally {

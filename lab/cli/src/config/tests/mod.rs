@@ -6,13 +6,13 @@ use machine::Placement;
 use workloads::lock::{HeldLine, LockKind};
 use workloads::tpcc::{HotRows, Stocks};
 
-use super::hot::Hot;
 use super::resolve::resolve;
-use super::types::*;
+use super::resolved::*;
 use super::workloads::*;
 use crate::bad_input::BadInput;
 use crate::choices::{DiskKind, Like, Switch};
 use crate::commands::Command;
+use crate::hot::Hot;
 use crate::machine_facts::MachineFacts;
 use crate::usage;
 use faults::FAULTS;

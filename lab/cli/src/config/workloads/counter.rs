@@ -4,9 +4,8 @@ use harness::CounterGroups;
 use serde::Serialize;
 
 use super::terms::{BenchWorkload, RowCount, Split};
-use crate::arguments::BenchArguments;
+use crate::arguments::{BenchArguments, Flag};
 use crate::bad_input::BadInput;
-use crate::choices::choose;
 use crate::errors::Failure;
 use harness::{Choice, serialize_name};
 
@@ -24,7 +23,7 @@ impl BenchWorkload for Counter {
     const HAS_DATABASE: bool = false;
 
     fn resolve(arguments: &BenchArguments, cores: usize) -> Result<Self, BadInput> {
-        let counters = choose("--counters", arguments.counter.counters.as_deref(), CounterGroups::All)?;
+        let counters = arguments.counter.counters.value_or(CounterGroups::All)?;
         Ok(Counter { threads: cores, counters })
     }
 

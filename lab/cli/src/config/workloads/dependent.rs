@@ -4,12 +4,11 @@ use serde::Serialize;
 
 use super::limits::partitions;
 use super::terms::{BenchWorkload, RowCount, Split};
-use crate::arguments::BenchArguments;
+use crate::arguments::{BenchArguments, Flag, TextFlag};
 use crate::bad_input::BadInput;
 use crate::config::asked::{Asked, Change};
 use crate::errors::Failure;
 use crate::numbers::thousands;
-use crate::values;
 
 /// Most rows of a site.
 const ROWS_MAX: u64 = 1 << 31;
@@ -27,9 +26,9 @@ pub struct Dependent {
 
 impl BenchWorkload for Dependent {
     fn resolve(arguments: &BenchArguments, _: usize) -> Result<Self, BadInput> {
-        let rows = values::whole("--rows-per-site", arguments.row.rows_per_site.as_deref(), 1..=ROWS_MAX)?;
-        let multisite = values::number("--multisite", arguments.row.multisite.as_deref(), 0.0..=1.0)?;
-        Ok(Dependent { rows_per_site: rows.unwrap_or(10_000), multisite: multisite.unwrap_or(0.0) })
+        let rows = arguments.row.rows_per_site.whole(1..=ROWS_MAX)?;
+        let multisite = arguments.row.multisite.value_or(0.0)?;
+        Ok(Dependent { rows_per_site: rows.unwrap_or(10_000), multisite })
     }
 
     fn rows_loaded(&self, cores: usize) -> RowCount {

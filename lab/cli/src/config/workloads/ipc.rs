@@ -5,12 +5,10 @@ use platform::link::{KernelMechanism, Mechanism};
 use serde::Serialize;
 
 use super::terms::{BenchWorkload, RowCount, Split};
-use crate::arguments::{BenchArguments, PEER_COMMAND};
+use crate::arguments::{BenchArguments, Flag, PEER_COMMAND};
 use crate::bad_input::BadInput;
-use crate::choices::choose;
 use crate::errors::Failure;
 use crate::machine_facts::NATIVE;
-use crate::values;
 
 const UNIX: Mechanism = Mechanism::Kernel(KernelMechanism::Unix);
 const TCP: Mechanism = Mechanism::Kernel(KernelMechanism::Tcp);
@@ -35,15 +33,15 @@ impl BenchWorkload for Ipc {
     const COUNTS: &'static str = "messages";
 
     fn resolve(arguments: &BenchArguments, _: usize) -> Result<Self, BadInput> {
-        let peers = choose("--peers", arguments.ipc.peers.as_deref(), Peers::SameSocket)?;
+        let peers = arguments.ipc.peers.value_or(Peers::SameSocket)?;
         let apart = peers == Peers::OtherMachine;
         let default = if apart { TCP } else { UNIX };
-        let mechanism = choose("--mechanism", arguments.ipc.mechanism.as_deref(), default)?;
+        let mechanism = arguments.ipc.mechanism.value_or(default)?;
         if apart && mechanism != TCP {
             let flag = format!("--mechanism {} with --peers other-machine", mechanism.name());
             return Err(BadInput::new(flag, "two machines share no memory and no kernel", "tcp"));
         }
-        let processes = values::whole("--processes", arguments.ipc.processes.as_deref(), 1..=2)?.unwrap_or(1);
+        let processes = arguments.ipc.processes.value_or(1)?;
         let ipc = Ipc { mechanism, peers, processes };
         if processes > 1 && arguments.common.machine.as_deref().is_some_and(|machine| machine != NATIVE) {
             return Err(BadInput::value("--processes", "2", "a simulated machine has no processes", "1"));

@@ -8,8 +8,6 @@ use crate::errors::Failure;
 
 /// Most rows of one transaction.
 pub(super) const ROWS_MAX: u64 = 1_000;
-/// Most rows of one site, and most records: the key of a row is its number.
-pub(super) const TABLE_ROWS_MAX: u64 = 10_000_000_000;
 
 /// How requests become actions: where instances or workers share the rows, an action stays in one
 /// part.

@@ -1,20 +1,14 @@
 //! Flags of `lock`.
 
 use serde::Serialize;
-use workloads::lock::{HELD_WORDS_MAX, HeldLine, LockKind, LockSpec};
+use workloads::lock::{HeldLine, LockKind, LockSpec};
 
 use super::terms::{BenchWorkload, RowCount, Split};
-use crate::arguments::BenchArguments;
+use crate::arguments::{AnyFlag, BenchArguments, Flag, refuse};
 use crate::bad_input::BadInput;
-use crate::choices::choose;
 use crate::errors::Failure;
-use crate::values;
 use harness::{Choice, serialize_name};
 
-/// Most locks.
-const LOCKS_MAX: u64 = 1_000_000;
-/// Longest computation, in work units, and longest unit of backoff, in nanoseconds.
-const LONGEST: u64 = 1_000_000;
 /// Bytes of a lock and of what it protects, roughly.
 const LOCK_BYTES: f64 = 512.0;
 
@@ -47,19 +41,16 @@ impl BenchWorkload for Lock {
 
     fn resolve(arguments: &BenchArguments, cores: usize) -> Result<Self, BadInput> {
         let flags = &arguments.lock;
-        let lock = choose("--lock", flags.lock.as_deref(), LockKind::Mcs)?;
-        let number = |flag, text: &Option<String>, range, default: u64| {
-            values::whole(flag, text.as_deref(), range).map(|number| number.unwrap_or(default))
-        };
+        let lock = flags.lock.value_or(LockKind::Mcs)?;
         let resolved = Lock {
             lock,
             threads: cores,
-            locks: number("--locks", &flags.locks, 1..=LOCKS_MAX, 1)? as usize,
-            critical: number("--critical", &flags.critical, 0..=LONGEST, 0)? as u32,
-            delay: number("--delay", &flags.delay, 0..=LONGEST, 0)? as u32,
-            held_words: number("--held-words", &flags.held_words, 1..=HELD_WORDS_MAX as u64, 1)? as usize,
-            held_line: choose("--held-line", flags.held_line.as_deref(), HeldLine::Own)?,
-            backoff: number("--backoff", &flags.backoff, 0..=LONGEST, 0)?,
+            locks: flags.locks.value_or(1)? as usize,
+            critical: flags.critical.value_or(0)? as u32,
+            delay: flags.delay.value_or(0)? as u32,
+            held_words: flags.held_words.value_or(1)? as usize,
+            held_line: flags.held_line.value_or(HeldLine::Own)?,
+            backoff: flags.backoff.value_or(0)?,
         };
         resolved.fits_kind(arguments)?;
         Ok(resolved)
@@ -104,20 +95,14 @@ impl Lock {
     /// Refuses flags that mean nothing for what threads contend for.
     fn fits_kind(&self, arguments: &BenchArguments) -> Result<(), BadInput> {
         let (flags, kind) = (&arguments.lock, self.lock.name());
-        let of_holders = [
-            ("--critical", &flags.critical),
-            ("--held-words", &flags.held_words),
-            ("--held-line", &flags.held_line),
-        ];
-        for (flag, text) in of_holders {
-            if let (false, Some(text)) = (self.lock.is_lock(), text) {
-                let problem = format!("nothing is held under --lock {kind}");
-                return Err(BadInput::value(flag, text, problem, names(LockKind::is_lock)));
-            }
+        if !self.lock.is_lock() {
+            let problem = format!("nothing is held under --lock {kind}");
+            let of_holders: [&dyn AnyFlag; 3] = [&flags.critical, &flags.held_words, &flags.held_line];
+            refuse(&of_holders, &problem, &names(LockKind::is_lock))?;
         }
-        if let (false, Some(text)) = (self.lock.backs_off(), &flags.backoff) {
+        if !self.lock.backs_off() {
             let problem = format!("waiters of --lock {kind} do not back off");
-            return Err(BadInput::value("--backoff", text, problem, names(LockKind::backs_off)));
+            refuse(&[&flags.backoff], &problem, &names(LockKind::backs_off))?;
         }
         if self.lock == LockKind::Poll && self.locks > 1 {
             let locks = self.locks.to_string();

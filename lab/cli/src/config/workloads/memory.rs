@@ -2,13 +2,11 @@
 
 use serde::Serialize;
 
-use super::limits::TABLE_ROWS_MAX;
 use super::terms::{BenchWorkload, RowCount, Split};
-use crate::arguments::BenchArguments;
+use crate::arguments::{BenchArguments, TABLE_ROWS_MAX, TextFlag};
 use crate::bad_input::BadInput;
 use crate::errors::Failure;
 use crate::numbers::thousands;
-use crate::values;
 
 /// Flags of `memory`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -22,7 +20,7 @@ impl BenchWorkload for Memory {
     const COUNTS: &'static str = "reads";
 
     fn resolve(arguments: &BenchArguments, _: usize) -> Result<Self, BadInput> {
-        let rows = values::whole("--rows", arguments.row.rows.as_deref(), 1..=TABLE_ROWS_MAX)?;
+        let rows = arguments.row.rows.whole(1..=TABLE_ROWS_MAX)?;
         Ok(Memory { rows: rows.unwrap_or(1_000_000) })
     }
 

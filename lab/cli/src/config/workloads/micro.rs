@@ -3,22 +3,15 @@
 use serde::Serialize;
 use workloads::micro::{MicroSpec, Operation, RowIndex, Skew};
 
-use super::limits::{ROWS_MAX, TABLE_ROWS_MAX, grouping, partitions, rows_fit};
+use super::limits::{ROWS_MAX, grouping, partitions, rows_fit};
 use super::terms::{BenchWorkload, RowCount, Split};
-use crate::arguments::BenchArguments;
+use crate::arguments::{BenchArguments, Flag, TABLE_ROWS_MAX, TextFlag};
 use crate::bad_input::BadInput;
-use crate::choices::choose;
 use crate::config::asked::{Asked, Change};
-use crate::config::hot::Hot;
 use crate::errors::Failure;
+use crate::hot::Hot;
 use crate::numbers::thousands;
-use crate::values;
 use harness::{Choice, serialize_name};
-
-/// Smallest row: it holds a counter that updates increment.
-const ROW_BYTES_MIN: u64 = 8;
-/// Largest row.
-const ROW_BYTES_MAX: u64 = 65_536;
 
 /// Flags of `micro`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -42,20 +35,18 @@ pub struct Micro {
 
 impl BenchWorkload for Micro {
     fn resolve(arguments: &BenchArguments, _: usize) -> Result<Self, BadInput> {
-        let rows = values::whole("--rows", arguments.row.rows.as_deref(), 1..=ROWS_MAX)?.unwrap_or(10);
-        let row_bytes =
-            values::whole("--row-bytes", arguments.row.row_bytes.as_deref(), ROW_BYTES_MIN..=ROW_BYTES_MAX)?;
-        let rows_per_site =
-            values::whole("--rows-per-site", arguments.row.rows_per_site.as_deref(), 1..=TABLE_ROWS_MAX)?;
+        let flags = &arguments.row;
+        let rows = flags.rows.whole(1..=ROWS_MAX)?.unwrap_or(10);
+        let row_bytes = flags.row_bytes.value_or(250)?;
+        let rows_per_site = flags.rows_per_site.whole(1..=TABLE_ROWS_MAX)?.unwrap_or(10_000);
         let micro = Micro {
-            op: choose("--op", arguments.row.op.as_deref(), Operation::Read)?,
+            op: flags.op.value_or(Operation::Read)?,
             rows,
-            row_bytes: row_bytes.unwrap_or(250),
-            rows_per_site: rows_per_site.unwrap_or(10_000),
-            multisite: values::number("--multisite", arguments.row.multisite.as_deref(), 0.0..=1.0)?
-                .unwrap_or(0.0),
-            zipf: values::number("--zipf", arguments.row.zipf.as_deref(), 0.0..=1.0)?,
-            hot: Hot::of_flag(arguments.row.hot.as_deref())?,
+            row_bytes,
+            rows_per_site,
+            multisite: flags.multisite.value_or(0.0)?,
+            zipf: flags.zipf.value()?,
+            hot: flags.hot.value()?,
         };
         if micro.hot.is_some() && micro.zipf.is_some() {
             return Err(BadInput::new(

@@ -6,14 +6,12 @@ use workloads::tatp::Mix;
 
 use super::limits::partitions;
 use super::terms::{BenchWorkload, RowCount, Split};
-use crate::arguments::BenchArguments;
+use crate::arguments::{BenchArguments, Flag, TextFlag};
 use crate::bad_input::BadInput;
-use crate::choices::choose;
 use crate::config::asked::{Asked, Change};
-use crate::config::hot::Hot;
 use crate::errors::Failure;
+use crate::hot::Hot;
 use crate::numbers::thousands;
-use crate::values;
 use harness::{Choice, serialize_name};
 
 /// Most subscribers.
@@ -44,16 +42,14 @@ pub struct Tatp {
 
 impl BenchWorkload for Tatp {
     fn resolve(arguments: &BenchArguments, cores: usize) -> Result<Self, BadInput> {
-        let subscribers = arguments.tatp.subscribers.as_deref();
         // Each worker has a range of its own.
         let least = cores as u64;
-        let subscribers = values::whole("--subscribers", subscribers, least..=SUBSCRIBERS_MAX)?;
+        let subscribers = arguments.tatp.subscribers.whole(least..=SUBSCRIBERS_MAX)?;
         Ok(Tatp {
             subscribers: subscribers.unwrap_or(SUBSCRIBERS.max(least)),
-            mix: choose("--mix", arguments.tpcc.mix.as_deref(), Mix::Full)?,
-            multisite: values::number("--multisite", arguments.row.multisite.as_deref(), 0.0..=1.0)?
-                .unwrap_or(0.0),
-            hot: Hot::of_flag(arguments.row.hot.as_deref())?,
+            mix: arguments.tpcc.mix.choose(Mix::Full)?,
+            multisite: arguments.row.multisite.value_or(0.0)?,
+            hot: arguments.row.hot.value()?,
         })
     }
 
@@ -96,7 +92,7 @@ impl BenchWorkload for Tatp {
 
     fn changed(&self, asked: &Asked<'_>) -> Result<Self, BadInput> {
         Ok(match asked.change {
-            Change::Mix(name) => Tatp { mix: asked.mix(name, Mix::Full)?, ..self.clone() },
+            Change::Mix(name) => Tatp { mix: asked.mix(name)?, ..self.clone() },
             Change::Hot(hot) => Tatp { hot: Some(hot), ..self.clone() },
             Change::Multisite(multisite) => Tatp { multisite, ..self.clone() },
         })

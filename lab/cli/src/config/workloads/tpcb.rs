@@ -3,13 +3,10 @@
 use serde::Serialize;
 
 use super::terms::{BenchWorkload, RowCount, Split};
-use crate::arguments::BenchArguments;
+use crate::arguments::{BRANCHES_MAX, BenchArguments, Flag, TextFlag};
 use crate::bad_input::BadInput;
 use crate::errors::Failure;
-use crate::values;
 
-/// Most branches.
-const BRANCHES_MAX: u64 = 65_535;
 /// Smallest TPC-B: a branch keeps one account.
 const SCALE_MIN: f64 = 0.00001;
 /// Largest TPC-B.
@@ -34,14 +31,11 @@ pub struct Tpcb {
 
 impl BenchWorkload for Tpcb {
     fn resolve(arguments: &BenchArguments, cores: usize) -> Result<Self, BadInput> {
-        let branches = values::whole("--branches", arguments.tpcb.branches.as_deref(), 1..=BRANCHES_MAX)?;
-        let branches = branches.unwrap_or((cores as u64).min(BRANCHES_MAX));
+        let branches = arguments.tpcb.branches.value_or((cores as u64).min(BRANCHES_MAX))?;
         Ok(Tpcb {
             branches: u32::try_from(branches).expect("within BRANCHES_MAX"),
-            remote_percent: values::number("--remote", arguments.tpcb.remote.as_deref(), 0.0..=100.0)?
-                .unwrap_or(15.0),
-            scale: values::number("--scale", arguments.tpcc.scale.as_deref(), SCALE_MIN..=SCALE_MAX)?
-                .unwrap_or(1.0),
+            remote_percent: arguments.tpcb.remote.value_or(15.0)?,
+            scale: arguments.tpcc.scale.number(SCALE_MIN..=SCALE_MAX)?.unwrap_or(1.0),
         })
     }
 

@@ -5,16 +5,13 @@ use serde::Serialize;
 use workloads::tpcc::{FullOrSmall, HotRows, Mix, Stocks};
 
 use super::terms::{BenchWorkload, RowCount, Split};
-use crate::arguments::BenchArguments;
+use crate::arguments::{BenchArguments, Flag, TextFlag, WAREHOUSES_MAX};
 use crate::bad_input::BadInput;
-use crate::choices::{Switch, choose};
+use crate::choices::Switch;
 use crate::config::asked::{Asked, Change};
-use crate::config::like::{Ways, like};
+use crate::config::like::Ways;
 use crate::errors::Failure;
-use crate::values;
 
-/// Most warehouses.
-const WAREHOUSES_MAX: u64 = 65_535;
 /// Smallest TPC-C: a district keeps three customers, the catalogue a hundred items.
 const SCALE_MIN: f64 = 0.001;
 /// Largest TPC-C.
@@ -77,7 +74,7 @@ fn finds_none(mix: Mix) -> bool {
 /// Whether inserted rows enter indexes: they do for mixes that look for them.
 fn index_inserts(arguments: &BenchArguments, mix: Mix, default: Switch) -> Result<Switch, BadInput> {
     let default = if finds_none(mix) { default } else { Switch::On };
-    let chosen = choose("--index-inserts", arguments.tpcc.index_inserts.as_deref(), default)?;
+    let chosen = arguments.tpcc.index_inserts.value_or(default)?;
     if chosen == Switch::Off && !finds_none(mix) {
         return Err(BadInput::new(
             format!("--index-inserts off with --mix {}", mix.name()),
@@ -90,33 +87,24 @@ fn index_inserts(arguments: &BenchArguments, mix: Mix, default: Switch) -> Resul
 
 impl BenchWorkload for Tpcc {
     fn resolve(arguments: &BenchArguments, cores: usize) -> Result<Self, BadInput> {
-        let warehouses =
-            values::whole("--warehouses", arguments.tpcc.warehouses.as_deref(), 1..=WAREHOUSES_MAX)?;
-        let warehouses = warehouses.unwrap_or((cores as u64).min(WAREHOUSES_MAX));
-        let percent = |flag, text: &Option<String>, default| {
-            values::number(flag, text.as_deref(), 0.0..=100.0).map(|given| given.unwrap_or(default))
-        };
-        let ways = Ways::of(like(&arguments.common)?);
-        let mix = choose("--mix", arguments.tpcc.mix.as_deref(), Mix::Full)?;
+        let flags = &arguments.tpcc;
+        let warehouses = flags.warehouses.value_or((cores as u64).min(WAREHOUSES_MAX))?;
+        let ways = Ways::of(arguments.common.like.value()?);
+        let mix = flags.mix.choose(Mix::Full)?;
         Ok(Tpcc {
             warehouses: u32::try_from(warehouses).expect("within WAREHOUSES_MAX"),
             mix,
             changes: !arguments.common.at.is_empty(),
-            remote_payment_percent: percent("--remote-payment", &arguments.tpcc.remote_payment, 15.0)?,
-            remote_items_percent: percent("--remote-items", &arguments.tpcc.remote_items, 1.0)?,
-            schema: choose("--schema", arguments.tpcc.schema.as_deref(), FullOrSmall::Full)?,
-            scale: values::number("--scale", arguments.tpcc.scale.as_deref(), SCALE_MIN..=SCALE_MAX)?
-                .unwrap_or(1.0),
-            inserts: choose("--inserts", arguments.tpcc.inserts.as_deref(), Switch::On)?,
-            load: choose("--load", arguments.tpcc.load.as_deref(), ways.load)?,
-            hot_rows: choose("--hot-rows", arguments.tpcc.hot_rows.as_deref(), ways.hot_rows)?,
-            stocks: choose("--stocks", arguments.tpcc.stocks.as_deref(), ways.stocks)?,
+            remote_payment_percent: flags.remote_payment.value_or(15.0)?,
+            remote_items_percent: flags.remote_items.value_or(1.0)?,
+            schema: flags.schema.value_or(FullOrSmall::Full)?,
+            scale: flags.scale.number(SCALE_MIN..=SCALE_MAX)?.unwrap_or(1.0),
+            inserts: flags.inserts.value_or(Switch::On)?,
+            load: flags.load.value_or(ways.load)?,
+            hot_rows: flags.hot_rows.value_or(ways.hot_rows)?,
+            stocks: flags.stocks.value_or(ways.stocks)?,
             index_inserts: index_inserts(arguments, mix, ways.index_inserts)?,
-            unvalidated_reads: choose(
-                "--unvalidated-reads",
-                arguments.tpcc.unvalidated_reads.as_deref(),
-                ways.unvalidated_reads,
-            )?,
+            unvalidated_reads: flags.unvalidated_reads.value_or(ways.unvalidated_reads)?,
         })
     }
 
@@ -160,7 +148,7 @@ impl BenchWorkload for Tpcc {
 
     fn changed(&self, asked: &Asked<'_>) -> Result<Self, BadInput> {
         let Change::Mix(name) = asked.change else { return Err(asked.refused("mix=NAME")) };
-        let mix = asked.mix(name, Mix::Full)?;
+        let mix = asked.mix(name)?;
         match self.index_inserts {
             Switch::Off if !finds_none(mix) => {
                 Err(asked.refused("mix=narrow, payment or new-order, or --index-inserts on"))

@@ -3,14 +3,12 @@
 use serde::Serialize;
 use workloads::ycsb::{YcsbSpec, YcsbWorkload};
 
-use super::limits::{ROWS_MAX, TABLE_ROWS_MAX, grouping, partitions, rows_fit};
+use super::limits::{ROWS_MAX, grouping, partitions, rows_fit};
 use super::terms::{BenchWorkload, RowCount, Split};
-use crate::arguments::BenchArguments;
+use crate::arguments::{BenchArguments, Flag, TextFlag};
 use crate::bad_input::BadInput;
-use crate::choices::choose;
 use crate::errors::Failure;
 use crate::numbers::thousands;
-use crate::values;
 use harness::{Choice, serialize_name};
 
 /// Bytes of a YCSB record.
@@ -32,12 +30,12 @@ pub struct Ycsb {
 
 impl BenchWorkload for Ycsb {
     fn resolve(arguments: &BenchArguments, _: usize) -> Result<Self, BadInput> {
-        let records = values::whole("--records", arguments.row.records.as_deref(), 1..=TABLE_ROWS_MAX)?;
+        let flags = &arguments.row;
         let ycsb = Ycsb {
-            workload: choose("--workload", arguments.row.ycsb_workload.as_deref(), YcsbWorkload::A)?,
-            records: records.unwrap_or(1_000_000),
-            rows: values::whole("--rows", arguments.row.rows.as_deref(), 1..=ROWS_MAX)?.unwrap_or(10),
-            zipf: values::number("--zipf", arguments.row.zipf.as_deref(), 0.0..=1.0)?.unwrap_or(0.99),
+            workload: flags.ycsb_workload.value_or(YcsbWorkload::A)?,
+            records: flags.records.value_or(1_000_000)?,
+            rows: flags.rows.whole(1..=ROWS_MAX)?.unwrap_or(10),
+            zipf: flags.zipf.value_or(0.99)?,
         };
         rows_fit(ycsb.rows, "--records", ycsb.records)?;
         Ok(ycsb)

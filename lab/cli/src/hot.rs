@@ -34,13 +34,11 @@ impl Hot {
         Ok(Hot { requests, data })
     }
 
-    /// The value of `--hot`, if it is given.
+    /// The value of a flag.
     ///
     /// # Errors
-    /// It is none.
-    pub fn of_flag(text: Option<&str>) -> Result<Option<Self>, BadInput> {
-        let parse =
-            |text| Hot::parse(text, |problem, accepted| BadInput::value("--hot", text, problem, accepted));
-        text.map(parse).transpose()
+    /// The text is no hot spot.
+    pub fn of_flag(flag: &str, text: &str) -> Result<Self, BadInput> {
+        Hot::parse(text, |problem, accepted| BadInput::value(flag, text, problem, accepted))
     }
 }
