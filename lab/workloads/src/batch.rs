@@ -1,12 +1,12 @@
-//! Requests for rows, grouped into the actions of a transaction without allocating for the common
-//! ones.
+//! Requests for rows, grouped into the actions of a transaction. A transaction of one batch
+//! allocates nothing.
 
 use serde::{Deserialize, Serialize};
 
-/// Most requests of one batch: more than a core has misses under way, so that a batch overlaps them
-/// as well as a longer one would.
+/// Most requests of one batch: more than the cache misses that a core can have outstanding, so a
+/// longer batch would overlap no more of them.
 pub const REQUESTS_MAX: usize = 16;
-/// Bits of a row's number within its partition: the partition is above.
+/// Bits of a row's number within its partition; the partition is in the bits above.
 const NUMBER_BITS: u32 = 48;
 
 /// How the requests of a transaction become actions.
@@ -15,12 +15,12 @@ pub enum Grouping {
     /// An action stays within one partition: for executors and schemes that route by partition.
     #[default]
     ByPartition,
-    /// An action takes any requests, and belongs where its first does: misses of several partitions
-    /// overlap. For inline execution.
+    /// An action takes any requests, and its home is the partition of the first: misses of several
+    /// partitions overlap. For inline execution.
     Together,
 }
 
-/// The key of row number `number` of a partition: normalized, it begins with the partition.
+/// The key of row number `number` of a partition. The normalized key begins with the partition.
 #[inline]
 pub fn key(partition: u16, number: u64) -> u64 {
     u64::from(partition) << NUMBER_BITS | number
@@ -32,7 +32,7 @@ pub fn partition(key: u64) -> u16 {
     (key >> NUMBER_BITS) as u16
 }
 
-/// The number within its partition of a key: a perfect hash for the rows of a partition.
+/// The number of a key within its partition: a perfect hash for the rows of a partition.
 #[inline]
 pub fn number(key: u64) -> u64 {
     key & ((1 << NUMBER_BITS) - 1)
@@ -53,7 +53,7 @@ impl<R: Copy + Default> Default for Batch<R> {
 }
 
 impl<R> Batch<R> {
-    /// The requests. A count from outside that is too large counts as full.
+    /// The requests. A batch that was received with too large a count counts as full.
     #[inline]
     pub fn requests(&self) -> &[R] {
         &self.requests[..usize::from(self.count).min(REQUESTS_MAX)]
@@ -78,7 +78,7 @@ impl<R> Batch<R> {
     }
 }
 
-/// The batches of one transaction; the first one lies in place.
+/// The batches of one transaction; the first one is stored inline, without allocation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Batches<R: Copy + Default> {
     first: Batch<R>,
@@ -86,13 +86,13 @@ pub struct Batches<R: Copy + Default> {
 }
 
 impl<R: Copy + Default> Batches<R> {
-    /// None.
+    /// No batches.
     #[inline]
     pub fn new() -> Self {
         Batches { first: Batch::default(), rest: Vec::new() }
     }
 
-    /// Adds a request to a batch that takes it.
+    /// Adds a request to a batch that has room for it and may take its partition, or to a new one.
     #[inline]
     pub fn push(&mut self, grouping: Grouping, partition: u16, request: R) {
         if self.first.count == 0 || self.first.takes(partition, grouping) {
@@ -118,7 +118,7 @@ impl<R: Copy + Default> Batches<R> {
     }
 }
 
-/// A number that looks random and depends on its arguments only: the finalizer of MurmurHash3 over
+/// A pseudo-random number that depends on its arguments only: the finalizer of MurmurHash3 over
 /// both.
 #[inline]
 pub fn mix(left: u64, right: u64) -> u64 {

@@ -1,9 +1,9 @@
-//! A workload that changes while it runs: to another mix, or another choice of rows.
+//! A workload that changes while it runs, to another mix or another choice of rows.
 //!
-//! Its stages are workloads of one kind over the same data, of which each draws transactions from
-//! some moment on. Workers go from one to the next by their own clocks, so that in virtual time the
-//! same seed gives the same run. What a worker had drawn before the moment still runs: a
-//! transaction or two, which it looked ahead for.
+//! Its stages are workloads of one kind over the same data, and each stage draws the transactions
+//! from some moment on. Workers switch to the next stage by their own clocks, so that in virtual
+//! time the same seed gives the same run. A worker still runs the one or two transactions that it
+//! had drawn ahead before the moment.
 
 use boundary::{Procedure, SchemaBuilder};
 use schema::{Inspector, Loader, Schema, TableDescription};
@@ -12,18 +12,19 @@ use terms::Abort;
 use crate::workload::{Check, LoadedWith, Workload};
 use terms::random::Random;
 
-/// A workload, and what it changes to, if it does.
+/// A workload and its later stages, if it has any.
 #[derive(Clone, Debug)]
 pub struct Changing<W> {
     first: W,
-    /// From so many nanoseconds of the measured time on, ascending.
+    /// The later stages, each with the nanosecond of the measured time from which it applies,
+    /// ascending.
     later: Vec<(u64, W)>,
 }
 
-/// Why a workload cannot change to another while it runs.
+/// The reason why a workload cannot change to another while it runs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
-    /// Rows would have to be loaded, or moved.
+    /// The stages have different tables or rows, so rows would have to be loaded or moved.
     #[error("a workload can change to one over the same data only")]
     OtherData,
     /// The moments do not ascend.
@@ -32,13 +33,13 @@ pub enum ChangeError {
 }
 
 impl<W: Workload> Changing<W> {
-    /// A workload that stays what it is.
+    /// A workload that does not change.
     pub fn never(workload: W) -> Self {
         Changing { first: workload, later: Vec::new() }
     }
 
-    /// A workload that is another one from each of these moments on: nanoseconds of the measured
-    /// time.
+    /// A workload that changes to another stage at each of these moments, in nanoseconds of the
+    /// measured time.
     ///
     /// # Errors
     /// The moments do not ascend, or the data are not the same.
@@ -61,7 +62,7 @@ impl<W: Workload> Changing<W> {
         Ok(Changing { first, later })
     }
 
-    /// What it is, so many nanoseconds of the measured time after its beginning.
+    /// The stage that applies `elapsed_nanos` after the measured time began.
     #[inline]
     pub fn at(&self, elapsed_nanos: u64) -> &W {
         let begun = self.later.iter().rev().find(|(nanos, _)| *nanos <= elapsed_nanos);

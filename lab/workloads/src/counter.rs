@@ -1,7 +1,6 @@
 //! The counter experiment (Porobic et al., "OLTP on Hardware Islands", PVLDB 2012, section 3.2 and
 //! figure 2): threads increment counters, each behind a latch, shared by all threads, by those of a
-//! socket, or not at all. It shows what sharing costs across and within islands, without a
-//! database.
+//! socket, or by none. It shows the cost of sharing across and within islands, without a database.
 
 use platform::{Node, OutOfMemory, Place, Platform};
 use storage::{LatchSeat, LatchedWord};
@@ -9,25 +8,26 @@ use storage::{LatchSeat, LatchedWord};
 use crate::threads::{Phase, Phases, Times, on_threads};
 
 /// Operations between two reads of the phase.
-const OPERATIONS_PER_LOOK: u64 = 8;
+const OPERATIONS_PER_PHASE_READ: u64 = 8;
 
 /// One thread.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CounterThread {
-    /// Where it runs.
+    /// The hardware thread on which it runs.
     pub place: Place,
-    /// The memory node of its place in the queue; `None`: where the thread runs.
+    /// The memory node of its entry in the latch's queue; `None`: the node on which the thread
+    /// runs.
     pub node: Option<Node>,
     /// Number of the counter that it increments.
     pub group: usize,
 }
 
-/// What to run.
+/// Parameters of the experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CounterSpec {
     /// The threads, at least one.
     pub threads: Vec<CounterThread>,
-    /// The memory node of each counter; `None`: where the caller runs.
+    /// The memory node of each counter; `None`: the node on which the caller runs.
     pub counters: Vec<Option<Node>>,
     /// Time before increments count.
     pub warm_up_nanos: u64,
@@ -35,7 +35,7 @@ pub struct CounterSpec {
     pub nanos: u64,
 }
 
-/// What came out.
+/// Result of the experiment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CounterResult {
     /// Increments of each thread while the run measured.
@@ -48,7 +48,7 @@ pub struct CounterResult {
     pub elapsed_nanos: u64,
 }
 
-/// Why the experiment says nothing.
+/// The reason why the experiment has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CounterError {
     /// No threads, or a thread of a counter that does not exist.
@@ -56,12 +56,12 @@ pub enum CounterError {
     NoSuchCounter {
         /// The thread.
         thread: usize,
-        /// The counter it asks for.
+        /// The counter that it names.
         group: usize,
-        /// How many there are.
+        /// Number of counters.
         counters: usize,
     },
-    /// Memory for a thread's place in the queue was refused.
+    /// Memory for a thread's entry in the latch's queue was refused.
     #[error("thread {thread} got no memory on its node: run fewer threads, or give it another node")]
     ThreadWithoutMemory {
         /// The thread.
@@ -91,8 +91,8 @@ struct Increments {
     measured: u64,
 }
 
-/// Runs the experiment, until `stop` says so at the latest. `measuring` is called when the warm-up
-/// is over.
+/// Runs the experiment, and ends it early if `stop` returns true. Calls `measuring` when the
+/// warm-up is over.
 ///
 /// # Errors
 /// [`CounterError`].
@@ -114,9 +114,9 @@ pub fn run_counter<P: Platform>(
     let times = Times { warm_up_nanos: spec.warm_up_nanos, nanos: spec.nanos };
     let job = |c, index: usize, phases: &Phases<P>| {
         let thread = &spec.threads[index];
-        // A thread that gets no memory comes, too: the others wait.
+        // A thread without memory arrives, too, because the others wait for all threads.
         let seat = LatchSeat::new(c, thread.node);
-        phases.meet(c);
+        phases.start(c);
         Ok(seat.ok().map(|seat| increment(c, seat, &words[thread.group], phases)))
     };
     let (increments, elapsed_nanos) = on_threads(c, &places, times, measuring, stop, &job)?;
@@ -133,7 +133,7 @@ pub fn run_counter<P: Platform>(
     })
 }
 
-/// One thread: increments until the run is over.
+/// Increments a counter until the run is over, on one thread.
 fn increment<P: Platform>(
     c: P::Core,
     mut seat: LatchSeat<P>,
@@ -146,12 +146,12 @@ fn increment<P: Platform>(
         if phase == Phase::Over {
             return increments;
         }
-        for _ in 0..OPERATIONS_PER_LOOK {
+        for _ in 0..OPERATIONS_PER_PHASE_READ {
             counter.add(c, &mut seat, 1);
         }
-        increments.all += OPERATIONS_PER_LOOK;
+        increments.all += OPERATIONS_PER_PHASE_READ;
         if phase == Phase::Measuring {
-            increments.measured += OPERATIONS_PER_LOOK;
+            increments.measured += OPERATIONS_PER_PHASE_READ;
         }
     }
 }
@@ -163,12 +163,12 @@ mod tests {
 
     use super::*;
 
-    /// `group` says which counter a thread of the machine with two sockets of two cores increments.
+    /// Runs on a machine with two sockets of two cores; `group` maps a thread to its counter.
     fn simulate(counters: usize, group: fn(usize) -> usize) -> CounterResult {
         simulate_after(0, counters, group)
     }
 
-    /// The same after a warm-up.
+    /// As [`simulate`], after a warm-up.
     fn simulate_after(warm_up_nanos: u64, counters: usize, group: fn(usize) -> usize) -> CounterResult {
         let thread = |index: usize| CounterThread {
             place: Place { thread: Some(HardwareThread(index as u32)) },

@@ -1,16 +1,16 @@
-//! What is known of a workload before it runs: which tables the actions of each kind of transaction
-//! touch, which of them wait for which, and how many bytes meet where they do.
+//! The flow of a workload, known before it runs: which tables the actions of each kind of
+//! transaction touch, which actions wait for which, and how many bytes come together where they
+//! synchronize.
 //!
-//! Executors that place partitions on a machine want this in advance: the "static workload
+//! Executors that place partitions on a machine need this in advance: the "static workload
 //! information" of ATraPos (Porobic et al., ICDE 2014, section V) is a graph for each transaction,
-//! of actions with their tables and of the points at which they synchronize. Here nobody draws that
-//! graph beside the code. A procedure says all of it of itself while it is planned:
-//! [`Procedure::plan`] gives the actions of a phase, which ends where all of them meet;
-//! [`Procedure::route`] gives their tables; actions and outputs travel as bytes. So some
-//! transactions of the workload are run, traced, and rolled back: [`Traced`] is the procedure that
-//! does so.
+//! of actions with their tables and of the points at which they synchronize. Here the graph is not
+//! written beside the code but derived from it: [`Procedure::plan`] gives the actions of a phase,
+//! at whose end all of them synchronize; [`Procedure::route`] gives their tables; actions and
+//! outputs are serialized as bytes. [`flows`] therefore runs, traces and rolls back some
+//! transactions of the workload, by the procedure [`Traced`].
 //!
-//! A flow is of samples: what no sampled transaction did is not in it.
+//! A flow is a sample: it lacks actions that no sampled transaction performed.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ use terms::Abort;
 use crate::workload::Workload;
 use terms::random::Random;
 
-/// A table that an action touches, by its number in the catalog, and whether it writes there.
+/// A table that an action touches, by its number in the catalog, and the kind of access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Touch {
     /// The table.
@@ -35,21 +35,21 @@ pub struct Touch {
 /// Actions of one phase that touch the same tables in the same way.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Actions {
-    /// What they touch, each table once: first where they belong.
+    /// The tables that they touch, each once; the first one is where the action belongs.
     pub touches: Vec<Touch>,
-    /// How many there are in a transaction of the kind, on the average.
+    /// Mean number of these actions in a transaction of the kind.
     pub count: f64,
-    /// Mean bytes of such an action, as it travels.
+    /// Mean bytes of such an action when it is sent.
     pub bytes: f64,
-    /// Mean bytes of what it gives back.
+    /// Mean bytes of its output when it is sent.
     pub output_bytes: f64,
 }
 
-/// A phase: its actions wait for nothing but the phase before. All of them meet at its end, which
-/// is a synchronization point.
+/// A phase: its actions wait for nothing but the phase before. Its end is a synchronization point
+/// of all of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Phase {
-    /// The share of the transactions that get here.
+    /// The share of the transactions that reach this phase.
     pub share: f64,
     /// Its actions.
     pub actions: Vec<Actions>,
@@ -58,7 +58,7 @@ pub struct Phase {
 /// The flow of one kind of transaction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Flow {
-    /// Sampled transactions.
+    /// Number of sampled transactions.
     pub samples: u64,
     /// The phases in their order.
     pub phases: Vec<Phase>,
@@ -72,7 +72,7 @@ struct Sums {
     output_bytes: u64,
 }
 
-/// What the sampled transactions of one kind have done.
+/// Sums over the sampled transactions of one kind.
 #[derive(Debug, Default)]
 struct Samples {
     transactions: u64,
@@ -112,17 +112,17 @@ impl Samples {
     }
 }
 
-/// A transaction that runs as it is, is traced, and rolls back in the end.
+/// A procedure that runs another one unchanged, traces it, and rolls it back in the end.
 pub struct Traced<Q: Procedure> {
     procedure: Q,
     tables: Q::Tables,
-    /// By phase, each action: what it touches, and its bytes.
+    /// For each phase and action: the tables that it touches, and its bytes.
     trace: Vec<Vec<(Vec<Touch>, Sums)>>,
     routes: Routes,
 }
 
 impl<Q: Procedure> Traced<Q> {
-    /// The transaction, on these tables.
+    /// Traces a transaction on these tables.
     pub fn new(procedure: Q, tables: &Q::Tables) -> Self {
         Traced { procedure, tables: *tables, trace: Vec::new(), routes: Routes::new() }
     }
@@ -142,7 +142,7 @@ impl<Q: Procedure> Traced<Q> {
     }
 }
 
-/// Bytes of a value as it travels.
+/// Bytes of a value when it is sent.
 fn travelling(value: &impl Serialize) -> u64 {
     postcard::to_allocvec(value).map_or(0, |bytes| bytes.len() as u64)
 }
@@ -153,7 +153,7 @@ impl<Q: Procedure> Procedure for Traced<Q> {
     type Output = Q::Output;
 
     fn plan(&mut self, phase: usize, actions: &mut Vec<Q::Action>) -> Plan {
-        // A new attempt forgets the former one.
+        // A new attempt discards the trace of the former one.
         self.trace.truncate(phase);
         match self.procedure.plan(phase, actions) {
             Plan::Run => {
@@ -202,9 +202,8 @@ impl<Q: Procedure> Procedure for Traced<Q> {
     }
 }
 
-/// The flows of the kinds of a workload, in the order of [`Workload::kinds`], by so many
-/// transactions of `workers` workers. `run` runs a transaction to its end on loaded tables, of
-/// which nothing stays.
+/// Derives the flows of the kinds of a workload, in the order of [`Workload::kinds`], from sampled
+/// transactions. `run` runs a transaction on loaded tables to its end, which is a rollback.
 ///
 /// # Errors
 /// Those of `run`.

@@ -1,13 +1,14 @@
 //! The message experiment (Porobic et al., "OLTP on Hardware Islands", PVLDB 2012, section 3.2):
-//! two peers send a message of 256 bytes to and fro. It shows what a mechanism of communication
-//! costs within and across sockets, without a database.
+//! two peers send a message of 256 bytes back and forth. It shows the cost of a mechanism of
+//! communication within and across sockets, without a database.
 //!
 //! Each peer sends, and then waits for the answer; a round trip is two messages. The first peer
 //! measures. The peers are two pinned threads of one process ([`run_ipc`]), or two processes, each
-//! with one side: [`ask`] and [`answer`]. Beside these stands what a single line takes to and fro
-//! between the two ([`pass_line`]).
+//! with one side: [`send_requests`] and [`answer_requests`]. For comparison, [`pass_line`] measures
+//! the round trip of a single cache line between the two.
 
-// Hands each peer its end: no engine runs here, and no simulated time passes under the lock.
+// The lock passes each peer its end: no engine runs here, and no simulated time passes under the
+// lock.
 #![allow(clippy::disallowed_types)]
 
 use std::sync::atomic::Ordering;
@@ -20,34 +21,34 @@ use platform::{Nanos, Node, OutOfMemory, Place, Platform};
 
 use crate::measure::median;
 
-/// Bytes of a message, as in the study.
+/// Bytes of a message, as in the paper.
 pub const MESSAGE_BYTES: usize = 256;
 
-/// Messages under way in one direction: there is at most one, and the last one that says stop.
+/// Messages in flight in one direction: there is at most one request, and the stop message.
 const MESSAGES_MAX: usize = 4;
 
 /// Bounds of the link.
 pub const LIMITS: Limits = Limits { message_bytes_max: MESSAGE_BYTES, messages_max: MESSAGES_MAX };
 
-/// Passes of a line, or of a message, to and fro whose mean is one measurement, and measurements.
+/// Round trips of a line or of a message whose mean is one measurement.
 const PASSES: u64 = 200;
 const REPETITIONS: u64 = 50;
-/// Longest wait for the line: the other side may have ended.
+/// Longest wait for the line, because the other side may have ended.
 const PASS_NANOS_MAX: u64 = 10_000_000_000;
-/// Attempts to take the line between two looks at the clock.
-const ATTEMPTS_PER_LOOK: u64 = 100_000;
+/// Attempts to take the line between two reads of the clock.
+const ATTEMPTS_PER_CLOCK_READ: u64 = 100_000;
 
-/// First byte of a message to be answered.
+/// First byte of a message that is answered.
 const GO: u8 = 1;
 /// First byte of the last message.
 const STOP: u8 = 2;
 
-/// What to run.
+/// Parameters of the experiment.
 #[derive(Clone, Copy, Debug)]
 pub struct IpcSpec {
-    /// How messages travel.
+    /// The mechanism by which messages are sent.
     pub mechanism: Mechanism,
-    /// Where the peers run.
+    /// The hardware threads of the peers.
     pub places: [Place; 2],
     /// Their memory nodes.
     pub nodes: [Option<Node>; 2],
@@ -60,7 +61,7 @@ pub struct IpcSpec {
     pub nanos: u64,
 }
 
-/// What came out.
+/// Result of the experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpcResult {
     /// Messages received by either peer while measuring: two a round trip.
@@ -76,7 +77,7 @@ impl IpcResult {
     }
 }
 
-/// When to begin and to end measuring.
+/// Lengths of warm-up and measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpcTimes {
     /// Time before measuring.
@@ -88,14 +89,14 @@ pub struct IpcTimes {
 /// How a side of [`pass_line`] waits for its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
-    /// It reads the line, and then writes it: the line travels twice for each turn, as one that
-    /// carries a message does.
+    /// It reads the line, and then writes it: the line is transferred twice for each turn, like a
+    /// line that carries a message.
     Reading,
-    /// By compare and swap: the line comes to be written.
+    /// By compare and swap: each transfer of the line is for writing.
     Swapping,
 }
 
-/// Why the experiment says nothing.
+/// The reason why the experiment has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum IpcError {
     /// No connection.
@@ -107,10 +108,10 @@ pub enum IpcError {
     /// A message was refused.
     #[error("sending: {0}")]
     Send(#[from] SendError),
-    /// A message did not come.
+    /// No message was received.
     #[error("receiving: {0}")]
     Receive(#[from] ReceiveError),
-    /// A message came that its peer did not send.
+    /// A message was received that differs from the one that was sent.
     #[error("a message of {bytes} bytes arrived damaged")]
     Damaged {
         /// Its length.
@@ -121,8 +122,9 @@ pub enum IpcError {
     Stopped,
 }
 
-/// Runs the experiment. `observe` gets the nanoseconds of each measured round trip, on the thread
-/// of the first peer; `stop` is asked after each, and ends the run early.
+/// Runs the experiment. `observe` receives the nanoseconds of each measured round trip, on the
+/// thread of the first peer; `stop` is called after each, and ends the run early if it returns
+/// true.
 pub fn run_ipc<P: Links>(
     c: P::Core,
     spec: &IpcSpec,
@@ -140,9 +142,9 @@ pub fn run_ipc<P: Links>(
         let end = ends[peer].lock().ok().and_then(|mut end| end.take());
         let Some(mut end) = end else { return };
         let result = if peer == 0 {
-            ask::<P>(c, &mut end, times, observe, stop).map(Some)
+            send_requests::<P>(c, &mut end, times, observe, stop).map(Some)
         } else {
-            answer::<P>(c, &mut end).map(|()| None)
+            answer_requests::<P>(c, &mut end).map(|()| None)
         };
         if let Ok(mut results) = results.lock() {
             results.push(result);
@@ -156,7 +158,7 @@ pub fn run_ipc<P: Links>(
     Ok(measured)
 }
 
-/// One message to the peer, and one back.
+/// Sends a message to the peer and receives the answer.
 fn round_trip<P: Links>(
     c: P::Core,
     end: &mut End<P>,
@@ -171,8 +173,9 @@ fn round_trip<P: Links>(
     Ok(())
 }
 
-/// The side of the peer that begins, and measures; `observe` and `stop` are as in [`run_ipc`].
-pub fn ask<P: Links>(
+/// Runs the side of the peer that sends requests and measures; `observe` and `stop` are as in
+/// [`run_ipc`].
+pub fn send_requests<P: Links>(
     c: P::Core,
     end: &mut End<P>,
     times: IpcTimes,
@@ -199,8 +202,8 @@ pub fn ask<P: Links>(
     Ok(IpcResult { messages: 2 * round_trips, elapsed_nanos: now.since(begin) })
 }
 
-/// The median time of a message there and back, in nanoseconds, measured as [`pass_line`] measures
-/// a line: the clock is not looked at for each. The other side answers.
+/// The median round-trip time of a message, in nanoseconds, measured as [`pass_line`] measures a
+/// line: the clock is read once for many round trips. The other side runs [`answer_requests`].
 pub fn pass_messages<P: Links>(c: P::Core, end: &mut End<P>) -> Result<f64, IpcError> {
     let (message, mut answer) = ([GO; MESSAGE_BYTES], [0; MESSAGE_BYTES]);
     let mut times = Vec::new();
@@ -212,8 +215,8 @@ pub fn pass_messages<P: Links>(c: P::Core, end: &mut End<P>) -> Result<f64, IpcE
     Ok(median(times).unwrap_or(f64::NAN))
 }
 
-/// The side of the peer that answers.
-pub fn answer<P: Links>(c: P::Core, end: &mut End<P>) -> Result<(), IpcError> {
+/// Runs the side of the peer that answers.
+pub fn answer_requests<P: Links>(c: P::Core, end: &mut End<P>) -> Result<(), IpcError> {
     let mut message = [0; MESSAGE_BYTES];
     loop {
         let bytes = end.receiver.receive(c, &mut message, Patience::Forever)?.unwrap_or(0);
@@ -224,8 +227,8 @@ pub fn answer<P: Links>(c: P::Core, end: &mut End<P>) -> Result<(), IpcError> {
     }
 }
 
-/// Passes a line to and fro: `side` 0 begins and measures, side 1 does the same on another core.
-/// The median time there and back, in nanoseconds. The word is the only one in its line, and 0;
+/// Passes a line back and forth, and returns the median round-trip time in nanoseconds: `side` 0
+/// begins, side 1 does the same on another core. The word is the only one in its line, and 0;
 /// afterwards it is 0 again.
 pub fn pass_line<P: Platform>(
     c: P::Core,
@@ -285,7 +288,7 @@ fn swap<P: Platform>(
     // AcqRel: pairs with the other side's.
     while P::cas(c, line, mine, after, Ordering::AcqRel).is_err() {
         attempts += 1;
-        if attempts % ATTEMPTS_PER_LOOK == 0 && P::now(c) >= end {
+        if attempts % ATTEMPTS_PER_CLOCK_READ == 0 && P::now(c) >= end {
             return Err(IpcError::Stopped);
         }
     }
@@ -310,7 +313,8 @@ mod tests {
         }
     }
 
-    /// Peers on two threads of a machine with two sockets of two cores; the round trips too.
+    /// Runs peers on two threads of a machine with two sockets of two cores; returns the round
+    /// trips, too.
     fn simulate(spec: &IpcSpec) -> (IpcResult, Vec<u64>) {
         let round_trips = Mutex::new(Vec::new());
         let observe = |nanos| round_trips.lock().expect("no panic").push(nanos);

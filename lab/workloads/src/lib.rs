@@ -1,10 +1,19 @@
 //! Benchmark workloads: tables, loaders, transactions, consistency checks.
+//!
+//! - [`workload`]: the trait of workloads; [`changing`]: a workload that changes while it runs;
+//! - [`tpcc`], [`tpcb`], [`tatp`], [`ycsb`], [`micro`], [`dependent`]: the workloads;
+//! - [`batch`]: requests for rows grouped into actions; [`zipf`]: skewed choice; `dense`: perfect
+//!   hashes; `findings`: violations that a check has found;
+//! - [`flow`]: the actions of a workload's transactions and their tables, derived by a trace;
+//! - [`counter`], [`memory`], [`ipc`], [`lock`], [`measure`]: experiments without a database, on
+//!   `threads` and `lines`.
 
 #![forbid(unsafe_code)]
 
 pub mod batch;
 pub mod changing;
 pub mod counter;
+mod dense;
 pub mod dependent;
 mod findings;
 pub mod flow;

@@ -1,17 +1,17 @@
-//! Lines of shared words, and computation: the parts of experiments without a database.
+//! Lines of shared words, and computation: building blocks of experiments without a database.
 
 use std::hint::black_box;
 
 use platform::{LINE_BYTES, Node, OutOfMemory, Platform, Work};
 
-/// Bytes from one line to the next: also where a line has 128 bytes, or comes with its neighbour,
-/// each is alone.
+/// Bytes from one line to the next. Also where a line has 128 bytes, or is prefetched with its
+/// neighbour, no two share it.
 const STRIDE: usize = 2 * LINE_BYTES;
 
 /// Words of a line.
 pub(crate) const LINE_WORDS: usize = LINE_BYTES / 8;
 
-/// Lines of words in a row, all 0 at first.
+/// An array of lines of words, all 0 at first.
 pub(crate) struct Lines<P: Platform> {
     region: P::Region,
 }
@@ -23,7 +23,8 @@ impl<P: Platform> Lines<P> {
         count: usize,
         name: &'static str,
     ) -> Result<Self, OutOfMemory> {
-        // Not the first line: in caches that choose a set by address, those of regions compete.
+        // Skips the first line: in caches that choose a set by address, the first lines of regions
+        // compete.
         Ok(Lines { region: P::region(c, node, count.saturating_add(1).saturating_mul(STRIDE), name)? })
     }
 
@@ -34,10 +35,9 @@ impl<P: Platform> Lines<P> {
     }
 }
 
-/// Computes for so many units: three cycles each, in the virtual machine as declared, on hardware
-/// as a chain of squares, each of which takes the three cycles of a multiplication and waits for
-/// the one before. (A chain of products with a constant would become one product for several of
-/// them.)
+/// Computes for `units` units of three cycles each: in the virtual machine as declared work, on
+/// hardware as a chain of squares, each of which takes the three cycles of a multiplication and
+/// waits for the one before. (The compiler would merge several products with a constant into one.)
 #[inline]
 pub(crate) fn compute<P: Platform>(c: P::Core, units: u32) {
     if units > 0 {

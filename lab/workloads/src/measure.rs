@@ -1,7 +1,9 @@
-//! Measuring primitives of a machine, written once over [`Platform`]: on hardware they measure it,
-//! and in the virtual machine they show what its cost model makes of a description.
+//! Measuring primitives of a machine, written once over [`Platform`]: on hardware they measure the
+//! machine, and in the virtual machine they show the times that the cost model derives from a
+//! description.
 
-// Hands results to the caller: no engine runs here, and no simulated time passes under the lock.
+// The lock passes results to the caller: no engine runs here, and no simulated time passes under
+// the lock.
 #![allow(clippy::disallowed_types)]
 
 use std::sync::Mutex;
@@ -14,18 +16,18 @@ use terms::random::Random;
 
 /// Bytes read at once when bandwidth is measured.
 const CHUNK_BYTES: usize = 4096;
-/// Chunks read between two looks at the clock.
-const CHUNKS_PER_LOOK: u64 = 64;
+/// Chunks read between two reads of the clock.
+const CHUNKS_PER_CLOCK_READ: u64 = 64;
 
-/// The middle one of some values, the upper one of two; `None` of none.
+/// The median of some values (the upper one of two in the middle); `None` if there are none.
 pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied()
 }
 
-/// Nanoseconds that a modified line takes from one place to another: half of a round trip, in which
-/// each of two threads changes the line by compare and swap as soon as the other has. The median of
-/// `repetitions` of `round_trips` each.
+/// Nanoseconds in which a modified line is transferred from one hardware thread to another: half of
+/// a round trip, in which each of two threads changes the line by compare and swap as soon as the
+/// other thread has done so. The median of `repetitions` of `round_trips` each.
 ///
 /// Source: the method of the tool behind the published core-to-core matrices
 /// (github.com/nviennot/core-to-core-latency).
@@ -110,14 +112,14 @@ pub fn read_gbps<P: Platform>(
         let start: Nanos = P::now(c);
         let (mut now, mut read, mut at, mut sum) = (start, 0u64, 0, 0u64);
         while now.since(start) < nanos {
-            for _ in 0..CHUNKS_PER_LOOK {
+            for _ in 0..CHUNKS_PER_CLOCK_READ {
                 P::touch(c, P::word_of(&regions[index], at), CHUNK_BYTES, Intent::Read);
-                // One word of each line: the processor brings whole lines.
+                // Reads one word of each line, because the processor fetches whole lines.
                 let lines = (at..at + CHUNK_BYTES).step_by(LINE_BYTES);
                 sum = lines.fold(sum, |sum, at| sum.wrapping_add(P::peek(P::word_of(&regions[index], at))));
                 at = (at + CHUNK_BYTES) % bytes;
             }
-            read += CHUNKS_PER_LOOK * CHUNK_BYTES as u64;
+            read += CHUNKS_PER_CLOCK_READ * CHUNK_BYTES as u64;
             now = P::now(c);
         }
         std::hint::black_box(sum);
@@ -157,7 +159,7 @@ pub fn atomic_nanos<P: Platform>(
     Ok(repeated_nanos::<P>(c, place, (repetitions, additions), &once))
 }
 
-/// Nanoseconds of one run of an action: the median of `repetitions` of `runs` each.
+/// Nanoseconds of one call of an action: the median of `repetitions` of `runs` each.
 pub fn repeated_nanos<P: Platform>(
     c: P::Core,
     place: Place,

@@ -1,11 +1,12 @@
 //! The memory experiment: threads read rows that lie on a chosen node, each row naming the next one
 //! (after the studies of central and remote memory in Porobic et al., "ATraPos", ICDE 2014, section
-//! III, without a database). No miss overlaps another, so the time of a read is the latency of
-//! whatever level holds the rows.
+//! III, without a database). No miss overlaps another, so the time of a read is the latency of the
+//! cache level or memory that holds the rows.
 //!
 //! Every thread has rows of its own, one line each, in one random cycle.
 
-// Hands results to the caller: no engine runs here, and no simulated time passes under the lock.
+// The lock passes results to the caller: no engine runs here, and no simulated time passes under
+// the lock.
 #![allow(clippy::disallowed_types)]
 
 use std::sync::Mutex;
@@ -15,24 +16,24 @@ use platform::{LINE_BYTES, Node, OutOfMemory, Place, Platform, RegionBytes};
 
 use terms::random::Random;
 
-/// Reads between two looks at the clock.
-pub const READS_PER_LOOK: u64 = 64;
+/// Reads between two reads of the clock.
+pub const READS_PER_CLOCK_READ: u64 = 64;
 
 /// One thread.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MemoryThread {
-    /// Where it runs.
+    /// The hardware thread on which it runs.
     pub place: Place,
-    /// Where its rows lie; `None`: where the caller runs.
+    /// The memory node of its rows; `None`: the node on which the caller runs.
     pub node: Option<Node>,
 }
 
-/// What to run.
+/// Parameters of the experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemorySpec {
     /// The threads.
     pub threads: Vec<MemoryThread>,
-    /// Rows of each, at least one.
+    /// Rows of each thread, at least one.
     pub rows: u64,
     /// Seed of the order of rows.
     pub seed: u64,
@@ -42,7 +43,7 @@ pub struct MemorySpec {
     pub nanos: u64,
 }
 
-/// What came out.
+/// Result of the experiment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryResult {
     /// Rows read by each thread while measuring.
@@ -58,8 +59,8 @@ impl MemoryResult {
     }
 }
 
-/// Rows of one line each, in one random cycle: a read of a row gives the place of the next, in
-/// bytes, so that nothing but the reads takes time.
+/// Rows of one line each, in one random cycle: each row contains the offset of the next one in
+/// bytes, so that only the reads take time.
 pub struct Rows<P: Platform> {
     region: P::Region,
 }
@@ -86,8 +87,8 @@ impl<P: Platform> Rows<P> {
         P::word_of(&self.region, row as usize * LINE_BYTES)
     }
 
-    /// Reads `reads` rows from the place `at` on, which is 0 or what this returned; the place after
-    /// them.
+    /// Reads `reads` rows from the offset `at` on, which is 0 or the result of an earlier call;
+    /// returns the offset after them.
     #[inline]
     pub fn chase(&self, c: P::Core, mut at: u64, reads: u64) -> u64 {
         for _ in 0..reads {
@@ -98,8 +99,9 @@ impl<P: Platform> Rows<P> {
     }
 }
 
-/// Runs the experiment. `observe` gets the nanoseconds of [`READS_PER_LOOK`] reads, on the threads;
-/// `stop` is asked after each such batch, and ends the run early.
+/// Runs the experiment. `observe` receives a thread's number and the nanoseconds of
+/// [`READS_PER_CLOCK_READ`] reads, on that thread; `stop` is called after each such batch, and ends
+/// the run early if it returns true.
 pub fn run_memory<P: Platform>(
     c: P::Core,
     spec: &MemorySpec,
@@ -115,14 +117,14 @@ pub fn run_memory<P: Platform>(
         let mut at = 0;
         let warm_up_ends = P::now(c).plus(spec.warm_up_nanos);
         while P::now(c) < warm_up_ends && !stop() {
-            at = rows[index].chase(c, at, READS_PER_LOOK);
+            at = rows[index].chase(c, at, READS_PER_CLOCK_READ);
         }
         let begin = P::now(c);
         let end = begin.plus(spec.nanos);
         let (mut now, mut reads) = (begin, 0);
         while now < end && !stop() {
-            at = rows[index].chase(c, at, READS_PER_LOOK);
-            reads += READS_PER_LOOK;
+            at = rows[index].chase(c, at, READS_PER_CLOCK_READ);
+            reads += READS_PER_CLOCK_READ;
             let after = P::now(c);
             observe(index, after.since(now));
             now = after;

@@ -1,8 +1,9 @@
-//! Threads of an experiment, with warm-up, measurement and end as all of them see these: one word
-//! that the main thread writes and every thread reads before it continues, which costs a hit in the
+//! Threads of an experiment, and its phases: warm-up, measurement and end. The main thread writes
+//! the phase into one word, and every thread reads it before it continues, which costs a hit in the
 //! nearest cache.
 
-// Hands results to the caller: no engine runs here, and no simulated time passes under the lock.
+// The lock passes results to the caller: no engine runs here, and no simulated time passes under
+// the lock.
 #![allow(clippy::disallowed_types)]
 
 use std::sync::Mutex;
@@ -12,13 +13,13 @@ use platform::{Nanos, OutOfMemory, Place, Platform};
 
 use crate::lines::Lines;
 
-/// Longest time between two looks of the main thread at whether to stop.
-const LOOK_NANOS: u64 = 1_000_000;
+/// Longest time between two calls of `stop` on the main thread.
+const STOP_CHECK_NANOS: u64 = 1_000_000;
 
 /// Lengths of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Times {
-    /// Time before measuring, from the moment at which all threads are there.
+    /// Time before measuring, from the moment at which all threads have started.
     pub warm_up_nanos: u64,
     /// Time that is measured.
     pub nanos: u64,
@@ -27,20 +28,20 @@ pub(crate) struct Times {
 /// The phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Operations are performed and not counted.
+    /// Operations do not count.
     WarmUp,
-    /// They are counted.
+    /// Operations count.
     Measuring,
-    /// Each thread ends when its operation has.
+    /// Each thread ends after its current operation.
     Over,
 }
 
-/// The word 0 says that threads are missing, the others are phases.
+/// Values of the phase word. 0: threads have not started yet.
 const WARM_UP: u64 = 1;
 const MEASURING: u64 = 2;
 const OVER: u64 = 3;
 
-/// The words.
+/// The words through which the threads synchronize.
 pub(crate) struct Phases<P: Platform> {
     lines: Lines<P>,
     threads: u64,
@@ -59,8 +60,8 @@ impl<P: Platform> Phases<P> {
         self.lines.word(1, 0)
     }
 
-    /// Waits until all threads are here.
-    pub(crate) fn meet(&self, c: P::Core) {
+    /// Reports that this thread has started, and waits until all threads have.
+    pub(crate) fn start(&self, c: P::Core) {
         // Release: pairs with the acquire of the main thread.
         P::fetch_add(c, self.ready_word(), 1, Ordering::Release);
         P::unpark(c, self.ready_word(), 1);
@@ -70,7 +71,7 @@ impl<P: Platform> Phases<P> {
     /// The phase now.
     #[inline(always)]
     pub(crate) fn now(&self, c: P::Core) -> Phase {
-        // Relaxed: only says that it is time to go on.
+        // Relaxed: the phase orders no other access.
         match P::load(c, self.phase_word(), Ordering::Relaxed) {
             WARM_UP => Phase::WarmUp,
             MEASURING => Phase::Measuring,
@@ -78,8 +79,9 @@ impl<P: Platform> Phases<P> {
         }
     }
 
-    /// On the main thread: waits for the threads, leads them through the phases, and says how long
-    /// it has measured. Calls `measuring` when the warm-up is over; `stop` ends everything early.
+    /// Waits for the threads, leads them through the phases, and returns the length of the
+    /// measurement; on the main thread. Calls `measuring` when the warm-up is over, and ends the
+    /// run early if `stop` returns true.
     pub(crate) fn lead(
         &self,
         c: P::Core,
@@ -93,7 +95,7 @@ impl<P: Platform> Phases<P> {
             if ready >= self.threads {
                 break;
             }
-            P::park(c, self.ready_word(), ready, Some(P::now(c).plus(LOOK_NANOS)));
+            P::park(c, self.ready_word(), ready, Some(P::now(c).plus(STOP_CHECK_NANOS)));
         }
         self.enter(c, WARM_UP);
         self.wait(c, P::now(c).plus(warm_up_nanos), stop);
@@ -106,30 +108,31 @@ impl<P: Platform> Phases<P> {
     }
 
     fn enter(&self, c: P::Core, phase: u64) {
-        // Release: the threads begin with what the main thread has prepared.
+        // Release: pairs with the loads of the threads, which see all that the main thread has
+        // prepared.
         P::store(c, self.phase_word(), phase, Ordering::Release);
     }
 
-    /// Sleeps until this moment, or until `stop` says so; the moment at which that was.
+    /// Sleeps until this moment, or until `stop` returns true, and returns the time.
     fn wait(&self, c: P::Core, until: Nanos, stop: &dyn Fn() -> bool) -> Nanos {
         loop {
             let now = P::now(c);
             if now >= until || stop() {
                 return now;
             }
-            let look = now.plus(LOOK_NANOS).min(until);
-            P::park(c, self.ready_word(), self.threads, Some(look));
+            let wake_up = now.plus(STOP_CHECK_NANOS).min(until);
+            P::park(c, self.ready_word(), self.threads, Some(wake_up));
         }
     }
 }
 
-/// The work of one thread: it calls [`Phases::meet`] once, and returns soon after the last phase
+/// The work of one thread. It calls [`Phases::start`] once, and returns soon after the last phase
 /// has begun.
 type Job<'a, P, T> = dyn Fn(<P as Platform>::Core, usize, &Phases<P>) -> Result<T, OutOfMemory> + Sync + 'a;
 
-/// Runs `job` on a thread at each place, from the moment at which all are there; the results in
-/// order, and the length of the measurement. `measuring` is called on the main thread when the
-/// warm-up is over, `stop` every millisecond.
+/// Runs `job` on a thread at each place; returns the results in order, and the length of the
+/// measurement. Calls `measuring` on the main thread when the warm-up is over, and `stop` every
+/// millisecond.
 pub(crate) fn on_threads<P: Platform, T: Send>(
     c: P::Core,
     places: &[Place],

@@ -1,28 +1,27 @@
-//! What the benchmark runner needs of a workload.
+//! The trait of workloads, as the harness uses them.
 
 use boundary::Procedure;
 use schema::{Inspector, Loader, Schema};
-use terms::Abort;
-
 use terms::random::Random;
+use terms::{Abort, Conflict};
 
 /// Result of one consistency check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
     /// Its name in reports.
     pub name: &'static str,
-    /// What it found.
+    /// Its result.
     pub result: Outcome,
 }
 
-/// What a consistency check found.
+/// The result of a consistency check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It holds.
+    /// The condition holds.
     Ok,
-    /// It says nothing about this configuration, for this reason.
+    /// The condition does not apply to this configuration, for this reason.
     NotApplicable(String),
-    /// What is wrong.
+    /// The condition is violated: a description of the first violation.
     Violated(String),
 }
 
@@ -36,24 +35,24 @@ impl std::fmt::Display for Outcome {
     }
 }
 
-/// What decides which rows a workload loads: a database that was loaded with the same may go on
-/// with it.
+/// The parameters that determine the rows that a workload loads. A run can continue on a database
+/// that was loaded with the same parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadedWith {
     /// The workload's name on the command line.
     pub workload: &'static str,
-    /// The flags that decide it, each with its value.
+    /// The flags that determine the rows, each with its value.
     pub flags: Vec<(&'static str, String)>,
 }
 
 impl LoadedWith {
-    /// Rows of this workload, which these flags decide.
+    /// The parameters of this workload, with these flags.
     pub fn new<const N: usize>(workload: &'static str, flags: [(&'static str, String); N]) -> Self {
         LoadedWith { workload, flags: flags.into() }
     }
 }
 
-/// A workload: tables, how to fill them, transactions, and what must hold afterwards.
+/// A workload: tables, their initial rows, transactions, and consistency checks.
 ///
 /// One value serves all workers; it holds parameters only.
 pub trait Workload: Send + Sync + 'static {
@@ -63,17 +62,17 @@ pub trait Workload: Send + Sync + 'static {
     /// Declares the tables.
     fn create(&self, schema: &mut impl Schema) -> <Self::Procedure as Procedure>::Tables;
 
-    /// What decides which rows [`Self::load`] loads; nothing needs to be said by a workload whose
-    /// databases are not opened again with other parameters.
+    /// The parameters that determine the rows that [`Self::load`] loads. The default is for
+    /// workloads whose databases are not opened again with other parameters.
     fn loaded_with(&self) -> LoadedWith {
         LoadedWith::new("", [])
     }
 
-    /// Number of parts that can be loaded independently, in parallel. Part `i` is worker `i`'s home
-    /// where there is one.
+    /// Number of parts that can be loaded independently, in parallel. Part `i` is the home of
+    /// worker `i` if workers have homes.
     fn parts(&self) -> usize;
 
-    /// Rows that part `part` will have, for the progress bar.
+    /// Number of rows of part `part`, for the progress bar.
     fn rows(&self, part: usize) -> u64;
 
     /// Loads one part. The same part with the same seed gives the same rows.
@@ -85,8 +84,8 @@ pub trait Workload: Send + Sync + 'static {
         loader: &mut impl Loader,
     ) -> Result<(), Abort>;
 
-    /// Loads the rows of tables that are only read, which [`Self::load`] loads with some part: the
-    /// same rows for the same seed of that part. Instances that do not have the part need these
+    /// Loads the rows of read-only tables, which [`Self::load`] loads with [`Self::shared_part`]:
+    /// the same rows for the same seed of that part. Instances that do not have the part need these
     /// rows, too.
     fn load_shared(
         &self,
@@ -98,23 +97,23 @@ pub trait Workload: Send + Sync + 'static {
         Ok(())
     }
 
-    /// The part that [`Self::load_shared`] is about; `None` if no table is only read.
+    /// The part whose read-only tables [`Self::load_shared`] loads; `None` if there are none.
     fn shared_part(&self) -> Option<usize> {
         None
     }
 
-    /// Why its transactions cannot run over several instances, if they cannot.
+    /// The reason why its transactions cannot run over several instances; `None` if they can.
     fn undivided(&self) -> Option<&'static str> {
         None
     }
 
-    /// The next transaction of worker `worker`. `now_nanos` is the platform's time, for date
-    /// columns. Workers draw transactions some time before these begin: what was drawn last may
+    /// Draws the next transaction of worker `worker`. `now_nanos` is the platform's time, for date
+    /// columns. Workers draw transactions some time before these begin; the last ones drawn may
     /// never begin.
     fn next(&self, worker: usize, random: &mut Random, now_nanos: u64) -> Self::Procedure;
 
-    /// As [`Self::next`], so many nanoseconds after the beginning of the measured time, or none
-    /// before: for workloads that change while they run ([`Changing`](crate::Changing)).
+    /// As [`Self::next`], for workloads that change while they run ([`Changing`](crate::Changing)):
+    /// `elapsed_nanos` after the measured time began, or 0 before.
     fn next_at(
         &self,
         elapsed_nanos: u64,
@@ -126,21 +125,20 @@ pub trait Workload: Send + Sync + 'static {
         self.next(worker, random, now_nanos)
     }
 
-    /// A transaction of this worker begins now, which the worker has drawn: gives its date columns
-    /// this time. Workers call this once for each transaction, in the order in which they were
-    /// drawn.
+    /// Sets the date columns of a transaction to this time, because it begins now. Workers call
+    /// this once for each transaction, in the order in which they were drawn.
     fn begin(&self, worker: usize, procedure: &mut Self::Procedure, now_nanos: u64) {
         let _ = (worker, procedure, now_nanos);
     }
 
-    /// The transaction of this worker is acknowledged for which [`Self::begin`] was told this time:
-    /// for tests, which remember it.
+    /// Called when a transaction of this worker is acknowledged, with the time that [`Self::begin`]
+    /// received for it; for tests.
     fn acknowledged(&self, _worker: usize, _now_nanos: u64) {}
 
     /// Names of the kinds of transactions, in the order of [`Self::kind`].
     fn kinds(&self) -> &'static [&'static str];
 
-    /// Which kind a transaction is.
+    /// The kind of a transaction: an index into [`Self::kinds`].
     fn kind(procedure: &Self::Procedure) -> usize;
 
     /// Checks the database while no transaction runs.
@@ -150,9 +148,9 @@ pub trait Workload: Send + Sync + 'static {
         inspector: &mut impl Inspector,
     ) -> Vec<Check>;
 
-    /// [`Self::check`], knowing how many transactions of each kind, in the order of
-    /// [`Self::kinds`], have committed since the database was loaded, warm-up included: the runner
-    /// calls this one.
+    /// As [`Self::check`], with the number of transactions of each kind, in the order of
+    /// [`Self::kinds`], that have committed since the database was loaded, warm-up included. The
+    /// harness calls this function.
     fn check_committed(
         &self,
         tables: &<Self::Procedure as Procedure>::Tables,
@@ -162,4 +160,10 @@ pub trait Workload: Send + Sync + 'static {
         let _ = committed;
         self.check(tables, inspector)
     }
+}
+
+/// The abort of a transaction that does not find a row that must exist: an optimistic transaction
+/// can observe a part of another transaction's writes, and fails its validation then.
+pub(crate) fn row_missing() -> Abort {
+    Abort::Conflict(Conflict::ReadChanged)
 }

@@ -2,14 +2,14 @@
 //!
 //! The distribution is that of Gray et al., "Quickly generating billion-record synthetic databases"
 //! (SIGMOD 1994), which YCSB made customary; [`Scrambled`] and [`Latest`] are YCSB's variants
-//! (Cooper et al., "Benchmarking cloud serving systems with YCSB", SoCC 2010, section 5.2). The
-//! method is another, because theirs is approximate and has no `theta = 1`: rejection from a hat in
-//! steps. Ranks are divided into runs whose probabilities differ by less than 1/16; a run is chosen
-//! by the alias method (Walker 1977, in the form of Vose 1991) as if all its ranks were as likely
-//! as its first, a rank within it uniformly, and accepted with its probability relative to the
-//! first's. It is exact, for every exponent and every interval of ranks; it takes constant time,
-//! one line of a small table, and a power in less than 1 draw of 16. Rejection inversion (Hörmann
-//! and Derflinger 1996) needs no table, but two transcendental functions a draw.
+//! (Cooper et al., "Benchmarking cloud serving systems with YCSB", SoCC 2010, section 5.2). Their
+//! method is approximate and does not support `theta = 1`, so this one is another: rejection from a
+//! step function. Ranks are divided into runs whose probabilities differ by less than 1/16; a run
+//! is chosen by the alias method (Walker 1977, in the form of Vose 1991) as if all its ranks were
+//! as likely as its first, a rank within it uniformly, and accepted with its probability relative
+//! to the first's. The method is exact for every exponent and every interval of ranks. It takes
+//! constant time: one line of a small table, and a power in less than 1 draw of 16. Rejection
+//! inversion (Hörmann and Derflinger 1996) needs no table, but two transcendental functions a draw.
 
 use terms::random::Random;
 
@@ -61,12 +61,12 @@ impl Zipf {
         assert!(theta >= 0.0 && theta.is_finite(), "the exponent {theta} is not a number from 0 on");
         let mut runs = Vec::new();
         let mut weights = Vec::new();
-        // The run from rank `first` may reach ranks up to `(first + 1) * reach`.
+        // The run from rank `first` may extend to ranks up to `(first + 1) * reach`.
         let reach = ACCEPTANCE_MIN.powf(-1.0 / theta);
         let mut first = low;
         while first < high {
             let number = (first + 1) as f64;
-            // Saturates: with exponent 0 one run has all ranks.
+            // Saturates: with exponent 0 one run contains all ranks.
             let end = ((number * reach) as u64).clamp(first + 1, high);
             let sure = (number / end as f64).powf(theta);
             runs.push(Run { own: u64::MAX, first, count: end - first, sure: fraction(sure), alias: 0 });
@@ -121,7 +121,7 @@ fn share_slots(runs: &mut [Run], weights: &[f64]) {
     }
 }
 
-/// Spreads ranks over items: popular items do not lie side by side. YCSB hashes the rank, so that
+/// Spreads ranks over items, so that popular items are not adjacent. YCSB hashes the rank, so that
 /// several ranks fall on one item and some items are never chosen; this is a permutation
 /// (multiplication by a number that is prime to the number of items, and near the golden section of
 /// it), so that probabilities stay those of the ranks.
@@ -179,20 +179,20 @@ impl Scrambled {
     }
 }
 
-/// YCSB's choice of the latest items: the newest is the most popular. Among more items than it was
-/// made for, those that are older are not chosen.
+/// YCSB's choice of the latest items: the newest is the most popular. If there are more items than
+/// were given to [`Latest::new`], the oldest ones are not chosen.
 #[derive(Clone, Debug)]
 pub struct Latest {
     zipf: Zipf,
 }
 
 impl Latest {
-    /// Among the `items` latest, with exponent `theta`; panics as [`Zipf::new`].
+    /// A choice among the `items` latest, with exponent `theta`; panics as [`Zipf::new`].
     pub fn new(items: u64, theta: f64) -> Self {
         Latest { zipf: Zipf::new(items, theta) }
     }
 
-    /// How many items are newer than the next one to use.
+    /// Draws an age: the number of items that are newer than the chosen one.
     #[inline]
     pub fn age(&self, random: &mut Random) -> u64 {
         self.zipf.draw(random)

@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use platform::link::{Links, Mechanism};
 use platform::{Node, Place};
 use workloads::ipc::{IpcResult, IpcSpec, run_ipc};
-use workloads::memory::{MemorySpec, MemoryThread, READS_PER_LOOK, run_memory};
+use workloads::memory::{MemorySpec, MemoryThread, READS_PER_CLOCK_READ, run_memory};
 
 use crate::context::Context;
 use crate::deployment::Deployment;
@@ -140,8 +140,9 @@ pub(crate) fn memory<P: Host>(c: P::Core, rows: u64, cx: Context<'_>) -> Result<
     };
     let latencies: Vec<Latencies> =
         spec.threads.iter().map(|_| Latencies::new()).collect::<Result<_, _>>()?;
-    let observe =
-        |thread: usize, nanos: u64| latencies[thread].record(nanos.saturating_mul(1000) / READS_PER_LOOK);
+    let observe = |thread: usize, nanos: u64| {
+        latencies[thread].record(nanos.saturating_mul(1000) / READS_PER_CLOCK_READ)
+    };
     let result = run_memory::<P>(c, &spec, &observe, cx.control.stop_requested).map_err(RunError::of)?;
     let reads = result.reads.iter().sum();
     let mut measured = measurement(cx, "read", reads, result.elapsed_nanos, Latencies::of_all(latencies)?);

@@ -18,7 +18,9 @@ use platform::{
     Hardware, HardwareCore, HardwareRegion, HardwareThread, LINE_BYTES, Node, Place, Platform, SharedMemory,
 };
 use secure_links::{Connection, Doorbell, Endpoint, Hello, Identity, Listener, Peer, connect};
-use workloads::ipc::{IpcResult, IpcTimes, LIMITS, Waiting, answer, ask, pass_line, pass_messages};
+use workloads::ipc::{
+    IpcResult, IpcTimes, LIMITS, Waiting, answer_requests, pass_line, pass_messages, send_requests,
+};
 
 use crate::context::Context;
 use crate::error::RunError;
@@ -159,7 +161,7 @@ pub(crate) fn ipc(c: HardwareCore, other: &OtherProcess, cx: Context<'_>) -> Res
         let before = pass(c, &lines, 0)?;
         let message_ns = pass_messages(c, &mut connection.end).map_err(RunError::of)?;
         let observe = |nanos: u64| latencies.record(nanos.saturating_mul(1000));
-        let result = ask(c, &mut connection.end, times, &observe, cx.control.stop_requested);
+        let result = send_requests(c, &mut connection.end, times, &observe, cx.control.stop_requested);
         let result = result.map_err(RunError::of)?;
         Ok((result, message_ns, [before, pass(c, &lines, 0)?]))
     };
@@ -222,7 +224,7 @@ pub fn answer_messages(task: &str) -> Result<(), RunError> {
         let connection = connect(c, &task.endpoint, hello, &doorbell, patience);
         let mut connection = connection.map_err(RunError::of)?;
         pass(c, &lines, 1)?;
-        answer(c, &mut connection.end).map_err(RunError::of)?;
+        answer_requests(c, &mut connection.end).map_err(RunError::of)?;
         pass(c, &lines, 1).map(|_| ())
     })
 }

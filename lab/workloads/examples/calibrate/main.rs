@@ -70,7 +70,8 @@ fn in_virtual_machine(config: &Config, place: Place) -> Result<Times, Box<dyn Er
     Ok(times.into_inner().unwrap_or_default())
 }
 
-/// The described machine with these costs of computation, or those it has.
+/// The described machine, with the costs of computation in `table` or else those of the
+/// description.
 fn described(description: &Description, table: Option<Table>) -> Result<Config, SimError> {
     let config = Config { memory_bytes: 4 << 30, ..Config::of(description)? };
     let costs = config.model.costs().clone();
@@ -80,7 +81,7 @@ fn described(description: &Description, table: Option<Table>) -> Result<Config, 
     })
 }
 
-/// What every primitive costs and consists of.
+/// Times and units of work of every primitive.
 fn primitives(description: &Description) -> Result<Vec<Primitive>, Box<dyn Error>> {
     let first = description.topology.hardware_threads().first().copied();
     let hardware = on_hardware(Place { thread: first });
@@ -90,7 +91,7 @@ fn primitives(description: &Description) -> Result<Vec<Primitive>, Box<dyn Error
     for kind in 0..Work::ALL.len() {
         let mut table = [0; Work::ALL.len()];
         table[kind] = 1_000;
-        // One nanosecond a unit more: the difference is the number of units.
+        // Each unit costs one nanosecond more, so the difference is the number of units.
         units.push(in_virtual_machine(&described(description, Some(table))?, place)?);
     }
     let names = hardware.keys().copied();

@@ -1,7 +1,7 @@
-//! The primitives: what one core does over and over in a transaction, each dominated by one kind of
-//! work.
+//! The primitives: operations that transactions perform often on one core, each dominated by one
+//! kind of work.
 //!
-//! None of them is a benchmark: micro, YCSB and TPC-C are what the calibrated model is tested with.
+//! None of them is a benchmark: micro, YCSB and TPC-C test the calibrated model.
 
 use std::hint::black_box;
 use std::sync::atomic::Ordering;
@@ -30,10 +30,10 @@ pub const ONE_ROW: &str = "transaction that reads one row";
 
 const MEMORY_BYTES: u64 = 1 << 28;
 
-/// A measurer: gets a primitive's name and what runs it so many times.
+/// Measures a primitive: receives its name and a function that runs it a given number of times.
 pub type Measure<'a, P> = &'a mut dyn FnMut(<P as Platform>::Core, &'static str, &mut dyn FnMut(u32));
 
-/// As [`Measure`], for the worker that runs them.
+/// As [`Measure`], shared with the thread that runs the primitives.
 pub type MeasureShared<'a, P> = &'a (dyn Fn(<P as Platform>::Core, &'static str, &mut dyn FnMut(u32)) + Sync);
 
 /// Runs all primitives on the core of `place`.
@@ -51,7 +51,7 @@ pub fn run<P: Platform>(c: P::Core, place: Place, measure: MeasureShared<'_, P>)
     );
 }
 
-/// Without an engine.
+/// Runs the primitives that need no engine.
 fn plain<P: Platform>(c: P::Core, measure: Measure<'_, P>) {
     let region = P::region(c, None, 4096, "rows").expect("memory");
     let words: Vec<&P::Word> = (0..32).map(|word| P::word_of(&region, word * 8)).collect();
@@ -104,7 +104,8 @@ fn random_keys(count: u64) -> Vec<u64> {
     (0..count).map(|_| random.next()).collect()
 }
 
-/// Lookups, each of which waits for the one before, as when a transaction needs the row to go on.
+/// Runs lookups, each of which depends on the one before, as in a transaction that needs the row to
+/// continue.
 fn indexes<P: Platform>(c: P::Core, measure: Measure<'_, P>) {
     let memory = Memory::<P>::new(c, MEMORY_BYTES).expect("memory");
     let epochs = Epochs::<P>::new(c, 2, 0).expect("memory");
@@ -149,7 +150,7 @@ fn indexes<P: Platform>(c: P::Core, measure: Measure<'_, P>) {
     local.leave(c);
 }
 
-/// A row of the size of the study's.
+/// A row of the size that the studies use.
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(id))]
 struct Item {
@@ -160,7 +161,7 @@ struct Item {
 
 const ITEMS: u64 = 1_000;
 
-/// The engine with nothing, and with one row.
+/// Runs transactions on the engine: empty ones, and ones that read one row.
 fn transactions<P: Platform>(c: P::Core, measure: Measure<'_, P>) {
     let mut schema = SchemaBuilder::new();
     let kinds = vec![IndexKind::Hash(HashPlan::Mixed)];

@@ -2,20 +2,20 @@
 //!
 //! A primitive takes `bare + sum of units * cost`. Each kind has one primitive, of which it makes
 //! up most; going through the kinds, each cost is what its primitive leaves after the others, never
-//! less than nothing. Repeated until nothing changes (Gauss-Seidel), because primitives share
-//! kinds. Primitives that are nobody's source are checks.
+//! less than nothing. The pass is repeated ([`ROUNDS`], Gauss-Seidel), because primitives share
+//! kinds. Primitives that are the source of no kind are checks.
 
 use platform::Work;
 
 use crate::primitives as named;
 
-/// What a primitive costs and consists of.
+/// Time and units of work of a primitive.
 #[derive(Clone, Debug)]
 pub struct Primitive {
     pub name: &'static str,
-    /// On hardware.
+    /// Time on hardware.
     pub hardware_nanos: f64,
-    /// In the virtual machine when computation is free: its accesses.
+    /// Time in the virtual machine when computation is free: the primitive's accesses.
     pub bare_nanos: f64,
     /// Units of each kind, in the order of [`Work::ALL`].
     pub units: [f64; Work::ALL.len()],
@@ -24,16 +24,16 @@ pub struct Primitive {
 /// Costs of the kinds.
 #[derive(Clone, Debug)]
 pub struct Fit {
-    /// In the order of [`Work::ALL`].
+    /// Nanoseconds of one unit, in the order of [`Work::ALL`].
     pub nanos: [f64; Work::ALL.len()],
-    /// Kinds that would cost less than nothing.
+    /// Kinds whose cost would be negative.
     pub clamped: Vec<Work>,
 }
 
-/// More than kinds can depend on each other.
+/// Passes over the kinds: more than the longest chain of kinds that depend on each other.
 const ROUNDS: usize = 100;
 
-/// The primitive that a kind's cost comes from.
+/// Name of the primitive from which the cost of a kind is derived.
 pub fn source(work: Work) -> &'static str {
     match work {
         Work::Hash => named::HASH,
@@ -76,7 +76,7 @@ pub fn solve(primitives: &[Primitive]) -> Result<Fit, String> {
 mod tests {
     use super::*;
 
-    /// Primitives that cost what `costs` says, with some of a neighbouring kind in each.
+    /// Primitives with these costs of the kinds, each with one unit of a neighbouring kind.
     fn made(costs: [f64; Work::ALL.len()]) -> Vec<Primitive> {
         let primitive = |(kind, work): (usize, Work)| {
             let mut units = [0.0; Work::ALL.len()];

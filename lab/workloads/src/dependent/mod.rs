@@ -1,12 +1,12 @@
-//! Two tables of which one depends on the other: a transaction reads a row of the first by its key,
-//! then the row of the second whose key is that key and one of its own, which stands in the first
-//! row.
+//! Two tables, of which the second depends on the first: a transaction reads a row of the first by
+//! its key, then a row of the second whose key is that key and a number that the first row
+//! contains.
 //!
-//! Source: Porobic et al., "ATraPos" (ICDE 2014), where it shows what the placement of tables that
-//! are used together is worth: the two actions wait for each other, so it matters how far apart the
-//! workers are that have the two partitions. Rows have 80 bytes, as there (10 integers). A
-//! transaction is of its worker's own site, or of any site if it is *multisite*; both rows are of
-//! one.
+//! Source: Porobic et al., "ATraPos" (ICDE 2014), where the workload shows the benefit of placing
+//! tables that are used together near each other: the second action waits for the first, so the
+//! distance between the workers that own the two partitions matters. Rows have 80 bytes, as there
+//! (10 integers). A transaction reads rows of its worker's own site, or of any site if it is
+//! *multisite*; both rows are of the same site.
 
 pub mod procedure;
 pub mod rows;

@@ -1,5 +1,5 @@
-//! The transaction: two phases of one action, because the second key stands in the first row; or
-//! one action for both.
+//! The transaction: two phases of one action each, because the first row contains the second key,
+//! or one action for both rows.
 
 use boundary::{LookAhead, Plan, Procedure, Verbs};
 use platform::{Intent, Work};
@@ -9,14 +9,14 @@ use terms::Abort;
 
 use super::rows::{First, Second, Tables, digest};
 
-/// Reads a row, and the one that depends on it.
+/// Reads a row and the row that depends on it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transaction {
     site: u16,
     number: u32,
     multisite: bool,
     divided: bool,
-    /// The second row's own key.
+    /// The last key column of the second row.
     own: u16,
     digest: u64,
     draws: u8,
@@ -31,7 +31,7 @@ pub struct Action {
     task: Task,
 }
 
-/// What is read.
+/// The rows that an action reads.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 enum Task {
     First,
@@ -39,10 +39,10 @@ enum Task {
     Both,
 }
 
-/// What an action gives back.
+/// Result of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Output {
-    /// The second row's own key, if the first row was read.
+    /// The last key column of the second row, if the first row was read.
     own: u16,
     /// A number that depends on all that was read.
     digest: u64,
@@ -53,7 +53,7 @@ impl Transaction {
         Transaction { site, number, multisite, divided, own: 0, digest: 0, draws: 2 + u8::from(multisite) }
     }
 
-    /// True if it is of any site.
+    /// True if its rows may be of any site.
     pub fn is_multisite(&self) -> bool {
         self.multisite
     }
@@ -92,7 +92,7 @@ impl Procedure for Transaction {
         }
         match task {
             Task::Second { own } => route.read(tables.second, &(site, number, own)),
-            // The own key is not known.
+            // The last key column of the second row is not known.
             Task::Both => route.read(tables.second, &(site, number)),
             Task::First => {}
         }

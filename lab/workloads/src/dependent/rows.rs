@@ -15,36 +15,37 @@ const VALUES: usize = 9;
 pub struct First {
     /// The site.
     pub site: u16,
-    /// The own key of the row of the second table that depends on this one.
+    /// The last key column of the row of the second table that depends on this one.
     pub own: u16,
     /// Number within the site, from 0.
     pub number: u32,
-    /// They follow from the keys.
+    /// Values that follow from the keys.
     pub values: [u64; VALUES],
 }
 
-/// A row of the second table: its key is that of the row that it depends on, and one of its own.
+/// A row of the second table. Its key is the key of the row that it depends on, followed by a
+/// column of its own.
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(site, number, own))]
 pub struct Second {
     /// The site.
     pub site: u16,
-    /// Its own key.
+    /// The last key column.
     pub own: u16,
     /// Number of the row that it depends on.
     pub number: u32,
-    /// They follow from the keys.
+    /// Values that follow from the keys.
     pub values: [u64; VALUES],
 }
 
 const _: () = assert!(<First as Row>::BYTES == 80 && <Second as Row>::BYTES == 80);
 
-/// A row as one word.
+/// Site and number in one word.
 fn word(site: u16, number: u32) -> u64 {
     u64::from(site) << 32 | u64::from(number)
 }
 
-/// The own key of the row that depends on this one.
+/// The last key column of the row that depends on this one.
 pub(super) fn own(site: u16, number: u32) -> u16 {
     mix(word(site, number), 0) as u16
 }
@@ -71,12 +72,12 @@ pub(super) fn digest(values: &[u64; VALUES]) -> u64 {
     values.iter().fold(0, |sum, value| sum ^ value)
 }
 
-/// Typed names of the tables.
+/// The tables.
 #[derive(Clone, Copy)]
 pub struct Tables {
-    /// The first.
+    /// The first table.
     pub first: Table<First>,
-    /// The one that depends on it.
+    /// The table that depends on the first.
     pub second: Table<Second>,
 }
 
@@ -92,7 +93,8 @@ impl Tables {
     }
 }
 
-/// Keys: 16 bits of the site, 32 of the number, and of the second table 16 of its own.
+/// Extracts the row's number from a key: 16 bits of the site, 32 of the number, and in the second
+/// table 16 of its own column.
 fn number(key: u64) -> u64 {
     key >> 16 & 0xffff_ffff
 }

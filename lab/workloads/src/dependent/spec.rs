@@ -3,22 +3,22 @@
 /// The workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dependent {
-    /// Sites, one a worker.
+    /// Number of sites, one a worker.
     pub sites: u16,
     /// Rows of each site in each table.
     pub rows_per_site: u32,
     /// Share of the transactions that may be of any site.
     pub multisite: f64,
-    /// True if a transaction is one action: several instances share the data, and send each other
-    /// whole parts of transactions.
+    /// True if a transaction is one action: several instances divide the data among them, and send
+    /// each other whole branches.
     pub divided: bool,
 }
 
 impl Dependent {
-    /// What is wrong with the parameters.
+    /// Checks the parameters.
     ///
     /// # Errors
-    /// One line.
+    /// The problem, in one line.
     pub fn validate(&self) -> Result<(), String> {
         if self.sites == 0 || self.rows_per_site == 0 {
             return Err("there is at least one site, and one row a site".to_owned());

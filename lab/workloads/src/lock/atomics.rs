@@ -1,4 +1,4 @@
-//! Atomic operations alone.
+//! Atomic operations without a lock.
 
 use std::sync::atomic::Ordering;
 
@@ -9,7 +9,7 @@ use super::types::LockSpec;
 use crate::Outcome;
 use crate::lines::Lines;
 
-/// Words in a row, each on its line.
+/// An array of words, each on its own line.
 pub(super) struct Words<P: Platform> {
     lines: Lines<P>,
     count: usize,
@@ -30,7 +30,7 @@ impl<P: Platform> Words<P> {
         (0..self.count).map(|item| P::peek(self.word(item)))
     }
 
-    /// The check of operations that add one each.
+    /// Name and outcome of the check of operations that add one each.
     pub(super) fn counted(&self, operations: u64) -> (&'static str, Outcome) {
         ("atomic_count", count_check(self.values().sum(), operations))
     }
@@ -40,9 +40,9 @@ impl<P: Platform> Words<P> {
 pub(super) struct FetchAndAdd<P: Platform>(pub(super) Words<P>);
 
 impl<P: Platform> Operation<P> for FetchAndAdd<P> {
-    type Seat = ();
+    type ThreadState = ();
 
-    fn seat(&self, _: P::Core, _: usize) -> Result<(), OutOfMemory> {
+    fn thread_state(&self, _: P::Core, _: usize) -> Result<(), OutOfMemory> {
         Ok(())
     }
 
@@ -58,28 +58,28 @@ impl<P: Platform> Operation<P> for FetchAndAdd<P> {
     }
 }
 
-/// Adds 1 by compare-and-swap, again and again until it succeeds, beginning with the value that the
-/// thread saw last.
+/// Adds 1 by compare-and-swap, repeated until it succeeds, beginning with the value that the thread
+/// read last.
 pub(super) struct CompareAndSwap<P: Platform>(pub(super) Words<P>);
 
 impl<P: Platform> Operation<P> for CompareAndSwap<P> {
-    /// The value seen last, and of which word.
-    type Seat = (usize, u64);
+    /// The word that the thread changed last, and its value then.
+    type ThreadState = (usize, u64);
 
-    fn seat(&self, _: P::Core, _: usize) -> Result<(usize, u64), OutOfMemory> {
+    fn thread_state(&self, _: P::Core, _: usize) -> Result<(usize, u64), OutOfMemory> {
         Ok((0, 0))
     }
 
     #[inline]
-    fn perform(&self, c: P::Core, item: usize, seat: &mut (usize, u64), then: impl FnOnce()) -> u64 {
-        let mut value = if seat.0 == item { seat.1 } else { 0 };
+    fn perform(&self, c: P::Core, item: usize, state: &mut (usize, u64), then: impl FnOnce()) -> u64 {
+        let mut value = if state.0 == item { state.1 } else { 0 };
         let mut refused = 0;
         while let Err(seen) = P::cas(c, self.0.word(item), value, value.wrapping_add(1), Ordering::AcqRel) {
             value = seen;
             refused += 1;
         }
         then();
-        *seat = (item, value.wrapping_add(1));
+        *state = (item, value.wrapping_add(1));
         refused
     }
 
@@ -88,14 +88,15 @@ impl<P: Platform> Operation<P> for CompareAndSwap<P> {
     }
 }
 
-/// Compare-and-swap from a value that no word has: every attempt is refused, and is the operation.
+/// Compare-and-swap from a value that no word has: every attempt is refused, and each counts as an
+/// operation.
 pub(super) struct RefusedCompareAndSwap<P: Platform>(pub(super) Words<P>);
 
 impl<P: Platform> Operation<P> for RefusedCompareAndSwap<P> {
     /// Attempts that were not refused.
-    type Seat = u64;
+    type ThreadState = u64;
 
-    fn seat(&self, _: P::Core, _: usize) -> Result<u64, OutOfMemory> {
+    fn thread_state(&self, _: P::Core, _: usize) -> Result<u64, OutOfMemory> {
         Ok(0)
     }
 
@@ -121,7 +122,8 @@ impl<P: Platform> Operation<P> for RefusedCompareAndSwap<P> {
     }
 }
 
-/// Exchange: each thread brings a token and goes on with the one that it found.
+/// Exchange: each thread has a token, swaps it into the word, and continues with the token that was
+/// there.
 pub(super) struct Swap<P: Platform>(Words<P>);
 
 impl<P: Platform> Swap<P> {
@@ -141,9 +143,9 @@ impl<P: Platform> Swap<P> {
 
 impl<P: Platform> Operation<P> for Swap<P> {
     /// The token that the thread has.
-    type Seat = u64;
+    type ThreadState = u64;
 
-    fn seat(&self, _: P::Core, number: usize) -> Result<u64, OutOfMemory> {
+    fn thread_state(&self, _: P::Core, number: usize) -> Result<u64, OutOfMemory> {
         Ok(number as u64)
     }
 

@@ -1,10 +1,10 @@
 //! A hierarchical lock: the cohort lock C-TKT-TKT of Dice, Marathe and Shavit, "Lock cohorting: a
 //! general technique for designing NUMA locks", PPoPP 2012.
 //!
-//! Each island has a ticket lock, and one ticket lock stands above them. The holder of both hands
-//! the upper one over with the lower one, as long as a thread of its island waits, and at most
-//! [`HANDOVERS_MAX`] times in a row. A ticket lock fits above, because another thread than the one
-//! that has acquired it may release it, and below, because it shows whether anybody waits.
+//! Each island has a ticket lock, and there is one ticket lock above them. The holder of both
+//! passes the upper one on with the lower one, as long as a thread of its island waits, and at most
+//! [`HANDOVERS_MAX`] times in a row. A ticket lock fits above, because a thread may release it that
+//! has not acquired it, and below, because it shows whether a thread waits.
 
 use std::sync::atomic::Ordering;
 
@@ -14,15 +14,15 @@ use super::locks::{Lock, await_turn};
 use super::types::{LockSpec, LockThread};
 use crate::lines::Lines;
 
-/// Handovers within an island before the others get their turn. The public library beside the study
-/// that the benchmark is compared with has the same bound for its hierarchical ticket lock
-/// (libslock, `NB_TICKETS_LOCAL`).
+/// Handovers within an island before the other islands get their turn. The library with which the
+/// benchmark is compared has the same bound for its hierarchical ticket lock (libslock,
+/// `NB_TICKETS_LOCAL`).
 pub(super) const HANDOVERS_MAX: u64 = 128;
 
 /// Words of an island's lock.
 const NEXT: usize = 0;
 const SERVED: usize = 1;
-/// 1 if the next holder of the island's lock has the upper one with it.
+/// 1 if the next holder of the island's lock inherits the upper one.
 const INHERITED: usize = 2;
 /// Handovers in a row so far.
 const HANDOVERS: usize = 3;
@@ -51,9 +51,9 @@ impl<'a, P: Platform> Cohort<'a, P> {
 
 impl<P: Platform> Lock<P> for Cohort<'_, P> {
     /// The thread's island.
-    type Seat = usize;
+    type ThreadState = usize;
 
-    fn seat(&self, _: P::Core, number: usize) -> Result<usize, OutOfMemory> {
+    fn thread_state(&self, _: P::Core, number: usize) -> Result<usize, OutOfMemory> {
         Ok(self.threads[number].island)
     }
 
@@ -61,13 +61,13 @@ impl<P: Platform> Lock<P> for Cohort<'_, P> {
     fn hold(&self, c: P::Core, lock: usize, island: &mut usize, body: impl FnOnce()) -> u64 {
         let lower = |word: usize| self.islands[*island].word(lock, word);
         let ticket = await_turn::<P>(c, lower(NEXT), lower(SERVED), 0);
-        // Relaxed, here and below, where nothing else is said: ordered by the lower lock.
+        // Relaxed, here and below unless noted: ordered by the lower lock.
         if P::load(c, lower(INHERITED), Ordering::Relaxed) == 0 {
             await_turn::<P>(c, self.upper.word(lock, NEXT), self.upper.word(lock, SERVED), 0);
         }
         body();
         let handovers = P::load(c, lower(HANDOVERS), Ordering::Relaxed);
-        // Relaxed: a waiter that is missed here gets the lower lock, and finds nothing inherited.
+        // Relaxed: a waiter that is missed here gets the lower lock and inherits nothing.
         let waiting = P::load(c, lower(NEXT), Ordering::Relaxed) != ticket.wrapping_add(1);
         let inherits = waiting && handovers < HANDOVERS_MAX;
         P::store(c, lower(HANDOVERS), if inherits { handovers + 1 } else { 0 }, Ordering::Relaxed);
@@ -76,10 +76,10 @@ impl<P: Platform> Lock<P> for Cohort<'_, P> {
             let served = self.upper.word(lock, SERVED);
             // Relaxed: only the holder changes it.
             let turn = P::load(c, served, Ordering::Relaxed);
-            // Release: pairs with the acquire of the next in turn, of whichever island.
+            // Release: pairs with the acquire of the next holder, of any island.
             P::store(c, served, turn.wrapping_add(1), Ordering::Release);
         }
-        // Release: pairs with the acquire of the next in turn of this island.
+        // Release: pairs with the acquire of the next holder of this island.
         P::store(c, lower(SERVED), ticket.wrapping_add(1), Ordering::Release);
         0
     }

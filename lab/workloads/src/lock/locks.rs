@@ -1,11 +1,11 @@
-//! The locks that spin on one word, the queue locks, and what a holder does.
+//! The locks that spin on one word, the queue locks, and the work of a holder.
 //!
 //! Sources: Anderson, "The performance of spin lock alternatives for shared-memory
 //! multiprocessors", IEEE TPDS 1990 (test-and-set, test-and-test-and-set); Mellor-Crummey and
 //! Scott, ACM TOCS 1991 (ticket lock with proportional backoff, MCS); Craig, "Building FIFO and
 //! priority-queueing spin locks from atomic swap", 1993, and Magnusson, Landin, Hagersten, IPPS
-//! 1994 (CLH). MCS is the engine's own latch. Deviation: nodes of CLH are named by numbers instead
-//! of addresses.
+//! 1994 (CLH). MCS is the engine's own latch. Deviation: numbers instead of addresses identify the
+//! nodes of CLH.
 
 use std::sync::atomic::Ordering;
 
@@ -20,31 +20,31 @@ use terms::random::Random;
 
 /// Words of a lock at the beginning of its line.
 const LOCK_WORDS: usize = 2;
-/// Most words that a holder can write: those that the lock leaves of its line.
+/// Most words that a holder can write: the rest of the lock's line.
 pub const HELD_WORDS_MAX: usize = LINE_WORDS - LOCK_WORDS;
 const _: () = assert!(HELD_WORDS_MAX <= WORDS_BESIDE_LATCH);
 
-/// Refused attempts after which a thread offers its processor to others: the holder may not be
+/// Refused attempts after which a thread yields its processor, because the holder may not be
 /// running.
 const ATTEMPTS_PER_REST: u64 = 1_000;
-/// How long it then pauses.
+/// Length of the pause then.
 const REST_NANOS: u64 = 100;
 /// Doublings of the longest pause of a thread whose attempts are refused.
 const BACKOFF_DOUBLINGS: u32 = 3;
 
-/// Locks in a row.
+/// An array of locks.
 pub(super) trait Lock<P: Platform>: Sync {
-    /// What a thread needs to wait; of one thread.
-    type Seat;
-    /// A seat of thread `number`, made on that thread.
-    fn seat(&self, c: P::Core, number: usize) -> Result<Self::Seat, OutOfMemory>;
-    /// Runs `body` with the lock held; the number of refused attempts.
-    fn hold(&self, c: P::Core, lock: usize, seat: &mut Self::Seat, body: impl FnOnce()) -> u64;
-    /// A word on the line of the lock that is none of its own, one of [`HELD_WORDS_MAX`].
+    /// State of one thread for its acquisitions.
+    type ThreadState;
+    /// Creates the state of thread `number`, on that thread.
+    fn thread_state(&self, c: P::Core, number: usize) -> Result<Self::ThreadState, OutOfMemory>;
+    /// Runs `body` with the lock held, and returns the number of refused attempts.
+    fn hold(&self, c: P::Core, lock: usize, state: &mut Self::ThreadState, body: impl FnOnce()) -> u64;
+    /// One of the [`HELD_WORDS_MAX`] words on the line of the lock that the lock does not use.
     fn beside(&self, lock: usize, word: usize) -> &P::Word;
 }
 
-/// A lock and what its holder does: the operation is an acquisition.
+/// A lock and the work of its holder: the operation is an acquisition.
 pub(super) struct Held<P: Platform, L> {
     lock: L,
     data: Lines<P>,
@@ -75,19 +75,19 @@ impl<P: Platform, L: Lock<P>> Held<P, L> {
 }
 
 impl<P: Platform, L: Lock<P>> Operation<P> for Held<P, L> {
-    type Seat = L::Seat;
+    type ThreadState = L::ThreadState;
 
-    fn seat(&self, c: P::Core, number: usize) -> Result<L::Seat, OutOfMemory> {
-        self.lock.seat(c, number)
+    fn thread_state(&self, c: P::Core, number: usize) -> Result<L::ThreadState, OutOfMemory> {
+        self.lock.thread_state(c, number)
     }
 
-    fn perform(&self, c: P::Core, item: usize, seat: &mut L::Seat, then: impl FnOnce()) -> u64 {
-        self.lock.hold(c, item, seat, || {
+    fn perform(&self, c: P::Core, item: usize, state: &mut L::ThreadState, then: impl FnOnce()) -> u64 {
+        self.lock.hold(c, item, state, || {
             then();
             let first = self.word(item, 0);
-            // Relaxed, all of them: ordered by the lock. A load and a store, not one atomic: a lock
-            // that lets two in loses increments, of the first word whenever another thread comes
-            // while this one computes.
+            // Relaxed, all of them: ordered by the lock. A load and a store, not one atomic, so
+            // that a lock with two holders loses increments: of the first word whenever another
+            // thread acquires the lock while this one computes.
             let count = P::load(c, first, Ordering::Relaxed);
             for word in 1..self.words {
                 let word = self.word(item, word);
@@ -115,7 +115,7 @@ impl<P: Platform> TestAndSet<P> {
     }
 }
 
-/// Rests now and then.
+/// Pauses once in [`ATTEMPTS_PER_REST`] refused attempts.
 fn rest_sometimes<P: Platform>(c: P::Core, refused: u64) {
     if refused.is_multiple_of(ATTEMPTS_PER_REST) {
         P::rest(c, REST_NANOS);
@@ -123,9 +123,9 @@ fn rest_sometimes<P: Platform>(c: P::Core, refused: u64) {
 }
 
 impl<P: Platform> Lock<P> for TestAndSet<P> {
-    type Seat = ();
+    type ThreadState = ();
 
-    fn seat(&self, _: P::Core, _: usize) -> Result<(), OutOfMemory> {
+    fn thread_state(&self, _: P::Core, _: usize) -> Result<(), OutOfMemory> {
         Ok(())
     }
 
@@ -149,8 +149,8 @@ impl<P: Platform> Lock<P> for TestAndSet<P> {
     }
 }
 
-/// Test-and-test-and-set: spins reading. With backoff, a thread whose attempt was refused pauses
-/// for a random time, below a bound that doubles.
+/// Test-and-test-and-set: a waiter spins on reads. With backoff, a thread whose attempt was refused
+/// pauses for a random time, below a bound that doubles.
 pub(super) struct TestAndTestAndSet<P: Platform> {
     lines: Lines<P>,
     backoff_nanos: u64,
@@ -165,9 +165,9 @@ impl<P: Platform> TestAndTestAndSet<P> {
 }
 
 impl<P: Platform> Lock<P> for TestAndTestAndSet<P> {
-    type Seat = Random;
+    type ThreadState = Random;
 
-    fn seat(&self, _: P::Core, number: usize) -> Result<Random, OutOfMemory> {
+    fn thread_state(&self, _: P::Core, number: usize) -> Result<Random, OutOfMemory> {
         Ok(Random::new(self.seed, number as u64))
     }
 
@@ -198,7 +198,7 @@ impl<P: Platform> Lock<P> for TestAndTestAndSet<P> {
     }
 }
 
-/// Ticket lock: the next ticket and the one that is served on one line. With backoff, a waiter
+/// Ticket lock: the next ticket and the one being served are on one line. With backoff, a waiter
 /// pauses in proportion to the number of threads before it, and does not spin.
 pub(super) struct Ticket<P: Platform> {
     lines: Lines<P>,
@@ -212,7 +212,7 @@ impl<P: Platform> Ticket<P> {
     }
 }
 
-/// Takes a ticket of `next` and waits until `served` is that ticket, which is returned.
+/// Takes a ticket from `next`, waits until `served` is that ticket, and returns it.
 #[inline]
 pub(super) fn await_turn<P: Platform>(
     c: P::Core,
@@ -237,9 +237,9 @@ pub(super) fn await_turn<P: Platform>(
 }
 
 impl<P: Platform> Lock<P> for Ticket<P> {
-    type Seat = ();
+    type ThreadState = ();
 
-    fn seat(&self, _: P::Core, _: usize) -> Result<(), OutOfMemory> {
+    fn thread_state(&self, _: P::Core, _: usize) -> Result<(), OutOfMemory> {
         Ok(())
     }
 
@@ -248,7 +248,7 @@ impl<P: Platform> Lock<P> for Ticket<P> {
         let (next, served) = (self.lines.word(lock, 0), self.lines.word(lock, 1));
         let ticket = await_turn::<P>(c, next, served, self.backoff_nanos);
         body();
-        // Release: pairs with the acquire of the next in turn.
+        // Release: pairs with the acquire of the next holder.
         P::store(c, served, ticket.wrapping_add(1), Ordering::Release);
         0
     }
@@ -272,15 +272,15 @@ impl<'a, P: Platform> Mcs<'a, P> {
 }
 
 impl<P: Platform> Lock<P> for Mcs<'_, P> {
-    type Seat = LatchSeat<P>;
+    type ThreadState = LatchSeat<P>;
 
-    fn seat(&self, c: P::Core, number: usize) -> Result<LatchSeat<P>, OutOfMemory> {
+    fn thread_state(&self, c: P::Core, number: usize) -> Result<LatchSeat<P>, OutOfMemory> {
         LatchSeat::new(c, self.threads[number].node)
     }
 
     #[inline]
-    fn hold(&self, c: P::Core, lock: usize, seat: &mut LatchSeat<P>, body: impl FnOnce()) -> u64 {
-        self.latches.hold(c, lock, seat, body);
+    fn hold(&self, c: P::Core, lock: usize, state: &mut LatchSeat<P>, body: impl FnOnce()) -> u64 {
+        self.latches.hold(c, lock, state, body);
         0
     }
 
@@ -289,14 +289,15 @@ impl<P: Platform> Lock<P> for Mcs<'_, P> {
     }
 }
 
-/// CLH: a waiter spins on the node of the thread before it, which it takes over for its next wait.
-/// A lock begins with a node of its own, on its own memory node, a thread with one on the thread's.
+/// CLH: a waiter spins on the node of the thread before it, and reuses that node for its next wait.
+/// Initially each lock has a node, on the lock's memory node, and each thread has one, on the
+/// thread's.
 pub(super) struct Clh<P: Platform> {
     /// The last node in the queue.
     tails: Lines<P>,
-    /// Nodes that the locks begin with; their numbers follow those of threads.
+    /// Initial nodes of the locks; their numbers follow those of threads.
     first: Lines<P>,
-    /// Nodes that the threads begin with.
+    /// Initial nodes of the threads.
     of_threads: Vec<Lines<P>>,
 }
 
@@ -328,9 +329,9 @@ impl<P: Platform> Clh<P> {
 
 impl<P: Platform> Lock<P> for Clh<P> {
     /// The number of the thread's node.
-    type Seat = u64;
+    type ThreadState = u64;
 
-    fn seat(&self, _: P::Core, number: usize) -> Result<u64, OutOfMemory> {
+    fn thread_state(&self, _: P::Core, number: usize) -> Result<u64, OutOfMemory> {
         Ok(number as u64)
     }
 
@@ -339,12 +340,12 @@ impl<P: Platform> Lock<P> for Clh<P> {
         let own = self.taken(*node);
         // Relaxed: published by the exchange.
         P::store(c, own, 1, Ordering::Relaxed);
-        // AcqRel: publishes this node to the thread behind, and sees the node before as its thread
-        // has made it.
+        // AcqRel: publishes this node to the next thread, and acquires the previous node as its
+        // thread has published it.
         let before = P::swap(c, self.tails.word(lock, 0), *node, Ordering::AcqRel);
         while P::spin_while(c, self.taken(before), 1, None) == 1 {}
         body();
-        // Release: pairs with the acquire of the spin of the thread behind.
+        // Release: pairs with the acquire of the next thread, which spins.
         P::store(c, own, 0, Ordering::Release);
         *node = before;
         0

@@ -1,15 +1,15 @@
-//! Locks and atomics alone: what a lock costs under contention, without a database.
+//! Locks and atomics alone: the cost of a lock under contention, without a database.
 //!
-//! Threads acquire a lock, or perform an atomic operation, over and over; one operation is what the
-//! experiment counts. It is the shape of the benchmarks in David, Guerraoui, Trigonakis,
-//! "Everything you always wanted to know about synchronization but were afraid to ask", SOSP 2013,
-//! and of the public library beside it (libslock): number of locks, computation while the lock is
-//! held and between two acquisitions, words that a holder writes.
+//! Threads acquire a lock, or perform an atomic operation, repeatedly, and the experiment counts
+//! these operations. It follows the benchmarks in David, Guerraoui, Trigonakis, "Everything you
+//! always wanted to know about synchronization but were afraid to ask", SOSP 2013, and of the
+//! public library beside it (libslock): number of locks, computation while the lock is held and
+//! between two acquisitions, words that a holder writes.
 //!
-//! - `types`: what to run, and what came out;
-//! - `operation`: what threads do over and over, a port with two sides: `locks` and `cohort`,
-//!   `atomics`;
-//! - `run`: the threads; `poll`: one that writes and others that wait for it.
+//! - `types`: parameters and results;
+//! - `operation`: the trait of the operation that threads repeat, with its implementations `locks`
+//!   and `cohort`, and `atomics`;
+//! - `run`: the threads; `poll`: a thread that writes a word, and threads that wait for it.
 
 mod atomics;
 mod cohort;
@@ -32,7 +32,8 @@ pub use types::{HeldLine, LockCounts, LockError, LockKind, LockResult, LockSpec,
 /// Runs the experiment.
 ///
 /// # Errors
-/// No thread, a single one to poll, locks or words that there cannot be, or memory that is refused.
+/// There is no thread, or a single one to poll; the number of locks or words is out of range;
+/// memory is refused.
 pub fn run_lock<P: Platform>(
     c: P::Core,
     spec: &LockSpec,

@@ -1,4 +1,4 @@
-//! What the threads of a run do over and over.
+//! The operation that the threads of a run repeat.
 
 use platform::{OutOfMemory, Platform};
 
@@ -6,23 +6,23 @@ use crate::Outcome;
 
 /// An operation on one of several items.
 pub(super) trait Operation<P: Platform>: Sync {
-    /// What a thread keeps from one operation to the next.
-    type Seat;
-    /// The seat of thread `number`, made on that thread.
-    fn seat(&self, c: P::Core, number: usize) -> Result<Self::Seat, OutOfMemory>;
-    /// Performs one. `then` runs when what is timed is over: the lock is held, or the atomic has
-    /// returned. Returns how many attempts were refused.
-    fn perform(&self, c: P::Core, item: usize, seat: &mut Self::Seat, then: impl FnOnce()) -> u64;
-    /// What a thread leaves for the check.
-    fn leave(&self, _: Self::Seat) -> u64 {
+    /// State of a thread that lasts from one operation to the next.
+    type ThreadState;
+    /// Creates the state of thread `number`, on that thread.
+    fn thread_state(&self, c: P::Core, number: usize) -> Result<Self::ThreadState, OutOfMemory>;
+    /// Performs one operation, and returns the number of refused attempts. `then` runs at the end
+    /// of the timed part: when the lock is held, or the atomic has returned.
+    fn perform(&self, c: P::Core, item: usize, state: &mut Self::ThreadState, then: impl FnOnce()) -> u64;
+    /// The final value of a thread's state, for the check.
+    fn leave(&self, _: Self::ThreadState) -> u64 {
         0
     }
-    /// Name and outcome of the check, after so many operations of all threads, the warm-up's among
-    /// them, and with what each thread has left.
+    /// Name and outcome of the check. `operations` counts those of all threads, warm-up included;
+    /// `left` has the final value of each thread.
     fn check(&self, operations: u64, left: &[u64]) -> (&'static str, Outcome);
 }
 
-/// Whether words count as many operations as the threads.
+/// Checks that the words have counted as many operations as the threads.
 pub(super) fn count_check(counted: u64, operations: u64) -> Outcome {
     if counted == operations {
         Outcome::Ok

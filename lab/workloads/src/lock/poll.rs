@@ -1,7 +1,8 @@
-//! One writer and pollers: how long a crowd takes to see that a word has changed.
+//! One writer and pollers: how long many threads take to see that a word has changed.
 //!
-//! The writer writes the time into the word, so that a poller knows how long it took to see it.
-//! Operations are changes that pollers saw; one that is overwritten before a poller looks is none.
+//! The writer writes the time into the word, so that a poller can compute how long the change took
+//! to reach it. Operations are changes that pollers saw; a change that is overwritten before a
+//! poller reads it does not count.
 
 use std::sync::atomic::Ordering;
 
@@ -13,19 +14,19 @@ use crate::Outcome;
 use crate::lines::{Lines, compute};
 use crate::threads::{Phase, Phases, on_threads};
 
-/// Written last.
+/// The last value, which ends the run.
 const END: u64 = u64::MAX;
 
-/// What a thread leaves behind.
+/// Results of one thread.
 struct Ended {
     counts: LockCounts,
-    /// Changes, the warm-up's among them, the last one not.
+    /// Changes, including those of the warm-up, without the last one.
     changes: u64,
-    /// True if the values that it saw ascended.
+    /// True if the values that the thread read ascended.
     ascending: bool,
 }
 
-/// The first thread writes, the others poll.
+/// Runs the experiment: the first thread writes, the others poll.
 pub(super) fn run<P: Platform>(
     c: P::Core,
     spec: &LockSpec,
@@ -34,7 +35,7 @@ pub(super) fn run<P: Platform>(
     let line = Lines::<P>::new(c, spec.home(), 1, "polled word")?;
     let observe = watch.observe;
     let job = |c, number: usize, phases: &Phases<P>| -> Result<Ended, OutOfMemory> {
-        phases.meet(c);
+        phases.start(c);
         Ok(if number == 0 {
             write(c, spec, line.word(0, 0), phases)
         } else {
@@ -68,7 +69,7 @@ struct Window {
 }
 
 impl Window {
-    /// True if to count in this phase.
+    /// Records the phase; returns true if operations count in it.
     fn enter(&mut self, phase: Phase) -> bool {
         if phase == Phase::Measuring && !self.open {
             self.open = true;

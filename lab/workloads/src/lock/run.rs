@@ -1,5 +1,5 @@
 //! The threads of a run: each performs operations, counts them while the run measures, and times
-//! some.
+//! some of them.
 
 use platform::{Platform, Work};
 use terms::random::Random;
@@ -9,25 +9,27 @@ use super::types::{LockCounts, LockError, LockResult, LockSpec};
 use crate::lines::compute;
 use crate::threads::{Phase, Phases, on_threads};
 
-/// Operations of a thread of which one is timed: reading the clock takes as long as some of them.
-const OPERATIONS_PER_LOOK: u64 = 16;
+/// A thread times one operation in this many, because reading the clock takes as long as a short
+/// operation.
+const OPERATIONS_PER_SAMPLE: u64 = 16;
 
-/// What hears of a run, and what ends it early.
+/// Callbacks of a run: its observers, and the condition that ends it early.
 pub struct Watch<'a, P: Platform> {
-    /// Gets the nanoseconds of each timed operation, on its thread, whose number comes first.
+    /// Receives a thread's number and the nanoseconds of each of its timed operations, on that
+    /// thread.
     pub observe: &'a (dyn Fn(usize, u64) + Sync),
     /// Called on the main thread when the warm-up is over.
     pub measuring: &'a mut dyn FnMut(P::Core),
-    /// Asked on the main thread every millisecond.
+    /// Called on the main thread every millisecond; ends the run if it returns true.
     pub stop: &'a dyn Fn() -> bool,
 }
 
-/// What a thread leaves behind.
+/// Results of one thread.
 struct Ended {
     counts: LockCounts,
-    /// Operations, the warm-up's among them.
+    /// Operations, including those of the warm-up.
     operations: u64,
-    /// What the check wants to know of it.
+    /// The thread's final value, for the check.
     left: u64,
 }
 
@@ -40,10 +42,10 @@ pub(super) fn run<P: Platform, O: Operation<P>>(
 ) -> Result<LockResult, LockError> {
     let observe = watch.observe;
     let job = |c, number: usize, phases: &Phases<P>| {
-        // A thread that gets no memory comes, too: the others wait.
-        let seat = operation.seat(c, number);
-        phases.meet(c);
-        Ok(perform(c, (spec, number), operation, seat?, phases, observe))
+        // A thread without memory arrives, too, because the others wait for all threads.
+        let state = operation.thread_state(c, number);
+        phases.start(c);
+        Ok(perform(c, (spec, number), operation, state?, phases, observe))
     };
     let (ended, elapsed_nanos) =
         on_threads(c, &spec.places(), spec.times(), watch.measuring, watch.stop, &job)?;
@@ -52,12 +54,12 @@ pub(super) fn run<P: Platform, O: Operation<P>>(
     Ok(LockResult { threads: ended.iter().map(|thread| thread.counts).collect(), elapsed_nanos, check })
 }
 
-/// One thread.
+/// Performs the operations of one thread.
 fn perform<P: Platform, O: Operation<P>>(
     c: P::Core,
     (spec, number): (&LockSpec, usize),
     operation: &O,
-    mut seat: O::Seat,
+    mut state: O::ThreadState,
     phases: &Phases<P>,
     observe: &(dyn Fn(usize, u64) + Sync),
 ) -> Ended {
@@ -80,10 +82,10 @@ fn perform<P: Platform, O: Operation<P>>(
         } else {
             0
         };
-        if operations.is_multiple_of(OPERATIONS_PER_LOOK) {
+        if operations.is_multiple_of(OPERATIONS_PER_SAMPLE) {
             let before = P::now(c);
             let mut after = before;
-            counts.refused += operation.perform(c, item, &mut seat, || after = P::now(c));
+            counts.refused += operation.perform(c, item, &mut state, || after = P::now(c));
             let nanos = after.since(before);
             counts.timed += 1;
             counts.timed_nanos += nanos;
@@ -91,13 +93,13 @@ fn perform<P: Platform, O: Operation<P>>(
                 observe(number, nanos);
             }
         } else {
-            counts.refused += operation.perform(c, item, &mut seat, || ());
+            counts.refused += operation.perform(c, item, &mut state, || ());
         }
         operations += 1;
         compute::<P>(c, spec.delay);
     }
-    // A thread that saw no phase but the first and the last has measured nothing.
+    // A thread that did not observe the measuring phase has measured nothing.
     counts = if counted_from.is_some() { counts } else { LockCounts::default() };
     counts.operations = operations - counted_from.unwrap_or(operations);
-    Ended { counts, operations, left: operation.leave(seat) }
+    Ended { counts, operations, left: operation.leave(state) }
 }

@@ -1,5 +1,5 @@
-//! Every kind on both platforms, under perturbed schedules, with one thread; and mutants that the
-//! checks catch.
+//! Every kind on both platforms, under perturbed schedules, and with one thread; and mutants that
+//! the checks detect.
 
 use std::sync::atomic::Ordering;
 
@@ -57,7 +57,7 @@ fn simulate(spec: &LockSpec) -> LockResult {
     simulate_on(&machine(), spec)
 }
 
-/// Runs an operation that is in no list.
+/// Runs an operation that no [`LockKind`] names.
 fn simulate_operation<O: Operation<VirtualMachine>>(
     spec: &LockSpec,
     operation: impl FnOnce(VirtualCore) -> O + Send,
@@ -69,7 +69,7 @@ fn simulate_operation<O: Operation<VirtualMachine>>(
     VirtualMachine::run(&machine(), program).expect("the run ends").value.expect("memory")
 }
 
-/// Least and most operations of a thread.
+/// Fewest and most operations of a thread.
 fn extremes(result: &LockResult) -> (u64, u64) {
     let operations = || result.threads.iter().map(|thread| thread.operations);
     (operations().min().unwrap_or(0), operations().max().unwrap_or(0))
@@ -101,7 +101,8 @@ fn one_thread_gets_every_lock_and_waits_for_nobody() {
         assert_eq!(counts.refused, 0, "{kind:?}");
         let mean_nanos = counts.timed_nanos as f64 / counts.timed as f64;
         assert!(counts.timed > 0 && mean_nanos < 100.0, "{kind:?}: {mean_nanos} ns");
-        // An operation on lines of its own takes tens of cycles, not a way to another core.
+        // An operation on uncontended lines takes tens of cycles, without a transfer from another
+        // core.
         assert!((1e6..1e9).contains(&result.throughput()), "{kind:?}: {}", result.throughput());
     }
 }
@@ -117,7 +118,7 @@ fn locks_in_order_of_arrival_are_fair() {
 
 #[test]
 fn an_unfair_lock_shows_as_such() {
-    // Without a delay the thread that has released the lock is there first.
+    // Without a delay the thread that has released the lock acquires it again first.
     let spec = LockSpec { critical: 0, delay: 0, ..spec(LockKind::TestAndTestAndSet, 8) };
     let (least, most) = extremes(&simulate(&spec));
     assert!(most > 2 * least.max(1), "{least} to {most}");
@@ -127,7 +128,7 @@ fn an_unfair_lock_shows_as_such() {
 fn a_hierarchical_lock_stays_on_its_island_and_leaves_it() {
     let spec = |kind| LockSpec { critical: 0, delay: 0, ..spec(kind, 8) };
     let (ticket, cohort) = (simulate(&spec(LockKind::Ticket)), simulate(&spec(LockKind::Hierarchical)));
-    // Tickets of threads on two sockets in turn cross at every handover.
+    // The tickets alternate between the sockets, so each handover crosses from one to the other.
     assert!(cohort.throughput() > 1.3 * ticket.throughput(), "{cohort:?} {ticket:?}");
     let islands: Vec<u64> = (0..2)
         .map(|first| cohort.threads.iter().skip(first).step_by(2).map(|t| t.operations).sum())
@@ -242,13 +243,14 @@ fn what_cannot_run_is_refused() {
     }
 }
 
-/// A test-and-set lock that looks and takes in two steps, with time for others between them.
+/// A test-and-set lock that reads and writes in two steps, with time for other threads between
+/// them.
 struct Torn<P: Platform>(Lines<P>);
 
 impl<P: Platform> Lock<P> for Torn<P> {
-    type Seat = ();
+    type ThreadState = ();
 
-    fn seat(&self, _: P::Core, _: usize) -> Result<(), OutOfMemory> {
+    fn thread_state(&self, _: P::Core, _: usize) -> Result<(), OutOfMemory> {
         Ok(())
     }
 
@@ -279,7 +281,7 @@ fn a_lock_that_lets_two_in_is_caught() {
     }
 }
 
-/// Which atomic operation is torn into a load and a store.
+/// An atomic operation that is torn into a load and a store.
 enum TornAtomic<P: Platform> {
     Add(FetchAndAdd<P>),
     Refused(RefusedCompareAndSwap<P>),
@@ -296,27 +298,27 @@ impl<P: Platform> TornAtomic<P> {
 }
 
 impl<P: Platform> Operation<P> for TornAtomic<P> {
-    type Seat = u64;
+    type ThreadState = u64;
 
-    fn seat(&self, _: P::Core, number: usize) -> Result<u64, OutOfMemory> {
+    fn thread_state(&self, _: P::Core, number: usize) -> Result<u64, OutOfMemory> {
         Ok(if matches!(self, TornAtomic::Swap(_)) { number as u64 } else { 0 })
     }
 
-    fn perform(&self, c: P::Core, item: usize, seat: &mut u64, then: impl FnOnce()) -> u64 {
+    fn perform(&self, c: P::Core, item: usize, state: &mut u64, then: impl FnOnce()) -> u64 {
         let word = self.words().word(item);
         let value = P::load(c, word, Ordering::SeqCst);
         let new = match self {
             TornAtomic::Add(_) => value + 1,
             TornAtomic::Refused(_) => 2,
-            TornAtomic::Swap(_) => std::mem::replace(seat, value),
+            TornAtomic::Swap(_) => std::mem::replace(state, value),
         };
         P::store(c, word, new, Ordering::SeqCst);
         then();
         0
     }
 
-    fn leave(&self, seat: u64) -> u64 {
-        seat
+    fn leave(&self, state: u64) -> u64 {
+        state
     }
 
     fn check(&self, operations: u64, left: &[u64]) -> (&'static str, Outcome) {

@@ -1,24 +1,24 @@
-//! What to run, and what came out.
+//! Parameters and results of the lock experiment.
 
 use platform::{Node, OutOfMemory, Place};
 
 use crate::Outcome;
 use crate::threads::Times;
 
-/// What the threads do.
+/// The operation that the threads repeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockKind {
     /// Test-and-set: each attempt exchanges the word.
     TestAndSet,
-    /// Test-and-test-and-set: a waiter reads until the lock looks free.
+    /// Test-and-test-and-set: a waiter reads until the lock is free.
     TestAndTestAndSet,
-    /// Tickets, served in order.
+    /// A ticket lock: waiters hold it in the order of their tickets.
     Ticket,
     /// The queue lock of Mellor-Crummey and Scott: the engine's own.
     Mcs,
     /// The queue lock of Craig, and of Landin and Hagersten.
     Clh,
-    /// A ticket lock of each island below one for all.
+    /// A ticket lock for each island, and one above them for all.
     Hierarchical,
     /// Compare-and-swap, until it succeeds.
     CompareAndSwap,
@@ -33,7 +33,7 @@ pub enum LockKind {
 }
 
 impl LockKind {
-    /// True if a thread holds something that others wait for.
+    /// True if a thread holds a lock for which others wait.
     pub fn is_lock(self) -> bool {
         match self {
             LockKind::TestAndSet
@@ -50,62 +50,63 @@ impl LockKind {
         }
     }
 
-    /// True if waiters pause between two looks when [`LockSpec::backoff_nanos`] is not 0.
+    /// True if waiters pause between two attempts when [`LockSpec::backoff_nanos`] is not 0.
     pub fn backs_off(self) -> bool {
         matches!(self, LockKind::TestAndTestAndSet | LockKind::Ticket)
     }
 }
 
-/// On which line the words lie that a holder writes.
+/// The line of the words that a holder writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeldLine {
-    /// On one of their own.
+    /// A line of their own.
     Own,
-    /// On the line of their lock, which waiters may be reading.
+    /// The line of their lock, which waiters may be reading.
     Lock,
 }
 
 /// One thread.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LockThread {
-    /// Where it runs.
+    /// The hardware thread on which it runs.
     pub place: Place,
-    /// The memory node of its place in queues; `None`: where the thread runs.
+    /// The memory node of its entries in queues; `None`: the node on which the thread runs.
     pub node: Option<Node>,
     /// The island that it belongs to, from 0 without gaps.
     pub island: usize,
 }
 
-/// What to run.
+/// Parameters of the experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LockSpec {
-    /// What the threads do.
+    /// The operation that the threads repeat.
     pub kind: LockKind,
     /// The threads, at least one.
     pub threads: Vec<LockThread>,
-    /// Locks, or words for atomics, one of which each operation chooses at random; on the first
-    /// thread's node.
+    /// Number of locks, or of words for atomics, of which each operation chooses one at random.
+    /// They are on the first thread's node.
     pub locks: usize,
     /// Units of computation of a holder.
     pub critical: u32,
     /// Units of computation between two operations of a thread.
     pub delay: u32,
-    /// Words that a holder increments, at least one: the checks count them.
+    /// Words that a holder increments, at least one; the checks add them up.
     pub held_words: usize,
-    /// Where they lie.
+    /// The line of these words.
     pub held_line: HeldLine,
-    /// Unit of the pauses of a waiter that backs off; 0: none does.
+    /// Unit of the pauses of a waiter that backs off; 0: no backoff.
     pub backoff_nanos: u64,
     /// Seed of all choices.
     pub seed: u64,
-    /// Time before measuring, from the moment at which all threads are there.
+    /// Time before measuring, from the moment at which all threads have started.
     pub warm_up_nanos: u64,
     /// Duration of the measurement.
     pub nanos: u64,
 }
 
 impl LockSpec {
-    /// One lock or word, one word held on a line of its own, neither computation nor backoff.
+    /// Parameters with one lock or word, one held word on a line of its own, and neither
+    /// computation nor backoff.
     pub fn new(kind: LockKind, threads: Vec<LockThread>, nanos: u64) -> Self {
         LockSpec {
             kind,
@@ -122,7 +123,7 @@ impl LockSpec {
         }
     }
 
-    /// Where the threads run.
+    /// The hardware threads on which the threads run.
     pub(super) fn places(&self) -> Vec<Place> {
         self.threads.iter().map(|thread| thread.place).collect()
     }
@@ -143,22 +144,22 @@ impl LockSpec {
     }
 }
 
-/// What one thread counted while the run measured.
+/// Counts of one thread while the run measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LockCounts {
-    /// Acquisitions; atomic operations that did what they were for; changes that a poller saw, or
-    /// that the writer made.
+    /// Acquisitions; atomic operations that had their effect; changes that a poller saw, or that
+    /// the writer made.
     pub operations: u64,
-    /// Attempts at them that were refused.
+    /// Refused attempts at operations.
     pub refused: u64,
     /// Operations that were timed.
     pub timed: u64,
-    /// How long these took: until the lock was held, the atomic was over, a poller saw what was
-    /// written.
+    /// Sum of the times of these operations: until the lock was held, the atomic had returned, or a
+    /// poller saw the change.
     pub timed_nanos: u64,
 }
 
-/// What came out.
+/// Result of the experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LockResult {
     /// The counts of each thread.
@@ -177,7 +178,7 @@ impl LockResult {
     }
 }
 
-/// Why the experiment says nothing.
+/// The reason why the experiment has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LockError {
     /// Too few threads.
@@ -185,15 +186,15 @@ pub enum LockError {
     TooFewThreads {
         /// Least number.
         wanted: usize,
-        /// How many there are.
+        /// Number of threads in the parameters.
         threads: usize,
     },
-    /// A number of locks or words that there cannot be.
+    /// The number of locks or words is out of range.
     #[error("{locks} locks with {words} words: at least one of each, and at most {words_max} words")]
     Shape {
-        /// Locks asked for.
+        /// Number of locks in the parameters.
         locks: usize,
-        /// Words asked for.
+        /// Number of words in the parameters.
         words: usize,
         /// Most words.
         words_max: usize,

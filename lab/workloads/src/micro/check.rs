@@ -1,4 +1,4 @@
-//! What must hold after a run: no row is lost or damaged, and each committed update counts once.
+//! The checks after a run: no row is lost or damaged, and each committed update counts once.
 
 use schema::{Inspector, Table};
 
@@ -6,7 +6,7 @@ use super::rows::{CountedRow, MicroTables, with_table};
 use super::spec::MicroSpec;
 use crate::workload::{Check, Outcome};
 
-/// What the table holds.
+/// Sums over the rows of the table.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     rows: u64,

@@ -1,11 +1,11 @@
-//! Which rows a transaction takes.
+//! The choice of a transaction's rows.
 
 use super::spec::{MicroSpec, Skew};
 use crate::batch::{Batches, Grouping, key};
 use crate::zipf::Zipf;
 use terms::random::Random;
 
-/// Draws of one row before the next free one is taken instead.
+/// Redraws of one row before the next free row is chosen instead.
 const REDRAWS_MAX: u32 = 32;
 
 /// One request.
@@ -13,7 +13,7 @@ const REDRAWS_MAX: u32 = 32;
 pub struct Request {
     /// The row.
     pub key: u64,
-    /// True if it is updated, or read.
+    /// True if the row is updated, false if it is read.
     pub update: bool,
 }
 
@@ -21,11 +21,11 @@ pub struct Request {
 pub struct Chosen {
     /// The requests.
     pub batches: Batches<Request>,
-    /// Random values drawn for them.
+    /// Random values drawn for the requests.
     pub draws: u32,
 }
 
-/// A distribution over the rows `low..high`, counted over all sites.
+/// A distribution over the rows `low..high`, numbered over all sites.
 #[derive(Clone, Debug)]
 enum Rows {
     Uniform {
@@ -50,13 +50,13 @@ impl Rows {
             Skew::Hot { requests, data } => {
                 let hot = ((all as f64 * data).round() as u64).clamp(1, all);
                 let middle = hot.clamp(low, high);
-                // What the interval holds of each part, times how popular that part is.
+                // The share of each part in the interval, times the popularity of that part.
                 let above = if hot == all { 0.0 } else { (1.0 - requests) / (all - hot) as f64 };
                 let weight_hot = (middle - low) as f64 * requests / hot as f64;
                 let weight_cold = (high - middle) as f64 * above;
                 let share = match (middle - low, weight_hot + weight_cold) {
                     (0, _) => 0.0,
-                    // Nothing here is ever requested: a local transaction that comes here anyway
+                    // No row of the interval is ever requested: a local transaction of this site
                     // takes any row.
                     (rows, 0.0) => rows as f64 / (high - low) as f64,
                     (_, total) => weight_hot / total,
@@ -83,7 +83,7 @@ impl Rows {
     }
 }
 
-/// How rows are chosen.
+/// The distributions from which rows are chosen.
 #[derive(Clone, Debug)]
 pub struct Choice {
     rows_per_site: u64,
@@ -116,7 +116,7 @@ impl Choice {
         }
     }
 
-    /// The rows of one transaction: `count` distinct ones, of which the first `updates` are
+    /// Chooses the rows of one transaction: `count` distinct ones, of which the first `updates` are
     /// updated.
     #[inline]
     pub(super) fn rows(
@@ -138,7 +138,7 @@ impl Choice {
         picking.chosen
     }
 
-    /// Adds a row that the transaction does not have yet; its site.
+    /// Adds a row that the transaction does not have yet, and returns its site.
     #[inline]
     fn pick(&self, rows: &Rows, random: &mut Random, picking: &mut Picking) -> u16 {
         let mut request = self.request(rows.draw(random), picking);
@@ -215,7 +215,7 @@ mod tests {
             assert_eq!(keys.iter().filter(|key| partition(**key) == 2).count().min(1), 1);
             keys.iter().for_each(|key| sites[usize::from(partition(*key))] += 1);
         }
-        // One of five at home, and a quarter of the others.
+        // One of five rows at home, and a quarter of the others.
         assert!((1900..2100).contains(&sites[2]), "{sites:?}");
         assert!((900..1100).contains(&sites[0]), "{sites:?}");
     }

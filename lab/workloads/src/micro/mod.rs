@@ -6,17 +6,17 @@
 //! one site, a *multisite* one takes one row from its site and the others from all sites. Rows are
 //! chosen uniformly, or with a skew over all rows.
 //!
-//! - [`rows`]: the layouts of a row; [`choice`]: which rows; [`procedure`]: the transaction;
-//!   `check`: what must hold.
+//! - [`rows`]: the layouts of a row; [`choice`]: the choice of rows; [`procedure`]: the
+//!   transaction; `check`: the checks.
 //!
 //! Deviations:
 //! - The rows of a transaction are distinct, so that each update counts once.
-//! - An update increments a counter of the row, of which it reads no more; a read copies the whole
-//!   row.
+//! - An update increments a counter of the row and reads nothing else of it; a read copies the
+//!   whole row.
 //! - `mixed` updates the first half of a local transaction's rows, and the local row of a multisite
 //!   one; it reads the rest.
-//! - With a skew over all rows, the first row decides which site a transaction belongs to, because
-//!   the study sends each request to where its row is; without one it belongs to the worker's own
+//! - With a skew over all rows, the first row determines the site of a transaction, because the
+//!   paper sends each request to the instance of its row; without a skew it is the worker's own
 //!   site.
 //! - Rows have a multiple of 8 bytes: 250 bytes are 248, which with a header of one word are four
 //!   lines. See [`rows`].
@@ -52,7 +52,7 @@ const LOCAL: usize = 0;
 const MULTISITE: usize = 1;
 
 impl Micro {
-    /// With these parameters, if they make sense.
+    /// The workload with these parameters, if they are valid.
     pub fn new(spec: MicroSpec) -> Result<Self, MicroError> {
         let MicroSpec { rows, sites, rows_per_site, .. } = spec;
         if rows == 0 || sites == 0 || rows_per_site == 0 {
@@ -78,7 +78,7 @@ impl Micro {
         &self.spec
     }
 
-    /// How many of a transaction's rows are updated: the first ones.
+    /// Number of a transaction's rows that are updated: the first ones.
     fn updates(&self, multisite: bool) -> u32 {
         match self.spec.operation {
             Operation::Read => 0,

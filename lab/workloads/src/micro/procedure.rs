@@ -1,4 +1,4 @@
-//! The transaction: one phase, one action a batch of rows.
+//! The transaction: one phase, with one action for each batch of rows.
 
 use boundary::{Plan, Procedure, Verbs};
 use platform::{Intent, Work};
@@ -31,7 +31,7 @@ impl MicroTransaction {
         MicroTransaction { batches, draws, multisite, digest: 0 }
     }
 
-    /// True if it takes rows from all sites.
+    /// True if its rows are chosen from all sites.
     pub fn is_multisite(&self) -> bool {
         self.multisite
     }
@@ -111,7 +111,7 @@ fn keys(requests: &[Request], update: bool, keys: &mut [u64; REQUESTS_MAX]) -> u
     count
 }
 
-fn there<R>(handle: Option<Handle<R>>) -> Result<Handle<R>, Abort> {
+fn existing<R>(handle: Option<Handle<R>>) -> Result<Handle<R>, Abort> {
     handle.ok_or(Abort::Misuse("a row of the microbenchmark is missing: load all parts"))
 }
 
@@ -127,7 +127,7 @@ fn run<R: CountedRow, T: Verbs>(
     if updates > 0 {
         transaction.find_many(table.primary(), &buffer[..updates], Intent::Write, &mut found)?;
         for handle in found.drain(..) {
-            let handle = there(handle)?;
+            let handle = existing(handle)?;
             let counter = transaction.get(handle, R::COUNTER)?;
             transaction.put(handle, R::COUNTER, &(counter + 1))?;
             digest ^= counter;
@@ -137,10 +137,10 @@ fn run<R: CountedRow, T: Verbs>(
     if reads > 0 {
         transaction.find_many(table.primary(), &buffer[..reads], Intent::Read, &mut found)?;
         for handle in &found {
-            R::prefetch(there(*handle)?, transaction);
+            R::prefetch(existing(*handle)?, transaction);
         }
         for handle in found.drain(..) {
-            digest ^= transaction.row(there(handle)?)?.digest();
+            digest ^= transaction.row(existing(handle)?)?.digest();
         }
         transaction.work(Work::CopyWord, (reads * R::BYTES / 8) as u32);
     }

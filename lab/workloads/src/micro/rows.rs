@@ -18,15 +18,15 @@ use crate::batch::mix;
 pub trait CountedRow: Row<Key = u64> {
     /// The counter that updates increment.
     const COUNTER: Field<Self, u64>;
-    /// The row of this key with `bytes` bytes, rounded as the layout needs.
+    /// Creates the row of this key with `bytes` bytes, rounded as the layout requires.
     fn make(key: u64, bytes: usize) -> Self;
     /// The counter.
     fn counter(&self) -> u64;
     /// A number that depends on all words of the row.
     fn digest(&self) -> u64;
-    /// True if the payload is what [`Self::make`] gave the row.
+    /// True if the payload is the one that [`Self::make`] computed.
     fn is_intact(&self) -> bool;
-    /// Starts to bring closer what lies beyond the row's first line.
+    /// Prefetches the part of the row beyond its first line.
     fn prefetch<T: Verbs>(handle: Handle<Self>, transaction: &mut T);
 }
 
@@ -51,7 +51,7 @@ impl<const PAYLOAD: usize> FixedRow<PAYLOAD> {
     const PAYLOAD_FIELD: Field<Self, [u64; PAYLOAD]> = Field::new(16);
 }
 
-// By hand, because the derive macro knows no generic rows.
+// Written by hand, because the derive macro does not support generic rows.
 impl<const PAYLOAD: usize> Row for FixedRow<PAYLOAD> {
     const NAME: &'static str = "FixedRow";
     const BYTES: usize = 16 + 8 * PAYLOAD;
@@ -153,13 +153,13 @@ impl CountedRow for TailedRow {
     fn prefetch<T: Verbs>(_: Handle<Self>, _: &mut T) {}
 }
 
-/// The length that rows of `bytes` bytes really have: the nearest multiple of 8, and at least key
-/// and counter.
+/// The length of rows for which `bytes` bytes are requested: the nearest multiple of 8, and at
+/// least that of key and counter.
 pub fn rounded(bytes: usize) -> usize {
     ((bytes + 4) / 8 * 8).max(16)
 }
 
-/// The table, by its rows' layout.
+/// The table, by the layout of its rows.
 #[derive(Clone, Copy)]
 pub enum MicroTables {
     /// 80 bytes.

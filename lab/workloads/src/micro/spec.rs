@@ -2,16 +2,17 @@
 
 use crate::batch::Grouping;
 
-/// Which rows are popular.
+/// The popularity of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Skew {
-    /// None: transactions start at their worker's site, and rows are chosen uniformly.
+    /// No skew: transactions start at their worker's site, and rows are chosen uniformly.
     #[default]
     None,
-    /// Zipfian over all rows with this exponent, row 0 of site 0 first. 0 is uniform over all rows.
+    /// Zipfian over all rows with this exponent; row 0 of site 0 is the most popular. Exponent 0 is
+    /// uniform over all rows.
     Zipf(f64),
-    /// A share of the requests goes to a share of the data, the first rows of all; each part is
-    /// chosen from uniformly.
+    /// A share of the requests goes to a share of the data, the first rows; within the hot and the
+    /// cold rows the choice is uniform.
     Hot {
         /// Share of the requests.
         requests: f64,
@@ -30,19 +31,19 @@ impl Skew {
     }
 }
 
-/// What a transaction does with its rows.
+/// The operation of a transaction on its rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Operation {
-    /// Reads all.
+    /// Reads all rows.
     #[default]
     Read,
-    /// Updates all.
+    /// Updates all rows.
     Update,
     /// Updates half and reads half; rows of other sites are read.
     Mixed,
 }
 
-/// How the table finds its rows.
+/// The index of the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RowIndex {
     /// A perfect hash: row numbers have no gaps.
@@ -55,23 +56,23 @@ pub enum RowIndex {
 /// Parameters of the microbenchmark.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MicroSpec {
-    /// What is done.
+    /// The operation on the rows.
     pub operation: Operation,
     /// Rows of a transaction.
     pub rows: u32,
     /// Bytes of a row, key and counter included.
     pub row_bytes: usize,
-    /// Sites, one a worker.
+    /// Number of sites, one a worker.
     pub sites: u16,
     /// Rows of each site.
     pub rows_per_site: u64,
     /// Share of the transactions that are multisite.
     pub multisite: f64,
-    /// Which rows are popular.
+    /// The popularity of rows.
     pub skew: Skew,
-    /// How rows are found.
+    /// The index of the table.
     pub index: RowIndex,
-    /// How requests become actions.
+    /// The grouping of requests into actions.
     pub grouping: Grouping,
 }
 
@@ -92,13 +93,13 @@ impl Default for MicroSpec {
     }
 }
 
-/// What is wrong with a [`MicroSpec`].
+/// A problem of a [`MicroSpec`].
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum MicroError {
     /// No site, no row, or no row a transaction.
     #[error("a microbenchmark has at least one site, one row a site and one row a transaction")]
     Empty,
-    /// Distinct rows cannot be chosen.
+    /// A site has fewer rows than a transaction.
     #[error("{rows} distinct rows cannot be chosen from {available}: raise the rows per site")]
     TooFewRows {
         /// Rows of a transaction.

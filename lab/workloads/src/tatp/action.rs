@@ -1,4 +1,5 @@
-//! What transactions do in one table each; over several instances, all that they do for a number.
+//! The actions of the transactions: the accesses to one table each, or, over several instances, all
+//! accesses for one phone number.
 
 use std::ops::ControlFlow;
 
@@ -6,23 +7,24 @@ use boundary::{Direction, Verbs};
 use platform::{Intent, Work};
 use schema::{Handle, Routes, Text};
 use serde::{Deserialize, Serialize};
-use terms::{Abort, Conflict};
+use terms::Abort;
 
 use super::rows::{AccessData, AccessInfo, CallForwarding, SpecialFacility, Subscriber, Tables};
 use super::spec::DIGITS;
+use crate::workload::row_missing;
 
-/// One action: at one part of the data.
+/// One action, on one part of the data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Action {
     /// The part.
     pub(super) part: u16,
     /// Random numbers that were drawn for the transaction and not declared yet.
     pub(super) draws: u8,
-    /// What is done there.
+    /// The accesses.
     pub(super) task: Task,
 }
 
-/// What is done.
+/// The accesses of an action.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Task {
     /// SUBSCRIBER: reads a row.
@@ -37,7 +39,7 @@ pub enum Task {
         /// BIT_1.
         bit_1: u8,
     },
-    /// SUBSCRIBER: whom a number belongs to.
+    /// SUBSCRIBER: finds the subscriber with a number.
     Locate {
         /// SUB_NBR.
         sub_nbr: Text<DIGITS>,
@@ -56,15 +58,16 @@ pub enum Task {
         /// AI_TYPE.
         ai_type: u8,
     },
-    /// SPECIAL_FACILITY: whether there is an active one of the type.
-    AskActive {
+    /// SPECIAL_FACILITY: checks that there is an active row of the type.
+    CheckActive {
         /// S_ID.
         s_id: u32,
         /// SF_TYPE.
         sf_type: u8,
     },
-    /// SPECIAL_FACILITY: reads those of a subscriber, and says whether one is of the type.
-    AskFacility {
+    /// SPECIAL_FACILITY: reads the rows of a subscriber, and checks that one of them is of the
+    /// type.
+    CheckFacility {
         /// S_ID.
         s_id: u32,
         /// SF_TYPE.
@@ -79,18 +82,19 @@ pub enum Task {
         /// DATA_A.
         data_a: u8,
     },
-    /// CALL_FORWARDING: the first number to which calls go from one hour till after another.
+    /// CALL_FORWARDING: finds the first number to which calls are forwarded at one hour and until
+    /// after another.
     FindDestination {
         /// S_ID.
         s_id: u32,
         /// SF_TYPE.
         sf_type: u8,
-        /// The hour.
+        /// The hour at which calls are forwarded.
         start_time: u8,
-        /// The other.
+        /// The hour after which forwarding ends.
         end_time: u8,
     },
-    /// CALL_FORWARDING: inserts a row that is not there yet.
+    /// CALL_FORWARDING: inserts a row unless its key exists.
     Forward(CallForwarding),
     /// CALL_FORWARDING: deletes a row.
     Stop {
@@ -101,14 +105,14 @@ pub enum Task {
         /// START_TIME.
         start_time: u8,
     },
-    /// [`Task::Locate`], [`Task::AskFacility`] and [`Task::Forward`] in one.
+    /// [`Task::Locate`], [`Task::CheckFacility`] and [`Task::Forward`] in one action.
     ForwardNumber {
         /// SUB_NBR.
         sub_nbr: Text<DIGITS>,
         /// The row, without the subscriber.
         row: CallForwarding,
     },
-    /// [`Task::Locate`] and [`Task::Stop`] in one.
+    /// [`Task::Locate`] and [`Task::Stop`] in one action.
     StopNumber {
         /// SUB_NBR.
         sub_nbr: Text<DIGITS>,
@@ -119,12 +123,12 @@ pub enum Task {
     },
 }
 
-/// What an action gives back.
+/// Result of an action.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Output {
-    /// There is no such row, or it is there already.
+    /// The row does not exist, or exists already for an insertion.
     Missing,
-    /// It is done.
+    /// The action has succeeded.
     Done,
     /// S_ID.
     Located(u32),
@@ -136,13 +140,7 @@ pub enum Output {
     Access(AccessData),
 }
 
-/// For a row that must exist: an optimistic transaction can meet one half of another one, and is
-/// bound to fail then.
-fn torn() -> Abort {
-    Abort::Conflict(Conflict::ReadChanged)
-}
-
-/// Words of a row that is copied.
+/// Words of a copied row of this many bytes.
 fn words(bytes: usize) -> u32 {
     bytes.div_ceil(8) as u32
 }
@@ -153,14 +151,14 @@ impl Action {
         match &self.task {
             Task::ReadSubscriber { s_id } => route.read(tables.subscriber, &(part, *s_id)),
             Task::SetBit { s_id, .. } => route.write(tables.subscriber, &(part, *s_id)),
-            // Both indexes of the table have the part in common.
+            // The keys of both indexes of the table begin with the part.
             Task::Locate { .. } => route.read(tables.subscriber, &part),
             Task::Move { .. } => route.write(tables.subscriber, &part),
             Task::ReadAccess { s_id, ai_type } => route.read(tables.access_info, &(part, *s_id, *ai_type)),
-            Task::AskActive { s_id, sf_type } => {
+            Task::CheckActive { s_id, sf_type } => {
                 route.read(tables.special_facility, &(part, *s_id, *sf_type))
             }
-            Task::AskFacility { s_id, .. } => route.read(tables.special_facility, &(part, *s_id)),
+            Task::CheckFacility { s_id, .. } => route.read(tables.special_facility, &(part, *s_id)),
             Task::SetData { s_id, sf_type, .. } => {
                 route.write(tables.special_facility, &(part, *s_id, *sf_type));
             }
@@ -171,7 +169,7 @@ impl Action {
             | Task::Stop { s_id, sf_type, start_time } => {
                 route.write(tables.call_forwarding, &(part, *s_id, *sf_type, *start_time));
             }
-            // Whom the number belongs to is not known.
+            // The subscriber with the number is not known.
             Task::ForwardNumber { .. } => {
                 route.write(tables.call_forwarding, &part);
                 route.read(tables.subscriber, &part);
@@ -187,7 +185,7 @@ impl Action {
     #[inline]
     pub(super) fn execute<T: Verbs>(&self, tables: &Tables, transaction: &mut T) -> Result<Output, Abort> {
         transaction.work(Work::Random, u32::from(self.draws));
-        let at = At { tables, part: self.part };
+        let at = PartTables { tables, part: self.part };
         transaction.work(Work::Step, 1);
         match &self.task {
             Task::ReadSubscriber { s_id } => at.read_subscriber(*s_id, transaction),
@@ -195,8 +193,8 @@ impl Action {
             Task::Locate { sub_nbr } => at.locate(sub_nbr, transaction).map(Output::Located),
             Task::Move { sub_nbr, vlr_location } => at.change_location(sub_nbr, *vlr_location, transaction),
             Task::ReadAccess { s_id, ai_type } => at.read_access((*s_id, *ai_type), transaction),
-            Task::AskActive { s_id, sf_type } => at.ask_active((*s_id, *sf_type), transaction),
-            Task::AskFacility { s_id, sf_type } => at.ask_facility((*s_id, *sf_type), transaction),
+            Task::CheckActive { s_id, sf_type } => at.check_active((*s_id, *sf_type), transaction),
+            Task::CheckFacility { s_id, sf_type } => at.check_facility((*s_id, *sf_type), transaction),
             Task::SetData { s_id, sf_type, data_a } => at.set_data((*s_id, *sf_type), *data_a, transaction),
             Task::FindDestination { s_id, sf_type, start_time, end_time } => {
                 at.find_destination((*s_id, *sf_type), (*start_time, *end_time), transaction)
@@ -205,7 +203,7 @@ impl Action {
             Task::Stop { s_id, sf_type, start_time } => at.stop((*s_id, *sf_type, *start_time), transaction),
             Task::ForwardNumber { sub_nbr, row } => {
                 let s_id = at.locate(sub_nbr, transaction)?;
-                match at.ask_facility((s_id, row.sf_type), transaction)? {
+                match at.check_facility((s_id, row.sf_type), transaction)? {
                     Output::Missing => Ok(Output::Missing),
                     _ => at.forward(&CallForwarding { s_id, ..row.clone() }, transaction),
                 }
@@ -218,18 +216,18 @@ impl Action {
     }
 }
 
-/// A part of the data.
+/// The tables, and a part of the data.
 #[derive(Clone, Copy)]
-struct At<'t> {
+struct PartTables<'t> {
     tables: &'t Tables,
     part: u16,
 }
 
-impl At<'_> {
+impl PartTables<'_> {
     #[inline]
     fn read_subscriber<T: Verbs>(self, s_id: u32, transaction: &mut T) -> Result<Output, Abort> {
         let index = self.tables.subscriber.primary();
-        let row = transaction.find(index, &(self.part, s_id), Intent::Read)?.ok_or_else(torn)?;
+        let row = transaction.find(index, &(self.part, s_id), Intent::Read)?.ok_or_else(row_missing)?;
         transaction.work(Work::CopyWord, words(<Subscriber as schema::Row>::BYTES));
         transaction.row(row).map(Output::Subscriber)
     }
@@ -237,7 +235,7 @@ impl At<'_> {
     #[inline]
     fn set_bit<T: Verbs>(self, s_id: u32, bit_1: u8, transaction: &mut T) -> Result<Output, Abort> {
         let index = self.tables.subscriber.primary();
-        let row = transaction.find(index, &(self.part, s_id), Intent::Write)?.ok_or_else(torn)?;
+        let row = transaction.find(index, &(self.part, s_id), Intent::Write)?.ok_or_else(row_missing)?;
         transaction.put(row, Subscriber::BIT_1, &bit_1)?;
         Ok(Output::Done)
     }
@@ -250,7 +248,7 @@ impl At<'_> {
         transaction: &mut T,
     ) -> Result<Handle<Subscriber>, Abort> {
         let index = self.tables.subscriber.index(Subscriber::BY_NUMBER);
-        transaction.find(index, &(self.part, *sub_nbr), intent)?.ok_or_else(torn)
+        transaction.find(index, &(self.part, *sub_nbr), intent)?.ok_or_else(row_missing)
     }
 
     #[inline]
@@ -281,7 +279,11 @@ impl At<'_> {
     }
 
     #[inline]
-    fn ask_active<T: Verbs>(self, (s_id, sf_type): (u32, u8), transaction: &mut T) -> Result<Output, Abort> {
+    fn check_active<T: Verbs>(
+        self,
+        (s_id, sf_type): (u32, u8),
+        transaction: &mut T,
+    ) -> Result<Output, Abort> {
         let index = self.tables.special_facility.primary();
         let found = transaction.find(index, &(self.part, s_id, sf_type), Intent::Read)?;
         let Some(row) = found else { return Ok(Output::Missing) };
@@ -292,7 +294,7 @@ impl At<'_> {
     }
 
     #[inline]
-    fn ask_facility<T: Verbs>(
+    fn check_facility<T: Verbs>(
         self,
         (s_id, sf_type): (u32, u8),
         transaction: &mut T,
@@ -345,7 +347,7 @@ impl At<'_> {
     fn forward<T: Verbs>(self, row: &CallForwarding, transaction: &mut T) -> Result<Output, Abort> {
         let key = (self.part, row.s_id, row.sf_type, row.start_time);
         let index = self.tables.call_forwarding.primary();
-        // An insertion of a key that is there would end the transaction otherwise than it asks to.
+        // Inserting an existing key would abort the transaction, which has to roll back instead.
         if transaction.find(index, &key, Intent::Write)?.is_some() {
             return Ok(Output::Missing);
         }

@@ -1,7 +1,7 @@
-//! What must hold after a run: subscribers are there, and are found by their numbers; they have the
-//! access information and the special facilities that they were loaded with; calls are forwarded by
-//! facilities that are there, from and to hours that there are; and as many rows say so as were
-//! loaded and inserted, less those that were deleted.
+//! The checks after a run: each subscriber exists and is found by its number; it has the access
+//! information and the special facilities with which it was loaded; each row of CALL_FORWARDING has
+//! a special facility and valid hours; and the number of these rows is that of the loaded and
+//! inserted ones less the deleted ones.
 
 use schema::{Inspector, Text};
 
@@ -27,7 +27,7 @@ const CHANGES: usize = 4;
 
 type Findings = findings::Findings<{ CHECKS.len() }>;
 
-/// What is there of a subscriber.
+/// The rows of a subscriber that a check has read.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     rows: u8,
@@ -36,7 +36,7 @@ struct Seen {
     facilities: u8,
 }
 
-/// Checks everything; `changes`: committed insertions and deletions of CALL_FORWARDING, if they are
+/// Runs all checks; `changes`: committed insertions and deletions of CALL_FORWARDING, if they are
 /// known.
 pub(super) fn check(
     tatp: &Tatp,
@@ -66,7 +66,7 @@ pub(super) fn check(
     checks
 }
 
-/// A part of the data.
+/// The check of a part of the data.
 #[derive(Clone, Copy)]
 struct Part<'a> {
     tatp: &'a Tatp,
@@ -75,7 +75,8 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// Checks it; the rows of CALL_FORWARDING that were loaded, and those that are there.
+    /// Checks the part; returns the number of rows of CALL_FORWARDING that were loaded, and of
+    /// those that exist.
     fn check(self, inspector: &mut impl Inspector, findings: &mut Findings) -> (u64, u64) {
         let mut seen = vec![Seen::default(); self.tatp.subscribers_of(self.part).count()];
         self.subscribers(inspector, &mut seen, findings);
@@ -101,7 +102,7 @@ impl Part<'_> {
         (loaded, there)
     }
 
-    /// The place of a subscriber among those of the part.
+    /// The position of a subscriber among those of the part.
     fn place(self, s_id: u32) -> Option<usize> {
         let range = self.tatp.subscribers_of(self.part);
         range.contains(&s_id).then(|| (s_id - range.start()) as usize)
@@ -154,7 +155,7 @@ impl Part<'_> {
         });
     }
 
-    /// How many rows there are.
+    /// Checks the rows of CALL_FORWARDING, and returns their number.
     fn forwarding(self, inspector: &mut impl Inspector, seen: &[Seen], findings: &mut Findings) -> u64 {
         let (low, high) = ((self.part, 0, 0, 0), (self.part, u32::MAX, u8::MAX, u8::MAX));
         let mut there = 0;

@@ -1,29 +1,30 @@
 //! TATP, the Telecom Application Transaction Processing benchmark: "Telecommunication Application
 //! Transaction Processing (TATP) Benchmark Description", version 1.0 (IBM, 2009).
 //!
-//! The register of a mobile telephone network: who its subscribers are, where they are, how they
-//! may access data, and where their calls go. Seven transactions of one to three statements read
-//! most of the time, and change one or two rows otherwise.
+//! The data are the register of a mobile telephone network: its subscribers, their locations, their
+//! access to data, and the forwarding of their calls. There are seven transactions of one to three
+//! statements. Most of them only read; the others change one or two rows.
 //!
-//! - [`rows`]: the four tables; [`population`]: what is in them first;
-//! - [`procedure`]: the transactions, of which each is some [`action`]s;
-//! - `check`: what must hold.
+//! - [`rows`]: the four tables; [`population`]: the initial rows;
+//! - [`procedure`]: the transactions, each of which consists of some [`action`]s;
+//! - `check`: the checks.
 //!
-//! A transaction that does not find a row, or finds one that it was to insert, fails: it rolls
-//! back, which the description asks for, and counts as a roll-back and not as a commit. By the
-//! population that is 0, 85.2, 37.5, 37.5, 0, 68.75 and 68.75 percent, in the order of [`KINDS`].
-//! (23.9 percent of GetNewDestination are said to succeed; 23.7 do of those that name a facility
-//! which is there.)
+//! A transaction that does not find a row, or finds the row that it is to insert, fails: it rolls
+//! back, as the description requires, and counts as a rollback and not as a commit. With the
+//! description's population 0, 85.2, 37.5, 37.5, 0, 68.75 and 68.75 percent fail, in the order of
+//! [`KINDS`]. (According to the description 23.9 percent of GetNewDestination succeed; this is near
+//! the 23.7 percent of those that name an existing facility.)
 //!
 //! Deviations from the description:
-//! - Subscribers are divided into ranges, one a worker, or several (`parts_each`). A worker draws
-//!   subscribers of its own range, by the description's distribution over this range, but for those
-//!   that `multisite` and `hot` take from all; one worker has the description's distribution.
+//! - Subscribers are divided into ranges, one or several (`parts_each`) for each worker. A worker
+//!   draws subscribers of its own ranges, by the description's distribution over them, except those
+//!   that `multisite` and `hot` draw from all subscribers. With one worker the distribution is the
+//!   description's.
 //! - The part of the data follows from the subscriber's number, as the part of a network does, and
-//!   stands in all keys.
-//! - Which rows a subscriber has follows from its number, whatever the seed; frequencies are those
-//!   of the description.
-//! - Integers have the smallest type that holds them.
+//!   is a column of all keys.
+//! - The set of rows of a subscriber follows from its number and not from the seed; frequencies are
+//!   those of the description.
+//! - Integers have the smallest type that holds their values.
 
 pub mod action;
 mod check;
@@ -52,25 +53,25 @@ const UPDATE_LOCATION: usize = 4;
 const INSERT_CALL_FORWARDING: usize = 5;
 const DELETE_CALL_FORWARDING: usize = 6;
 
-/// 1 to 4.
+/// Draws a type, 1 to 4.
 #[inline]
 fn any_type(random: &mut Random) -> u8 {
     random.between(1, u64::from(TYPES)) as u8
 }
 
-/// 0, 8 or 16.
+/// Draws a START_TIME: 0, 8 or 16.
 #[inline]
 fn any_start(random: &mut Random) -> u8 {
     START_HOURS * random.below(u64::from(STARTS)) as u8
 }
 
-/// 1 to 24.
+/// Draws an END_TIME, 1 to 24.
 #[inline]
 fn any_end(random: &mut Random) -> u8 {
     random.between(1, 24) as u8
 }
 
-/// What a transaction of this kind asks for, and how many numbers were drawn for it.
+/// Draws the request of a transaction of this kind; returns the number of draws, too.
 #[inline]
 fn request(kind: usize, random: &mut Random) -> (Request, u8) {
     match kind {

@@ -1,8 +1,7 @@
-//! The rows that are there before any transaction (section "Database population" of the
-//! description).
+//! The initial rows (section "Database population" of the description).
 //!
-//! Which rows a subscriber has follows from its number alone, so that checks know it whatever the
-//! seed; what stands in them follows from the seed.
+//! The set of rows of a subscriber follows from its number alone, so that checks can compute it
+//! without the seed; the content of the rows follows from the seed.
 
 use schema::{Loader, Text};
 use terms::Abort;
@@ -13,17 +12,17 @@ use terms::random::Random;
 
 /// Types of access information, and of special facilities, from 1.
 pub const TYPES: u8 = 4;
-/// When calls begin to be forwarded: at 0, 8 or 16 o'clock.
+/// Number of values of START_TIME: 0, 8 and 16 o'clock.
 pub const STARTS: u8 = 3;
-/// Hours from one to the next.
+/// Hours from one START_TIME to the next.
 pub const START_HOURS: u8 = 8;
 /// Percent of special facilities that are active.
 const ACTIVE_PERCENT: u64 = 85;
 
-/// Stream of random numbers that say which rows a subscriber has.
+/// Seed of the random numbers that determine the set of rows of a subscriber.
 const SHAPE_SEED: u64 = 0x7a79;
 
-/// Which rows a subscriber is loaded with.
+/// The set of rows with which a subscriber is loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shape {
     /// A bit for each AI_TYPE, the lowest for type 1.
@@ -35,9 +34,9 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// That of a subscriber: one to four rows of ACCESS_INFO and of SPECIAL_FACILITY, each of these
-    /// with none to three of CALL_FORWARDING; all numbers of rows, and all choices of types and
-    /// times, are equally likely.
+    /// The rows of a subscriber: one to four of ACCESS_INFO and of SPECIAL_FACILITY, and for each
+    /// of the latter none to three of CALL_FORWARDING. All numbers of rows, and all choices of
+    /// types and times, are equally likely.
     pub fn of(s_id: u32) -> Self {
         let mut random = Random::new(SHAPE_SEED, u64::from(s_id));
         let some = |random: &mut Random| {
@@ -55,18 +54,18 @@ impl Shape {
         Shape { access, facilities, forwarding }
     }
 
-    /// Rows of CALL_FORWARDING.
+    /// Number of rows of CALL_FORWARDING.
     pub fn forwarded(&self) -> u64 {
         self.forwarding.iter().map(|starts| u64::from(starts.count_ones())).sum()
     }
 
-    /// Rows in all tables.
+    /// Number of rows in all tables.
     pub fn rows(&self) -> u64 {
         1 + u64::from(self.access.count_ones() + self.facilities.count_ones()) + self.forwarded()
     }
 }
 
-/// `count` of the lowest `all` bits, any of them.
+/// Draws a set of `count` of the lowest `all` bits.
 fn choose(count: u8, all: u8, random: &mut Random) -> u8 {
     let mut chosen = 0u8;
     for bit in 0..all {
@@ -78,7 +77,7 @@ fn choose(count: u8, all: u8, random: &mut Random) -> u8 {
     chosen
 }
 
-/// The bits that are set.
+/// The positions of the bits that are set.
 fn bits(set: u8) -> impl Iterator<Item = u8> {
     (0..u8::BITS as u8).filter(move |bit| set >> bit & 1 == 1)
 }
@@ -137,21 +136,21 @@ fn subscriber(Place { part, s_id }: Place, random: &mut Random) -> Subscriber {
     }
 }
 
-/// 0 to 255.
+/// Draws a number from 0 to 255.
 #[inline]
 pub(super) fn byte(random: &mut Random) -> u8 {
     random.below(256) as u8
 }
 
-/// A location: any but 0.
+/// Draws a location, which is not 0.
 #[inline]
 pub(super) fn location(random: &mut Random) -> u32 {
     random.between(1, u64::from(u32::MAX)) as u32
 }
 
-/// A number to forward calls to.
+/// Draws a number to which calls are forwarded.
 pub(super) fn digits(random: &mut Random) -> Text<DIGITS> {
-    // All digits of one draw: 10^15 is far below 2^64.
+    // One draw gives all digits: 10^15 is far below 2^64.
     let mut left = random.below(10u64.pow(DIGITS as u32));
     let digit = |_: usize| {
         let digit = b'0' + (left % 10) as u8;
@@ -161,7 +160,7 @@ pub(super) fn digits(random: &mut Random) -> Text<DIGITS> {
     Text::from_padded(std::array::from_fn(digit))
 }
 
-/// Upper-case letters.
+/// Draws upper-case letters.
 fn letters<const N: usize>(random: &mut Random) -> Text<N> {
     Text::from_padded(std::array::from_fn(|_| b'A' + random.below(26) as u8))
 }

@@ -1,14 +1,14 @@
 //! The seven transactions as one procedure.
 //!
-//! An action is what one statement does in one table, so that it can run where that table's rows
-//! belong; statements that do not wait for each other are of one phase. A transaction that does not
-//! find what it is about rolls back: the description counts it as failed, and says how often that
-//! is.
+//! An action consists of the accesses of one statement to one table, so that it can run at the
+//! owner of that table's rows; statements that do not wait for each other belong to one phase. A
+//! transaction that does not find its row rolls back; the description counts it as failed, and
+//! gives the frequency of these failures.
 //!
-//! Three transactions know the subscriber's number only. The part of the data follows from it, as
-//! the part of a telephone network does, and the subscriber is found in the index of numbers. Over
-//! several instances all that follows is the same action ([`Tatp::divided`](super::Tatp)), because
-//! instances send each other whole parts of transactions.
+//! Three transactions know only the subscriber's number. The part of the data follows from the
+//! number, as the part of a telephone network does, and the subscriber is found in the index of
+//! numbers. Over several instances the accesses that follow are part of the same action
+//! ([`Tatp::divided`](super::Tatp)), because instances send each other whole branches.
 
 use boundary::{LookAhead, Plan, Procedure, Verbs};
 use schema::{ColumnSet, Routes, Text};
@@ -18,21 +18,21 @@ use super::action::{Action, Output, Task};
 use super::rows::{AccessData, AccessInfo, CallForwarding, Subscriber, Tables};
 use super::spec::{DIGITS, Place, number};
 
-/// What a transaction asks for.
+/// The input of a transaction besides the subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// All of a subscriber.
+    /// Reads the row of a subscriber.
     GetSubscriberData,
-    /// Where calls are forwarded to.
+    /// Finds the number to which calls are forwarded.
     GetNewDestination {
         /// SF_TYPE.
         sf_type: u8,
-        /// At this hour.
+        /// The hour at which calls are forwarded.
         start_time: u8,
-        /// And longer than until this one.
+        /// The hour after which forwarding ends.
         end_time: u8,
     },
-    /// How data are accessed.
+    /// Reads the access information of a type.
     GetAccessData {
         /// AI_TYPE.
         ai_type: u8,
@@ -46,12 +46,12 @@ pub enum Request {
         /// DATA_A.
         data_a: u8,
     },
-    /// The subscriber with this number has moved.
+    /// Changes the location of the subscriber with a number.
     UpdateLocation {
         /// VLR_LOCATION.
         vlr_location: u32,
     },
-    /// Calls of the subscriber with this number are to be forwarded.
+    /// Forwards the calls of the subscriber with a number.
     InsertCallForwarding {
         /// SF_TYPE.
         sf_type: u8,
@@ -62,7 +62,7 @@ pub enum Request {
         /// NUMBERX.
         numberx: Text<DIGITS>,
     },
-    /// They are not to be forwarded any more.
+    /// Stops forwarding the calls of the subscriber with a number.
     DeleteCallForwarding {
         /// SF_TYPE.
         sf_type: u8,
@@ -71,10 +71,10 @@ pub enum Request {
     },
 }
 
-/// What the client is told.
+/// The answer to the client.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Answer {
-    /// That it is done.
+    /// The change has been made.
     #[default]
     Done,
     /// GetSubscriberData.
@@ -85,21 +85,20 @@ pub enum Answer {
     Access(AccessData),
 }
 
-/// One transaction: its input, and after it ran what the client is told.
+/// One transaction: its input, and after it has run the answer to the client.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transaction {
-    /// Whom it is about: of transactions that know the number only, this is the subscriber with the
-    /// number.
+    /// The subscriber. A transaction that knows only the number derives it from this field.
     pub place: Place,
-    /// What it asks for.
+    /// The rest of the input.
     pub request: Request,
-    /// What the client is told if it commits.
+    /// The answer to the client if the transaction commits.
     pub answer: Answer,
-    /// True if an action has not found what it looked for.
+    /// True if an action has returned [`Output::Missing`].
     missing: bool,
-    /// Whom the number belongs to.
+    /// The subscriber found by its number.
     located: u32,
-    /// [`Tatp::divided`](super::Tatp).
+    /// As [`Tatp::divided`](super::Tatp).
     divided: bool,
     /// Random numbers that were drawn for the transaction and not declared yet.
     draws: u8,
@@ -116,7 +115,7 @@ impl Transaction {
         match self.request {
             Request::GetSubscriberData => push(Task::ReadSubscriber { s_id }),
             Request::GetNewDestination { sf_type, start_time, end_time } => {
-                push(Task::AskActive { s_id, sf_type });
+                push(Task::CheckActive { s_id, sf_type });
                 push(Task::FindDestination { s_id, sf_type, start_time, end_time });
             }
             Request::GetAccessData { ai_type } => push(Task::ReadAccess { s_id, ai_type }),
@@ -140,12 +139,12 @@ impl Transaction {
         }
     }
 
-    /// What follows in a later phase, if anything.
-    fn go_on(&self, phase: usize) -> Option<Task> {
+    /// The task of a later phase, if there is one.
+    fn next_task(&self, phase: usize) -> Option<Task> {
         let (part, s_id) = (self.place.part, self.located);
         match (self.request, phase) {
             _ if self.divided => None,
-            (Request::InsertCallForwarding { sf_type, .. }, 1) => Some(Task::AskFacility { s_id, sf_type }),
+            (Request::InsertCallForwarding { sf_type, .. }, 1) => Some(Task::CheckFacility { s_id, sf_type }),
             (Request::InsertCallForwarding { sf_type, start_time, end_time, numberx }, 2) => {
                 Some(Task::Forward(CallForwarding { part, sf_type, start_time, s_id, end_time, numberx }))
             }
@@ -174,7 +173,7 @@ impl Procedure for Transaction {
         if self.missing {
             return Plan::RollBack;
         }
-        match self.go_on(phase) {
+        match self.next_task(phase) {
             Some(task) => {
                 actions.push(Action { part, draws: 0, task });
                 Plan::Run
@@ -229,7 +228,7 @@ impl Procedure for Transaction {
                 let columns = ColumnSet::of(AccessInfo::DATA);
                 ahead.row(tables.access_info.primary(), &(part, s_id, ai_type), columns);
             }
-            // What is found in trees, and behind numbers.
+            // The others find rows in trees, or by numbers.
             _ => {}
         }
     }

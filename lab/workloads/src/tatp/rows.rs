@@ -1,7 +1,7 @@
 //! The four tables as rows (section "Database schema" of the description), partitioned by range of
 //! subscriber numbers.
 //!
-//! What transactions change of a subscriber comes first; nulls do not occur.
+//! The columns of a subscriber that transactions change come first. There are no nulls.
 
 use schema::{HashPlan, IndexKind, Partitioning, Row, Schema, Table, TableOptions, Text};
 use serde::{Deserialize, Serialize};
@@ -32,7 +32,7 @@ pub struct Subscriber {
     pub sub_nbr: Text<DIGITS>,
 }
 
-/// What GetAccessData reads.
+/// The columns that GetAccessData reads.
 #[derive(schema::Value, Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AccessData {
     /// DATA1.
@@ -97,7 +97,7 @@ pub struct CallForwarding {
     pub numberx: Text<DIGITS>,
 }
 
-/// Typed names of the tables.
+/// The tables.
 #[derive(Clone, Copy)]
 pub struct Tables {
     /// SUBSCRIBER.
@@ -111,7 +111,7 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Declares all tables. Those that are only looked up by their whole key have hash indexes.
+    /// Declares all tables. Indexes without range scans are hash indexes.
     pub(super) fn create(tatp: &Tatp, schema: &mut impl Schema) -> Self {
         let options = |rows_a_subscriber: f64, kinds| TableOptions {
             rows: (f64::from(tatp.subscribers) * rows_a_subscriber) as u64,

@@ -1,15 +1,15 @@
-//! Parameters of TATP, and how subscribers are drawn.
+//! Parameters of TATP, and the choice of subscribers.
 
 use schema::Text;
 use serde::{Deserialize, Serialize};
 
 use terms::random::Random;
 
-/// Digits of a subscriber's number, and of a number that calls are forwarded to.
+/// Digits of a subscriber's number, and of a number to which calls are forwarded.
 pub const DIGITS: usize = 15;
 
-/// Which subscriber: `part` follows from `s_id` ([`Tatp::part`]), and stands in all keys because
-/// tables are divided by it.
+/// The key of a subscriber. `part` follows from `s_id` ([`Tatp::part`]), and is part of all keys
+/// because tables are partitioned by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// The range of subscribers.
@@ -29,7 +29,7 @@ pub const KINDS: [&str; 7] = [
     "DeleteCallForwarding",
 ];
 
-/// Which transactions run, and how often.
+/// The shares of the transactions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mix {
     /// All seven in the description's shares.
@@ -45,7 +45,7 @@ pub enum Mix {
     UpdateSubscriberData,
     /// UpdateLocation only.
     UpdateLocation,
-    /// InsertCallForwarding only: soon all rows are there, and it fails.
+    /// InsertCallForwarding only: soon all rows exist, and it fails.
     InsertCallForwarding,
     /// DeleteCallForwarding only: soon no row is left, and it fails.
     DeleteCallForwarding,
@@ -66,7 +66,7 @@ impl Mix {
         }
     }
 
-    /// Draws a transaction: its number in [`KINDS`].
+    /// Draws a kind of transaction: its number in [`KINDS`].
     #[inline]
     pub(super) fn draw(self, random: &mut Random) -> usize {
         let mut left = random.below(100);
@@ -80,8 +80,8 @@ impl Mix {
     }
 }
 
-/// A hot spot: a share of the requests goes to the first subscribers; in each of the two parts all
-/// are equally likely.
+/// A hot spot: a share of the requests goes to the first subscribers. Among the hot and among the
+/// cold subscribers all are equally likely.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hot {
     /// Share of the requests, 0 to 1.
@@ -93,34 +93,34 @@ pub struct Hot {
 /// TATP.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tatp {
-    /// Subscribers.
+    /// Number of subscribers.
     pub subscribers: u32,
-    /// Ranges that they are divided into.
+    /// Number of ranges into which subscribers are divided.
     pub parts: u16,
-    /// So many of these that follow each other are a worker's own range.
+    /// Number of consecutive ranges that belong to one worker.
     pub parts_each: u16,
-    /// Which transactions run.
+    /// The shares of the transactions.
     pub mix: Mix,
-    /// Share of the transactions whose subscriber may be any; those of the others are of the
-    /// worker's own range.
+    /// Share of the transactions that draw from all subscribers; the others draw from the worker's
+    /// own ranges.
     pub multisite: f64,
-    /// If some subscribers are wanted more than the others: then any worker draws any of them.
+    /// The hot spot, if there is one: then every worker draws from all subscribers.
     pub hot: Option<Hot>,
-    /// True if all that a transaction does for a number is one action: several instances share the
-    /// data, and send each other whole parts of transactions.
+    /// True if all accesses of a transaction for a number are one action: several instances divide
+    /// the data among them, and send each other whole branches.
     pub divided: bool,
 }
 
 impl Tatp {
-    /// The full mix over so many subscribers in so many parts, one a worker.
+    /// The full mix over these subscribers in these parts, one part a worker.
     pub fn new(subscribers: u32, parts: u16) -> Self {
         Tatp { subscribers, parts, parts_each: 1, mix: Mix::Full, multisite: 0.0, hot: None, divided: false }
     }
 
-    /// What is wrong with the parameters.
+    /// Checks the parameters.
     ///
     /// # Errors
-    /// One line.
+    /// The problem, in one line.
     pub fn validate(&self) -> Result<(), String> {
         let Tatp { subscribers, parts, parts_each, multisite, hot, .. } = *self;
         if parts == 0 || subscribers < u32::from(parts) {
@@ -139,7 +139,7 @@ impl Tatp {
         }
     }
 
-    /// Subscribers before those of this part.
+    /// Number of subscribers before those of this part.
     #[inline]
     pub(super) fn before(&self, part: u16) -> u32 {
         (u64::from(part) * u64::from(self.subscribers) / u64::from(self.parts)) as u32
@@ -156,13 +156,13 @@ impl Tatp {
         self.before(part) + 1..=self.before(part + 1)
     }
 
-    /// The first part of the range that is the home of worker `worker`.
+    /// The first of the ranges that belong to worker `worker`.
     #[inline]
     pub fn home(&self, worker: usize) -> u16 {
         (worker % usize::from(self.parts / self.parts_each)) as u16 * self.parts_each
     }
 
-    /// The subscriber of a worker's next transaction, and how many numbers were drawn for it.
+    /// Draws the subscriber of a worker's next transaction; returns the number of draws, too.
     #[inline]
     pub(super) fn draw(&self, worker: usize, random: &mut Random) -> (Place, u8) {
         if let Some(hot) = self.hot {
@@ -191,7 +191,7 @@ impl Tatp {
     }
 }
 
-/// One of `population` subscribers, from 1, as the description draws them:
+/// Draws one of `population` subscribers, from 1, by the formula of the description:
 /// `(random(0, A) | random(1, P)) % P + 1`.
 #[inline]
 fn non_uniform(population: u32, random: &mut Random) -> u32 {
@@ -246,8 +246,8 @@ mod tests {
     #[test]
     fn subscribers_are_drawn_as_described() {
         let mut random = Random::new(1, 2);
-        // A bit of either number is a bit of the result: of 2^16 subscribers three quarters have
-        // any of the lower bits.
+        // The result has the bits of both numbers, so each of the lower bits is set in three
+        // quarters of 2^16 subscribers.
         let drawn: Vec<u32> = (0..40_000).map(|_| non_uniform(1 << 16, &mut random) - 1).collect();
         for bit in 0..16 {
             let set = drawn.iter().filter(|s_id| *s_id >> bit & 1 == 1).count();
@@ -258,12 +258,12 @@ mod tests {
         let finer = Tatp { parts_each: 3, ..Tatp::new(1_000, 12) };
         let mut own = [0; 12];
         (0..1_000).for_each(|_| own[usize::from(finer.draw(6, &mut random).0.part)] += 1);
-        // Those of the third of four ranges, about alike.
+        // The three parts of the third worker, each about as often.
         assert!(own[6..9].iter().all(|count| *count > 250) && own.iter().sum::<i32>() == 1_000, "{own:?}");
         let spread = Tatp { multisite: 0.5, ..tatp.clone() };
         let away = (0..10_000).filter(|_| spread.draw(6, &mut random).0.part != 2).count();
-        // Of those that may be any: numbers with many bits are drawn more often, and 22 % are of
-        // this part.
+        // Of the draws from all subscribers 22 % are of this part, because numbers with many bits
+        // are drawn more often.
         assert!((3_700..4_140).contains(&away), "{away}");
         let hot = Tatp { hot: Some(Hot { requests: 0.5, data: 0.2 }), ..tatp };
         let low = (0..10_000).filter(|_| hot.draw(6, &mut random).0.s_id <= 200).count();

@@ -1,6 +1,7 @@
-//! The consistency conditions, branch by branch: all rows are there; the balance of a branch is the
-//! sum of its tellers' balances, and the sum of what its history says; the balances of its accounts
-//! are what all history says of them; and history has a row for each transaction.
+//! The consistency conditions, branch by branch: all rows exist; the balance of a branch is the sum
+//! of its tellers' balances, and the sum of the amounts in its history; the sum of the balances of
+//! its accounts is the sum of their amounts in all history; and history has a row for each
+//! transaction.
 
 use schema::Inspector;
 
@@ -18,22 +19,22 @@ const HISTORY: usize = 3;
 
 type Findings = findings::Findings<{ CHECKS.len() }>;
 
-/// What the rows of a branch add up to.
+/// Sums over the rows of a branch.
 #[derive(Clone, Default)]
 struct Sums {
     totals: BranchTotals,
     tellers: i64,
     accounts: i64,
-    /// What history says of its tellers.
+    /// Sum of the amounts in history for the branch's tellers.
     by_teller: i64,
-    /// What history says of its accounts.
+    /// Sum of the amounts in history for the branch's accounts.
     by_account: i64,
     history: u64,
-    /// Branches, tellers, accounts.
+    /// Number of branches, tellers and accounts.
     rows: [u64; 3],
 }
 
-/// Checks everything; `committed` transactions, if that is known.
+/// Runs all checks; `committed`: number of committed transactions, if it is known.
 pub(super) fn check(
     tpcb: &Tpcb,
     tables: &Tables,

@@ -1,9 +1,9 @@
 //! TPC-B, the Transaction Processing Performance Council's benchmark of a bank: "TPC Benchmark B
 //! Standard Specification", revision 2.0.
 //!
-//! A customer of a bank comes to a teller of a branch, and puts money on an account or takes some
-//! from it: three rows change, and history gets one. The account is of the teller's branch in 85 of
-//! 100 transactions, otherwise of any other.
+//! A customer of a bank deposits money on an account, or withdraws some, at a teller of a branch:
+//! three rows change, and history gets a row. In 85 of 100 transactions the account is of the
+//! teller's branch, otherwise of any other branch.
 //!
 //! - [`rows`]: the four tables;
 //! - [`procedure`]: the transaction;
@@ -34,7 +34,7 @@ use terms::random::Random;
 
 /// Transactions whose account is of the teller's branch.
 const LOCAL: usize = 0;
-/// All others.
+/// All other transactions.
 const REMOTE: usize = 1;
 
 impl Workload for Tpcb {

@@ -1,16 +1,18 @@
 //! The transaction.
 //!
-//! Phase 0: one action at the account's branch, and one at home, last so that the teller, and last
-//! of all the branch, are held for the shortest time (`docs/decisions/0018-hot-rows-late.md`).
-//! Phase 1: inserts the history, at home.
+//! Phase 0: one action at the account's branch, then one at home. It comes last, and accesses the
+//! branch after the teller, so that the hottest rows are held for the shortest time
+//! (`docs/decisions/0018-hot-rows-late.md`). Phase 1: one action at home, which inserts the
+//! history.
 
 use boundary::{LookAhead, Plan, Procedure, Verbs};
 use platform::{Intent, Work};
 use schema::{ColumnSet, Routes, Row};
 use serde::{Deserialize, Serialize};
-use terms::{Abort, Conflict};
+use terms::Abort;
 
 use super::rows::{Account, Branch, History, Tables, Teller};
+use crate::workload::row_missing;
 
 /// A deposit, or a withdrawal.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,9 +27,9 @@ pub struct Transaction {
     pub a_id: u32,
     /// The amount.
     pub delta: i32,
-    /// When.
+    /// Time of the transaction.
     pub time: u64,
-    /// The account's balance afterwards, for the teller to tell the customer.
+    /// The account's balance afterwards, which the teller's terminal shows.
     pub balance: i64,
     pub(super) stream: u16,
     pub(super) sequence: u32,
@@ -63,14 +65,14 @@ pub struct Home {
     draws: u8,
 }
 
-/// What an action gives back.
+/// Result of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Output {
     /// The account's balance.
     Balance(i64),
     /// The number of the transaction at its branch.
     Sequence(u32),
-    /// Nothing.
+    /// No result.
     Done,
 }
 
@@ -142,17 +144,12 @@ impl Procedure for Transaction {
     }
 }
 
-/// For a row that must exist: an optimistic transaction can meet one half of another one, and is
-/// bound to fail then.
-fn torn() -> Abort {
-    Abort::Conflict(Conflict::ReadChanged)
-}
-
 impl Deposit {
     #[inline]
     fn execute<T: Verbs>(&self, tables: &Tables, transaction: &mut T) -> Result<i64, Abort> {
         let key = (self.b_id, self.a_id);
-        let account = transaction.find(tables.account.primary(), &key, Intent::Write)?.ok_or_else(torn)?;
+        let account =
+            transaction.find(tables.account.primary(), &key, Intent::Write)?.ok_or_else(row_missing)?;
         let balance = transaction.get(account, Account::BALANCE)?.wrapping_add(i64::from(self.delta));
         transaction.put(account, Account::BALANCE, &balance)?;
         transaction.work(Work::Step, 1);
@@ -165,9 +162,10 @@ impl Home {
     fn execute<T: Verbs>(&self, tables: &Tables, transaction: &mut T) -> Result<u32, Abort> {
         transaction.work(Work::Random, u32::from(self.draws));
         let key = (self.b_id, self.t_id);
-        let teller = transaction.find(tables.teller.primary(), &key, Intent::Write)?.ok_or_else(torn)?;
+        let teller =
+            transaction.find(tables.teller.primary(), &key, Intent::Write)?.ok_or_else(row_missing)?;
         let branch =
-            transaction.find(tables.branch.primary(), &self.b_id, Intent::Write)?.ok_or_else(torn)?;
+            transaction.find(tables.branch.primary(), &self.b_id, Intent::Write)?.ok_or_else(row_missing)?;
         let balance = transaction.get(teller, Teller::BALANCE)?.wrapping_add(i64::from(self.delta));
         transaction.put(teller, Teller::BALANCE, &balance)?;
         let mut totals = transaction.get(branch, Branch::TOTALS)?;

@@ -1,15 +1,16 @@
-//! The rows and tables, partitioned by branch: history lies with the teller's branch.
+//! The rows and tables, partitioned by branch; history by the teller's branch.
 //!
-//! Branch, teller and account have 100 bytes at least, history 50. Branches, tellers and accounts
-//! never grow and have dense keys: a perfect hash places each row's entry without a collision. The
-//! functions get normalized key words: the columns from the most significant bit down.
+//! Branch, teller and account have 100 bytes at least, history 50. The number of branches, tellers
+//! and accounts does not change, and their keys are dense: a perfect hash ([`dense`]) places each
+//! row's entry without a collision.
 
 use schema::{HashPlan, IndexKind, Partitioning, Row, Schema, Table, TableOptions, Value};
 use serde::{Deserialize, Serialize};
 
 use super::spec::{TELLERS, Tpcb};
+use crate::dense;
 
-/// What a transaction changes of a branch.
+/// The columns of a branch that transactions change.
 #[derive(Value, Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BranchTotals {
     /// The branch's balance.
@@ -26,7 +27,7 @@ pub struct Branch {
     pub b_id: u16,
     /// Balance and number of transactions.
     pub totals: BranchTotals,
-    /// Nothing.
+    /// Filler.
     pub filler: [u8; 86],
 }
 
@@ -40,7 +41,7 @@ pub struct Teller {
     pub t_id: u8,
     /// The teller's balance.
     pub balance: i64,
-    /// Nothing.
+    /// Filler.
     pub filler: [u8; 89],
 }
 
@@ -54,23 +55,23 @@ pub struct Account {
     pub a_id: u32,
     /// The account's balance.
     pub balance: i64,
-    /// Nothing.
+    /// Filler.
     pub filler: [u8; 86],
 }
 
-/// HISTORY. The standard gives it no key: this one is unique without a counter of its own. The
-/// transaction takes `sequence` from the branch, which it changes anyway, and workers with the same
-/// home differ in `stream`, so that they append in different places.
+/// HISTORY. The standard gives it no key; this one is unique without a shared counter. The
+/// transaction takes `sequence` from the branch row, which it changes anyway, and workers with the
+/// same home differ in `stream`, so that they append in different places.
 #[derive(Row, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[row(key(b_id, stream, sequence))]
 pub struct History {
     /// The teller's branch.
     pub b_id: u16,
-    /// Which of the workers at home in this branch.
+    /// Number of the worker among those at home in this branch.
     pub stream: u16,
     /// Number of the transaction at the branch, from 1.
     pub sequence: u32,
-    /// When.
+    /// Time of the transaction.
     pub time: u64,
     /// The account's branch.
     pub a_b_id: u16,
@@ -80,7 +81,7 @@ pub struct History {
     pub t_id: u8,
     /// The amount.
     pub delta: i32,
-    /// Nothing.
+    /// Filler.
     pub filler: [u8; 23],
 }
 
@@ -89,7 +90,7 @@ const _: () = {
     assert!(<History as Row>::BYTES >= 50);
 };
 
-/// Typed names of the tables.
+/// The tables.
 #[derive(Clone, Copy)]
 pub struct Tables {
     /// BRANCH.
@@ -102,13 +103,13 @@ pub struct Tables {
     pub history: Table<History>,
 }
 
-/// Rows of history that tables are made for, a branch.
+/// Expected rows of history for each branch, for the size of the table.
 const HISTORY_EXPECTED: u64 = 10_000;
 
 impl Tables {
     /// Declares all tables.
     pub(super) fn create(tpcb: &Tpcb, schema: &mut impl Schema) -> Self {
-        let dense = |number| vec![IndexKind::Hash(HashPlan::Dense(number))];
+        let hash = |number| vec![IndexKind::Hash(HashPlan::Dense(number))];
         let options = |rows_per_branch: u64, kinds| TableOptions {
             rows: rows_per_branch * u64::from(tpcb.branches),
             partitioning: Some(Partitioning { first: 1, count: tpcb.branches }),
@@ -117,43 +118,10 @@ impl Tables {
         };
         let accounts = u64::from(tpcb.accounts());
         Tables {
-            branch: schema.table("branch", options(1, dense(branch_number))),
-            teller: schema.table("teller", options(u64::from(TELLERS), dense(teller_number))),
-            account: schema.table("account", options(accounts, dense(account_number))),
+            branch: schema.table("branch", options(1, hash(dense::single))),
+            teller: schema.table("teller", options(u64::from(TELLERS), hash(dense::byte))),
+            account: schema.table("account", options(accounts, hash(dense::word))),
             history: schema.table("history", options(HISTORY_EXPECTED, Vec::new())),
         }
-    }
-}
-
-/// Key: b_id. A partition has one.
-fn branch_number(_: u64) -> u64 {
-    0
-}
-
-/// Key: 16 bits of b_id, 8 of t_id.
-fn teller_number(key: u64) -> u64 {
-    ((key >> 40) & 0xff).wrapping_sub(1)
-}
-
-/// Key: 16 bits of b_id, 32 of a_id.
-fn account_number(key: u64) -> u64 {
-    ((key >> 16) & 0xffff_ffff).wrapping_sub(1)
-}
-
-#[cfg(test)]
-mod tests {
-    use schema::{Key, KeyBuffer};
-
-    use super::*;
-
-    fn word(key: &impl Key) -> u64 {
-        KeyBuffer::of(key).words(1)[0]
-    }
-
-    #[test]
-    fn perfect_hashes_are_dense() {
-        assert_eq!(branch_number(word(&9u16)), 0);
-        assert_eq!([1, 10].map(|t_id: u8| teller_number(word(&(7u16, t_id)))), [0, 9]);
-        assert_eq!([1, 100_000].map(|a_id: u32| account_number(word(&(7u16, a_id)))), [0, 99_999]);
     }
 }

@@ -6,35 +6,35 @@ use terms::random::Random;
 pub const TELLERS: u8 = 10;
 /// Accounts of a branch at scale 1.
 pub const ACCOUNTS: u32 = 100_000;
-/// Largest amount, to either side.
+/// Largest amount of a deposit or a withdrawal.
 pub(super) const DELTA_MAX: u64 = 999_999;
 
 /// TPC-B.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tpcb {
-    /// Branches.
+    /// Number of branches.
     pub branches: u16,
-    /// Percent of transactions whose account is of another branch, if there is one.
+    /// Percent of transactions whose account is of another branch, if there are several.
     pub remote_percent: f64,
     /// Accounts of a branch relative to the standard.
     pub scale: f64,
 }
 
 impl Tpcb {
-    /// The standard's benchmark with so many branches.
+    /// The standard's benchmark with this number of branches.
     pub fn new(branches: u16) -> Self {
         Tpcb { branches, remote_percent: 15.0, scale: 1.0 }
     }
 
-    /// Accounts of a branch, one at least.
+    /// Accounts of a branch, at least one.
     pub fn accounts(&self) -> u32 {
         ((f64::from(ACCOUNTS) * self.scale).round() as u32).max(1)
     }
 
-    /// What is wrong with the parameters.
+    /// Checks the parameters.
     ///
     /// # Errors
-    /// One line.
+    /// The problem, in one line.
     pub fn validate(&self) -> Result<(), String> {
         if self.branches == 0 {
             return Err("a bank has at least one branch".to_owned());
@@ -49,12 +49,12 @@ impl Tpcb {
         Ok(())
     }
 
-    /// The home of worker `worker`.
+    /// The home branch of worker `worker`.
     pub(super) fn home(&self, worker: usize) -> u16 {
         (worker % usize::from(self.branches)) as u16 + 1
     }
 
-    /// Any branch but `b_id`.
+    /// Draws a branch other than `b_id`.
     pub(super) fn other_branch(&self, random: &mut Random, b_id: u16) -> u16 {
         let other = random.between(1, u64::from(self.branches) - 1) as u16;
         if other >= b_id { other + 1 } else { other }

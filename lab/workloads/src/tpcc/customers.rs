@@ -1,5 +1,5 @@
-//! How Payment and OrderStatus choose and find a customer (clauses 2.5.1.2, 2.5.2.2, 2.6.1.2,
-//! 2.6.2.2).
+//! The choice and the lookup of a customer by Payment and OrderStatus (clauses 2.5.1.2, 2.5.2.2,
+//! 2.6.1.2, 2.6.2.2).
 
 use std::ops::ControlFlow;
 
@@ -9,10 +9,11 @@ use schema::{ColumnSet, Handle, Routes, Text};
 use serde::{Deserialize, Serialize};
 use terms::Abort;
 
-use super::rows::{Customer, torn};
+use super::rows::Customer;
 use super::spec::{LAST_NAMES, Sizes};
 use super::tables::Tables;
 use super::values::{CUSTOMER_RUN, LAST_NAME_RUN, last_name, non_uniform};
+use crate::workload::row_missing;
 use terms::random::Random;
 
 /// Customers of a district with one last name: 3 on average, so that this many rarely reallocate.
@@ -23,15 +24,15 @@ const NAMESAKES_EXPECTED: usize = 16;
 pub enum Selection {
     /// By C_ID.
     Id(u16),
-    /// By C_LAST: the middle one of those with this name, by first name.
+    /// By C_LAST: the middle one of the customers with this name, ordered by first name.
     LastName(Text<16>),
 }
 
-/// 60 % by last name, 40 % by number.
+/// Draws a customer: 60 % by last name, 40 % by number.
 pub(super) fn select(sizes: Sizes, random: &mut Random) -> Selection {
     if random.chance(60) {
-        // The first customers have the names 0, 1, ..: with fewer customers than names only those
-        // exist for sure.
+        // The first customers have the names 0, 1, ..: with fewer customers than names only these
+        // names are sure to exist.
         let names = LAST_NAMES.min(u64::from(sizes.customers));
         Selection::LastName(last_name(non_uniform(random, 255, LAST_NAME_RUN, 0, names - 1)))
     } else {
@@ -39,13 +40,13 @@ pub(super) fn select(sizes: Sizes, random: &mut Random) -> Selection {
     }
 }
 
-/// C_ID of a running transaction.
+/// Draws the C_ID of a transaction.
 pub(super) fn customer_id(sizes: Sizes, random: &mut Random) -> u16 {
     non_uniform(random, 1023, CUSTOMER_RUN, 1, u64::from(sizes.customers)) as u16
 }
 
-/// What [`find`] touches: for a name, which stands behind the district in its index, all customers
-/// of the district.
+/// The route of [`find`]: for a name all customers of the district, because the district precedes
+/// the name in the index.
 pub(super) fn route(
     tables: &Tables,
     (w_id, d_id): (u16, u8),
@@ -60,7 +61,7 @@ pub(super) fn route(
     }
 }
 
-/// Looks ahead for [`find`], if the customer is known.
+/// Prefetches the customer for [`find`], if its number is known.
 #[inline]
 pub(super) fn look_ahead<L: LookAhead>(
     tables: &Tables,
@@ -85,13 +86,13 @@ pub(super) fn find<T: Verbs>(
     match selection {
         Selection::Id(c_id) => {
             let key = (w_id, d_id, *c_id);
-            transaction.find(tables.customer.primary(), &key, intent)?.ok_or_else(torn)
+            transaction.find(tables.customer.primary(), &key, intent)?.ok_or_else(row_missing)
         }
         Selection::LastName(last) => find_middle(tables, transaction, (w_id, d_id), *last, intent),
     }
 }
 
-/// Of the n customers with this name, ordered by first name, number ceil(n/2).
+/// Finds number ceil(n/2) of the n customers with this name, ordered by first name.
 fn find_middle<T: Verbs>(
     tables: &Tables,
     transaction: &mut T,
@@ -109,5 +110,5 @@ fn find_middle<T: Verbs>(
     })?;
     transaction.work(Work::Step, namesakes.len() as u32 + 1);
     let middle = namesakes.len().div_ceil(2).wrapping_sub(1);
-    namesakes.get(middle).copied().ok_or_else(torn)
+    namesakes.get(middle).copied().ok_or_else(row_missing)
 }

@@ -1,8 +1,7 @@
-//! Delivery (clause 2.7): one action for all ten districts, which share a partition. It runs at
-//! once: no queue.
+//! Delivery (clause 2.7): one action for all ten districts, which are in one partition. It runs
+//! immediately, without a queue.
 //!
-//! It goes through the districts together, step by step, so that the misses of ten orders and ten
-//! customers overlap.
+//! Each step covers all districts, so that the misses of ten orders and ten customers overlap.
 
 use std::ops::ControlFlow;
 
@@ -13,13 +12,14 @@ use schema::{ColumnSet, Routes};
 use serde::{Deserialize, Serialize};
 use terms::Abort;
 
-use super::rows::{Customer, LineBody, NewOrder, Order, OrderLine, torn};
+use super::rows::{Customer, LineBody, NewOrder, Order, OrderLine};
 use super::spec::{DISTRICTS, Tpcc};
 use super::tables::Tables;
 use super::written::Written;
+use crate::workload::row_missing;
 use terms::random::Random;
 
-/// What it writes of rows that stay.
+/// Columns that it writes of rows that are neither inserted nor deleted.
 pub(super) const WRITTEN: Written = Written { customer: ColumnSet::of(Customer::ACCOUNT), ..Written::NONE };
 
 /// The transaction.
@@ -27,7 +27,7 @@ pub(super) const WRITTEN: Written = Written { customer: ColumnSet::of(Customer::
 pub struct Delivery {
     /// The input.
     pub batch: Batch,
-    /// What the result file records.
+    /// The content of the result file.
     pub delivered: Delivered,
 }
 
@@ -66,12 +66,6 @@ impl Delivery {
         Delivery { batch, delivered: Delivered::new() }
     }
 
-    /// The warehouse that it runs at.
-    #[inline]
-    pub(super) fn home(&self) -> u16 {
-        self.batch.w_id
-    }
-
     pub(super) fn plan<A: From<Batch>>(&mut self, phase: usize, actions: &mut Vec<A>) -> Plan {
         if phase > 0 {
             return Plan::Commit;
@@ -104,7 +98,7 @@ impl Batch {
         transaction.find_many(tables.order.primary(), &order_keys, Intent::Write, &mut orders)?;
         let mut customer_keys: ArrayVec<(u16, u8, u16), { DISTRICTS as usize }> = ArrayVec::new();
         for (order, delivered) in orders.iter().zip(delivered.iter()) {
-            let order = order.ok_or_else(torn)?;
+            let order = order.ok_or_else(row_missing)?;
             let c_id = transaction.get(order, Order::C_ID)?;
             transaction.put(order, Order::CARRIER, &self.carrier)?;
             customer_keys.push((self.w_id, delivered.d_id, c_id));
@@ -116,7 +110,7 @@ impl Batch {
         }
         for (customer, delivered) in customers.iter().zip(delivered.iter_mut()) {
             delivered.amount = self.deliver_lines(tables, transaction, delivered)?;
-            let customer = customer.ok_or_else(torn)?;
+            let customer = customer.ok_or_else(row_missing)?;
             let mut account = transaction.get(customer, Customer::ACCOUNT)?;
             account.balance = account.balance.wrapping_add(delivered.amount);
             account.delivery_count = account.delivery_count.wrapping_add(1);
@@ -126,7 +120,7 @@ impl Batch {
         Ok(delivered)
     }
 
-    /// Deletes the district's oldest undelivered order from new_order and gives its O_ID.
+    /// Deletes the district's oldest undelivered order from new_order and returns its O_ID.
     fn take_oldest<T: Verbs>(
         &self,
         tables: &Tables,

@@ -1,5 +1,5 @@
-//! The initial population (clause 4.3.3.1). Part `i` is warehouse `i + 1`; part 0 has the items
-//! too.
+//! The initial population (clause 4.3.3.1). Part `i` is warehouse `i + 1`; part 0 contains the
+//! items, too.
 
 use schema::{Loader, Text};
 use terms::Abort;
@@ -13,14 +13,14 @@ use super::tables::Tables;
 use super::values::{LAST_NAME_LOAD, data, digits, last_name, letters, non_uniform, permutation, zip};
 use terms::random::Random;
 
-/// All dates of the initial population: before any transaction, and not null.
+/// The date of all initial rows: before any transaction, and not null.
 const LOAD_DATE: u64 = 1;
-/// What each customer has paid in the beginning, in cents.
+/// Initial payment of each customer, in cents.
 const FIRST_PAYMENT: i32 = 1000;
 /// C_CREDIT_LIM in cents.
 const CREDIT_LIMIT: i64 = 5_000_000;
 
-/// Rows of a part; order lines at their mean.
+/// Number of rows of a part, with the mean number of order lines.
 pub(super) fn rows(sizes: Sizes, part: usize) -> u64 {
     let districts = u64::from(DISTRICTS);
     // A customer, its history, its order and the order's lines.

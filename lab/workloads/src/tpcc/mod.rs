@@ -7,10 +7,10 @@
 //! - [`new_order`] (and [`supply`]), [`payment`], [`order_status`], [`delivery`], [`stock_level`]:
 //!   the transactions;
 //! - [`procedure`]: the five as one procedure;
-//! - [`Ways`]: other ways to do the same, to compare with;
+//! - [`Ways`]: variants of the transactions, for comparisons;
 //! - `check`: the consistency conditions.
 //!
-//! Deviations from the standard: terminals have no keying and thinking times, a worker plays all
+//! Deviations from the standard: terminals have no keying and thinking times; a worker plays all
 //! terminals of its home warehouse; Delivery runs at once instead of being queued; history has a
 //! synthetic key; cardinalities can be scaled.
 

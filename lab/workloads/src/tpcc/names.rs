@@ -1,16 +1,16 @@
-//! Names of choices on the command line.
+//! Names of option values on the command line.
 
-/// A name that no choice of TPC-C has.
+/// The error of a name that no option of TPC-C has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{given}: expected one of {accepted}")]
 pub struct UnknownName {
-    /// What was given.
+    /// The name that was given.
     pub given: String,
     /// The accepted names.
     pub accepted: String,
 }
 
-/// The value of this name.
+/// Finds the value with this name.
 pub(super) fn named<V: Copy>(given: &str, all: &[V], name: fn(V) -> &'static str) -> Result<V, UnknownName> {
     all.iter().copied().find(|value| name(*value) == given).ok_or_else(|| {
         let names: Vec<_> = all.iter().map(|value| name(*value)).collect();

@@ -1,9 +1,10 @@
 //! NewOrder (clause 2.4).
 //!
-//! Phase 0: one action for each supplying warehouse, and one at home, last so that the district,
-//! the most wanted row, is held for the shortest time (`docs/decisions/0018-hot-rows-late.md`;
-//! [`HotRows::Early`] puts it first). Phase 1: inserts, at home. An order with an unused item does
-//! all of that for its other lines and is then rolled back, as clause 2.4.2.3 demands.
+//! Phase 0: one action for each supplying warehouse, then one at home. It comes last so that the
+//! district, the hottest row, is held for the shortest time
+//! (`docs/decisions/0018-hot-rows-late.md`; [`HotRows::Early`] puts it first). Phase 1: one action
+//! at home, which inserts the order. An order with an unused item performs all of this for its
+//! other lines and is then rolled back, as clause 2.4.2.3 requires.
 
 use arrayvec::ArrayVec;
 use boundary::{LookAhead, Plan, Verbs};
@@ -13,23 +14,22 @@ use serde::{Deserialize, Serialize};
 use terms::Abort;
 
 use super::customers::customer_id;
-use super::rows::{
-    self, Customer, CustomerTerms, District, DistrictOrders, LineBody, OrderLine, Warehouse, torn,
-};
+use super::rows::{self, Customer, CustomerTerms, District, DistrictOrders, LineBody, OrderLine, Warehouse};
 use super::spec::{DISTRICTS, LINES_MAX, Tpcc};
 use super::supply::{SuppliedLine, Supply, SupplyLine, SupplyOutput};
 use super::tables::Tables;
 use super::values::{ITEM_RUN, chance, non_uniform};
 use super::ways::{HotRows, Stocks, Ways};
 use super::written::Written;
+use crate::workload::row_missing;
 use terms::random::Random;
 
-/// What it writes of rows that stay.
+/// Columns that it writes of rows that are neither inserted nor deleted.
 pub(super) const WRITTEN: Written =
     Written { district: ColumnSet::of(District::ORDERS.then(DistrictOrders::NEXT_O_ID)), ..Written::NONE };
-/// What it reads of its customer.
+/// Columns that it reads of its customer.
 const OF_CUSTOMER: ColumnSet<Customer> = ColumnSet::of(Customer::TERMS).with(Customer::LAST);
-/// What it reads of its warehouse.
+/// Columns that it reads of its warehouse.
 const OF_WAREHOUSE: ColumnSet<Warehouse> = ColumnSet::of(Warehouse::TAX);
 
 /// One line as the terminal sends it.
@@ -46,7 +46,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// In one word, in the same order.
+    /// The line in one word; words sort like lines.
     #[inline(always)]
     fn packed(self) -> u64 {
         let Line { supply_w_id, i_id, number, quantity } = self;
@@ -74,9 +74,9 @@ pub struct NewOrder {
     /// The lines in the order in which their stocks are taken: by supplying warehouse and item, or
     /// as they were drawn.
     pub lines: ArrayVec<Line, LINES_MAX>,
-    /// What home gave back.
+    /// Result of the action at home.
     pub home: HomeOutput,
-    /// What the terminal shows of each line, in no particular order.
+    /// The lines as the terminal shows them, in no particular order.
     pub shown: Vec<SuppliedLine>,
     /// Number of the line whose item is unused, if there is one.
     pub unused: Option<u8>,
@@ -153,8 +153,8 @@ impl NewOrder {
         }
     }
 
-    /// The customer, and where the customer's order will be inserted: its number is higher than any
-    /// there is. Items and stocks are looked up in batches whose misses overlap.
+    /// Prefetches the customer and the position in the index of the customer's order, whose number
+    /// is higher than all others. Items and stocks are looked up in batches whose misses overlap.
     #[inline]
     pub(super) fn look_ahead<L: LookAhead>(&self, tables: &Tables, ahead: &mut L) {
         ahead.row(tables.customer.primary(), &(self.w_id, self.d_id, self.c_id), OF_CUSTOMER);
@@ -246,7 +246,7 @@ impl NewOrder {
     }
 }
 
-/// What the order depends on at home.
+/// The part of the order at home: its number, discount and taxes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Home {
     /// W_ID.
@@ -257,11 +257,12 @@ pub struct Home {
     pub c_id: u16,
     /// Random numbers that were drawn for the transaction and not declared yet.
     pub draws: u8,
-    /// True if warehouse and customer are read without concurrency control whatever else runs.
+    /// True if warehouse and customer are read without concurrency control, even if other
+    /// transactions write them.
     pub unvalidated: bool,
 }
 
-/// What [`Home`] gives back.
+/// Result of [`Home`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HomeOutput {
     /// O_ID.
@@ -289,7 +290,7 @@ impl Home {
         transaction: &mut T,
     ) -> Result<HomeOutput, Abort> {
         transaction.work(Work::Random, u32::from(self.draws));
-        // Where the customer's order will be inserted: its number is higher than any there is.
+        // The position of the customer's order in the index: its number is higher than all others.
         let by_customer = tables.order.index(rows::Order::BY_CUSTOMER);
         transaction.prefetch_insertion(by_customer, &(self.w_id, self.d_id, self.c_id, u32::MAX));
         let (customer, warehouse) = if self.unvalidated {
@@ -299,10 +300,11 @@ impl Home {
             let customer = transaction.find_constant(tables.customer.primary(), &key, OF_CUSTOMER)?;
             let warehouse =
                 transaction.find_constant(tables.warehouse.primary(), &self.w_id, OF_WAREHOUSE)?;
-            (customer.ok_or_else(torn)?, warehouse.ok_or_else(torn)?)
+            (customer.ok_or_else(row_missing)?, warehouse.ok_or_else(row_missing)?)
         };
         let key = (self.w_id, self.d_id);
-        let district = transaction.find(tables.district.primary(), &key, Intent::Write)?.ok_or_else(torn)?;
+        let district =
+            transaction.find(tables.district.primary(), &key, Intent::Write)?.ok_or_else(row_missing)?;
         transaction.prefetch(district, District::ORDERS, Intent::Write);
         let terms = transaction.get_part(customer, Customer::TERMS)?;
         let last = transaction.get_part(customer, Customer::LAST)?;
@@ -322,16 +324,17 @@ impl Home {
         transaction: &mut T,
     ) -> Result<(RowPart<Customer>, RowPart<Warehouse>), Abort> {
         let key = (self.w_id, self.d_id, self.c_id);
-        let customer = transaction.find_unvalidated(tables.customer.primary(), &key)?.ok_or_else(torn)?;
+        let customer =
+            transaction.find_unvalidated(tables.customer.primary(), &key)?.ok_or_else(row_missing)?;
         transaction.prefetch(customer, Customer::TERMS, Intent::Read);
         let warehouse =
-            transaction.find_unvalidated(tables.warehouse.primary(), &self.w_id)?.ok_or_else(torn)?;
+            transaction.find_unvalidated(tables.warehouse.primary(), &self.w_id)?.ok_or_else(row_missing)?;
         transaction.prefetch(warehouse, Warehouse::TAX, Intent::Read);
         Ok((RowPart::new(customer, OF_CUSTOMER), RowPart::new(warehouse, OF_WAREHOUSE)))
     }
 }
 
-/// One line to insert.
+/// An order line to insert.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct InsertLine {
     /// OL_I_ID.
@@ -409,7 +412,7 @@ impl Insert {
     }
 }
 
-/// Makes the rows of an order so that nobody will find them.
+/// Inserts the rows of an order into no index, so that no transaction finds them.
 #[cold]
 fn make_unindexed<T: Verbs>(
     tables: &Tables,

@@ -20,11 +20,11 @@ use terms::random::Random;
 pub struct OrderStatus {
     /// The input.
     pub question: Question,
-    /// What the terminal shows.
+    /// The output on the terminal.
     pub answer: Answer,
 }
 
-/// Which customer.
+/// The input: a customer.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Question {
     /// W_ID.
@@ -50,7 +50,7 @@ pub struct LastOrder {
     pub lines: ArrayVec<LineBody, LINES_MAX>,
 }
 
-/// What the terminal shows.
+/// The output on the terminal.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     /// C_ID.
@@ -83,12 +83,6 @@ impl OrderStatus {
         customers::look_ahead(tables, (w_id, d_id), customer, columns, ahead);
     }
 
-    /// The warehouse that it runs at.
-    #[inline]
-    pub(super) fn home(&self) -> u16 {
-        self.question.w_id
-    }
-
     pub(super) fn plan<A: From<Question>>(&mut self, phase: usize, actions: &mut Vec<A>) -> Plan {
         if phase > 0 {
             return Plan::Commit;
@@ -103,7 +97,7 @@ impl Question {
     pub(super) fn route(&self, tables: &Tables, route: &mut Routes) {
         let district = (self.w_id, self.d_id);
         customers::route(tables, district, &self.customer, Intent::Read, route);
-        // Which order is the customer's last one stands in another index.
+        // The customer's last order is found in another index.
         route.read(tables.order, &district);
         route.read(tables.order_line, &district);
     }

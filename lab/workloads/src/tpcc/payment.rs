@@ -1,9 +1,9 @@
 //! Payment (clause 2.5).
 //!
-//! Phase 0: one action at the customer's warehouse, and one at home, last so that the district, and
-//! last of all the warehouse, are held for the shortest time
-//! (`docs/decisions/0018-hot-rows-late.md`; [`HotRows::Early`] turns it round). Phase 1: inserts
-//! the history, at home.
+//! Phase 0: one action at the customer's warehouse, then one at home. It comes last, and accesses
+//! the warehouse after the district, so that the hottest rows are held for the shortest time
+//! (`docs/decisions/0018-hot-rows-late.md`; [`HotRows::Early`] reverses the order). Phase 1: one
+//! action at home, which inserts the history.
 
 use std::io::Write;
 
@@ -15,23 +15,24 @@ use terms::Abort;
 
 use super::customers::{self, Selection, select};
 use super::rows::{
-    Address, Customer, CustomerAccount, CustomerDetails, CustomerTerms, District, History, Warehouse, torn,
+    Address, Customer, CustomerAccount, CustomerDetails, CustomerTerms, District, History, Warehouse,
 };
 use super::spec::{DISTRICTS, Tpcc};
 use super::tables::Tables;
 use super::values::chance;
 use super::ways::{HotRows, Ways};
 use super::written::Written;
+use crate::workload::row_missing;
 use terms::random::Random;
 
-/// What it writes of rows that stay.
+/// Columns that it writes of rows that are neither inserted nor deleted.
 pub(super) const WRITTEN: Written = Written {
     warehouse: ColumnSet::of(Warehouse::TOTALS),
     district: ColumnSet::of(District::YTD),
     customer: ColumnSet::of(Customer::ACCOUNT).with(Customer::DATA),
 };
 
-/// What it reads of its customer, whatever the credit.
+/// Columns that it reads of every customer, with good or bad credit.
 const OF_CUSTOMER: ColumnSet<Customer> =
     ColumnSet::of(Customer::TERMS).with(Customer::LAST).with(Customer::ACCOUNT).with(Customer::FIRST);
 
@@ -46,15 +47,15 @@ pub struct Payment {
     pub c_w_id: u16,
     /// C_D_ID.
     pub c_d_id: u8,
-    /// Which customer.
+    /// The customer.
     pub customer: Selection,
     /// H_AMOUNT in cents.
     pub amount: i32,
     /// H_DATE.
     pub date: u64,
-    /// What home gave back.
+    /// Result of the action at home.
     pub home: HomeOutput,
-    /// What the customer's warehouse gave back.
+    /// Result of the action at the customer's warehouse.
     pub payer: PayerOutput,
     stream: u16,
     draws: u8,
@@ -173,11 +174,11 @@ pub struct Home {
     pub amount: i32,
     /// Random numbers that were drawn for the transaction and not declared yet.
     pub draws: u8,
-    /// True if the warehouse is taken before the district.
+    /// True if the warehouse is accessed before the district.
     pub early: bool,
 }
 
-/// What [`Home`] gives back.
+/// Result of [`Home`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HomeOutput {
     /// Number of this payment at the warehouse.
@@ -226,7 +227,7 @@ impl Home {
     #[inline(always)]
     fn warehouse<T: Verbs>(&self, tables: &Tables, transaction: &mut T) -> Result<Handle<Warehouse>, Abort> {
         let found = transaction.find(tables.warehouse.primary(), &self.w_id, Intent::Write)?;
-        let warehouse = found.ok_or_else(torn)?;
+        let warehouse = found.ok_or_else(row_missing)?;
         transaction.prefetch(warehouse, Warehouse::TOTALS, Intent::Write);
         transaction.prefetch(warehouse, Warehouse::ADDRESS, Intent::Read);
         Ok(warehouse)
@@ -235,7 +236,8 @@ impl Home {
     #[inline(always)]
     fn district<T: Verbs>(&self, tables: &Tables, transaction: &mut T) -> Result<Handle<District>, Abort> {
         let key = (self.w_id, self.d_id);
-        let district = transaction.find(tables.district.primary(), &key, Intent::Write)?.ok_or_else(torn)?;
+        let district =
+            transaction.find(tables.district.primary(), &key, Intent::Write)?.ok_or_else(row_missing)?;
         transaction.prefetch(district, District::YTD, Intent::Write);
         transaction.prefetch(district, District::ADDRESS, Intent::Read);
         Ok(district)
@@ -249,7 +251,7 @@ pub struct Payer {
     pub w_id: u16,
     /// C_D_ID.
     pub d_id: u8,
-    /// Which customer.
+    /// The customer.
     pub customer: Selection,
     /// W_ID and D_ID, for C_DATA.
     pub home: (u16, u8),
@@ -259,7 +261,7 @@ pub struct Payer {
     pub long_attributes: bool,
 }
 
-/// What [`Payer`] gives back.
+/// Result of [`Payer`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PayerOutput {
     /// C_ID.
@@ -321,7 +323,8 @@ impl Payer {
         Ok(PayerOutput { c_id, first, middle, last, terms, account, details, data: shown })
     }
 
-    /// C_DATA of a customer with bad credit: this payment in front, what no longer fits is cut.
+    /// The new C_DATA of a customer with bad credit: this payment, followed by as much of the old
+    /// data as fits.
     fn describe(&self, c_id: u16, data: &Text<500>) -> Text<500> {
         let mut bytes = [0; 500];
         let mut rest = &mut bytes[..];
@@ -340,7 +343,7 @@ impl Payer {
 pub struct Insert {
     /// The row.
     pub row: History,
-    /// True if it enters the index.
+    /// True if the row enters the index.
     pub indexed: bool,
 }
 

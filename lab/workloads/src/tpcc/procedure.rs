@@ -15,7 +15,7 @@ use super::supply;
 use super::tables::Tables;
 use super::written::Written;
 
-/// What transactions of the mix write of rows that stay.
+/// Columns that transactions of the mix write of rows that are neither inserted nor deleted.
 pub(super) fn written(mix: Mix) -> Written {
     // In the order of `KINDS`; OrderStatus and StockLevel only read.
     let by_kind = [new_order::WRITTEN, payment::WRITTEN, Written::NONE, delivery::WRITTEN, Written::NONE];
@@ -23,7 +23,7 @@ pub(super) fn written(mix: Mix) -> Written {
     running.fold(Written::NONE, |all, (one, _)| all.and(one))
 }
 
-/// One transaction: its input, and after it ran what its terminal shows.
+/// One transaction: its input, and after it has run the output on its terminal.
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "boxing would allocate for each transaction")]
 pub enum Transaction {
@@ -39,12 +39,12 @@ pub enum Transaction {
     StockLevel(StockLevel),
 }
 
-/// One action. Each touches the partition of one warehouse, and item; routes name its most wanted
-/// row first.
+/// One action. Each touches the partition of one warehouse, and item; routes name its hottest row
+/// first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(clippy::large_enum_variant, reason = "boxing would allocate for each action")]
 pub enum Action {
-    /// NewOrder at the home warehouse: what the order depends on.
+    /// NewOrder at the home warehouse: number, discount and taxes of the order.
     NewOrderHome(new_order::Home),
     /// NewOrder at one supplying warehouse.
     NewOrderSupply(supply::Supply),
@@ -87,25 +87,25 @@ actions! {
     StockLevel = stock_level::Question,
 }
 
-/// What an action gives back.
+/// Result of an action.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(clippy::large_enum_variant, reason = "boxing would allocate for each output")]
 pub enum Output {
-    /// Of an action that only writes.
+    /// An action that only writes has no result.
     Done,
-    /// Of [`Action::NewOrderHome`].
+    /// Result of [`Action::NewOrderHome`].
     NewOrderHome(new_order::HomeOutput),
-    /// Of [`Action::NewOrderSupply`].
+    /// Result of [`Action::NewOrderSupply`].
     NewOrderSupply(supply::SupplyOutput),
-    /// Of [`Action::PaymentHome`].
+    /// Result of [`Action::PaymentHome`].
     PaymentHome(payment::HomeOutput),
-    /// Of [`Action::PaymentCustomer`].
+    /// Result of [`Action::PaymentCustomer`].
     PaymentCustomer(payment::PayerOutput),
-    /// Of [`Action::OrderStatus`].
+    /// Result of [`Action::OrderStatus`].
     OrderStatus(order_status::Answer),
-    /// Of [`Action::Delivery`].
+    /// Result of [`Action::Delivery`].
     Delivery(delivery::Delivered),
-    /// Of [`Action::StockLevel`].
+    /// Result of [`Action::StockLevel`].
     StockLevel(stock_level::Answer),
 }
 
@@ -205,9 +205,9 @@ impl Procedure for Transaction {
                 home(transaction.w_id);
                 home(transaction.c_w_id);
             }
-            Transaction::OrderStatus(transaction) => home(transaction.home()),
-            Transaction::Delivery(transaction) => home(transaction.home()),
-            Transaction::StockLevel(transaction) => home(transaction.home()),
+            Transaction::OrderStatus(transaction) => home(transaction.question.w_id),
+            Transaction::Delivery(transaction) => home(transaction.batch.w_id),
+            Transaction::StockLevel(transaction) => home(transaction.question.w_id),
         }
         true
     }
@@ -218,7 +218,7 @@ impl Procedure for Transaction {
             Transaction::NewOrder(transaction) => transaction.look_ahead(tables, ahead),
             Transaction::Payment(transaction) => transaction.look_ahead(tables, ahead),
             Transaction::OrderStatus(transaction) => transaction.look_ahead(tables, ahead),
-            // What they touch follows from what districts say.
+            // The rows that they touch depend on rows of the districts.
             Transaction::Delivery(_) | Transaction::StockLevel(_) => {}
         }
     }

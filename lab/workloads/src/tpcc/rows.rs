@@ -2,13 +2,13 @@
 //!
 //! Money is in cents, rates are in basis points, dates are nanoseconds of the platform's own time
 //! with 0 for null, and a carrier of 0 is null. Identifiers have the smallest type that holds them,
-//! so that every primary key fits 8 bytes. What the frequent transactions touch comes first and
-//! together; with a header of 8 bytes, rows of order_line and history fill one cache line, and
-//! NewOrder finds all it needs of a customer, and the counters of a stock, in the first.
+//! so that every primary key fits 8 bytes. The columns that the frequent transactions touch come
+//! first and next to each other: with a header of 8 bytes, rows of order_line and history fill one
+//! cache line, and the first line of a row contains all columns of a customer that NewOrder reads,
+//! and the counters of a stock.
 
 use schema::{Row, Text, Value};
 use serde::{Deserialize, Serialize};
-use terms::{Abort, Conflict};
 
 /// Street, city, state and zip code.
 #[derive(Value, Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ pub struct Address {
     pub zip: Text<9>,
 }
 
-/// What Payment changes of a warehouse.
+/// The columns of a warehouse that Payment changes.
 #[derive(Value, Clone, Copy, Debug, PartialEq)]
 pub struct WarehouseTotals {
     /// W_YTD in cents.
@@ -42,7 +42,7 @@ pub struct Warehouse {
     pub w_id: u16,
     /// W_TAX in basis points.
     pub tax: u16,
-    /// W_YTD, and what goes with it.
+    /// W_YTD and the number of payments.
     pub totals: WarehouseTotals,
     /// W_NAME.
     pub name: Text<10>,
@@ -50,7 +50,7 @@ pub struct Warehouse {
     pub address: Address,
 }
 
-/// What NewOrder reads of a district.
+/// The columns of a district that NewOrder reads.
 #[derive(Value, Clone, Copy, Debug, PartialEq)]
 pub struct DistrictOrders {
     /// D_TAX in basis points.
@@ -77,7 +77,7 @@ pub struct District {
     pub address: Address,
 }
 
-/// What a customer's orders cost less, and how far they are trusted.
+/// A customer's discount and credit.
 #[derive(Value, Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CustomerTerms {
     /// C_DISCOUNT in basis points.
@@ -86,7 +86,7 @@ pub struct CustomerTerms {
     pub credit: Text<2>,
 }
 
-/// What Payment and Delivery change of a customer.
+/// The columns of a customer that Payment and Delivery change.
 #[derive(Value, Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CustomerAccount {
     /// C_BALANCE in cents.
@@ -99,7 +99,7 @@ pub struct CustomerAccount {
     pub delivery_count: u32,
 }
 
-/// What only Payment's terminal shows of a customer.
+/// The columns of a customer that only the terminal of Payment shows.
 #[derive(Value, Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CustomerDetails {
     /// C_STREET_1 to C_ZIP.
@@ -138,15 +138,15 @@ pub struct Customer {
     pub data: Text<500>,
 }
 
-/// HISTORY. The standard gives it no key: this one is unique without a counter of its own. The
-/// payment takes `sequence` from the warehouse, which it changes anyway, and workers with the same
-/// home differ in `stream`, so that they append in different places.
+/// HISTORY. The standard gives it no key; this one is unique without a shared counter. The payment
+/// takes `sequence` from the warehouse row, which it changes anyway, and workers with the same home
+/// differ in `stream`, so that they append in different places.
 #[derive(Row, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[row(key(w_id, stream, sequence))]
 pub struct History {
     /// H_W_ID.
     pub w_id: u16,
-    /// Which of the workers at home in this warehouse; [`Self::LOADED`] for the loader.
+    /// Number of the worker among those at home in this warehouse; [`Self::LOADED`] for the loader.
     pub stream: u16,
     /// Number of the payment.
     pub sequence: u32,
@@ -205,7 +205,7 @@ pub struct Order {
     pub all_local: bool,
 }
 
-/// What an order line is about.
+/// The columns of an order line that transactions read or change together.
 #[derive(Value, Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LineBody {
     /// OL_DELIVERY_D; 0 is null.
@@ -238,7 +238,7 @@ pub struct OrderLine {
     pub dist_info: Text<24>,
 }
 
-/// What NewOrder's terminal shows of an item.
+/// The columns of an item that the terminal of NewOrder shows.
 #[derive(Value, Clone, Copy, Debug, PartialEq)]
 pub struct ItemBody {
     /// I_PRICE in cents.
@@ -261,7 +261,7 @@ pub struct Item {
     pub image: u16,
 }
 
-/// What NewOrder changes of a stock.
+/// The columns of a stock that NewOrder changes.
 #[derive(Value, Clone, Copy, Debug, PartialEq)]
 pub struct StockLevels {
     /// S_QUANTITY.
@@ -286,21 +286,15 @@ pub struct Stock {
     pub levels: StockLevels,
     /// S_DATA.
     pub data: Text<50>,
-    /// Nothing: S_DIST_01 begins on a word, and can be copied word by word.
+    /// Padding: S_DIST_01 begins on a word, and can be copied word by word.
     pub unused: [u8; 6],
     /// S_DIST_01 to S_DIST_10.
     pub dist: [Text<24>; 10],
 }
 
-// The layouts that the comment at the top promises.
+// The layouts that the head of the module describes.
 const _: () = {
     assert!(<OrderLine as Row>::BYTES == 56 && <History as Row>::BYTES == 56);
     assert!(Customer::ACCOUNT.offset() + <CustomerAccount as Value>::BYTES <= 56);
     assert!(Stock::LEVELS.offset() + <StockLevels as Value>::BYTES <= 56);
 };
-
-/// For a row that must exist: an optimistic transaction can meet one half of another one, and is
-/// bound to fail then.
-pub(super) fn torn() -> Abort {
-    Abort::Conflict(Conflict::ReadChanged)
-}

@@ -16,7 +16,7 @@ pub const LINES_MEAN: u64 = 10;
 /// Different last names.
 pub(super) const LAST_NAMES: u64 = 1000;
 
-/// Which transactions run, and how often.
+/// The shares of the transactions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mix {
     /// All five at the standard's minimum shares (clause 5.2.3): Payment 43 %, the three others 4 %
@@ -75,7 +75,7 @@ impl Mix {
         }
     }
 
-    /// True if no transaction of the mix looks for rows that another one has inserted.
+    /// True if no transaction of the mix reads rows that another transaction has inserted.
     pub fn finds_no_insert(self) -> bool {
         matches!(self, Mix::Narrow | Mix::Payment | Mix::NewOrder)
     }
@@ -107,14 +107,14 @@ impl fmt::Display for Mix {
     }
 }
 
-/// How large a warehouse is.
+/// The size of a warehouse.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FullOrSmall {
     /// The standard's cardinalities: 100,000 items, 3,000 customers a district.
     #[default]
     Full,
     /// 10,000 items, 2,000 customers a district, and no transaction touches the long attributes:
-    /// I_DATA, S_DATA, S_DIST_xx, C_DATA, a customer's address and phone. They keep their place in
+    /// I_DATA, S_DATA, S_DIST_xx, C_DATA, a customer's address and phone. They keep their bytes in
     /// the rows, and are empty.
     Small,
 }
@@ -167,12 +167,12 @@ impl Sizes {
 pub struct Tpcc {
     /// Number of warehouses, at least 1.
     pub warehouses: u16,
-    /// Which transactions run.
+    /// The shares of the transactions.
     pub mix: Mix,
-    /// True if other transactions may run later: then no column counts as constant that any of the
-    /// five writes.
+    /// True if the mix may change later: then a column that any of the five transactions writes is
+    /// not constant.
     pub mix_changes: bool,
-    /// How large a warehouse is.
+    /// The size of a warehouse.
     pub schema: FullOrSmall,
     /// Factor on all cardinalities of a warehouse but its ten districts; 1 is the standard.
     pub scale: f64,
@@ -182,7 +182,7 @@ pub struct Tpcc {
     pub remote_items_percent: f64,
     /// True if NewOrder and Payment insert rows.
     pub inserts: bool,
-    /// How transactions do what the standard leaves open.
+    /// Choices that the standard leaves open.
     pub ways: Ways,
 }
 
@@ -202,7 +202,7 @@ impl Tpcc {
         }
     }
 
-    /// What is wrong with the parameters.
+    /// Checks the parameters.
     pub fn validate(&self) -> Result<(), String> {
         if self.warehouses == 0 {
             return Err("warehouses: expected 1 to 65535".to_string());
@@ -238,7 +238,7 @@ impl Tpcc {
     /// Cardinalities of a warehouse.
     pub fn sizes(&self) -> Sizes {
         let base = self.base();
-        // Conversion saturates; `validate` refuses what would.
+        // The conversion saturates; `validate` refuses values that would.
         let scaled = |count: f64| count * self.scale + 0.5;
         let customers = (scaled(f64::from(base.customers)) as u16).max(10);
         Sizes {
@@ -254,7 +254,7 @@ impl Tpcc {
         (worker % usize::from(self.warehouses)) as u16 + 1
     }
 
-    /// Any warehouse but `w_id`, or `w_id` if it is the only one.
+    /// Draws a warehouse other than `w_id`, or `w_id` if it is the only one.
     pub(super) fn other_warehouse(&self, random: &mut Random, w_id: u16) -> u16 {
         if self.warehouses == 1 {
             return w_id;

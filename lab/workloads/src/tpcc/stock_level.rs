@@ -9,12 +9,13 @@ use schema::Routes;
 use serde::{Deserialize, Serialize};
 use terms::Abort;
 
-use super::rows::{District, DistrictOrders, LineBody, OrderLine, Stock, StockLevels, torn};
+use super::rows::{District, DistrictOrders, LineBody, OrderLine, Stock, StockLevels};
 use super::spec::{DISTRICTS, LINES_MAX, Tpcc};
 use super::tables::Tables;
+use crate::workload::row_missing;
 use terms::random::Random;
 
-/// How many of the district's last orders are looked at.
+/// Number of the district's last orders that are checked.
 const ORDERS: u32 = 20;
 
 /// The transaction.
@@ -22,11 +23,11 @@ const ORDERS: u32 = 20;
 pub struct StockLevel {
     /// The input.
     pub question: Question,
-    /// What the terminal shows.
+    /// The output on the terminal.
     pub answer: Answer,
 }
 
-/// Which district, and what is low.
+/// The input: a district, and the threshold of a low stock.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Question {
     /// W_ID.
@@ -39,12 +40,12 @@ pub struct Question {
     pub draws: u8,
 }
 
-/// What the terminal shows.
+/// The output on the terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
-    /// Different items of the last 20 orders: not shown, for tests.
+    /// Number of different items in the last 20 orders; not shown, for tests.
     pub items: u32,
-    /// Those of them with a low stock.
+    /// Number of these items with a low stock.
     pub low: u32,
 }
 
@@ -55,12 +56,6 @@ impl StockLevel {
         let threshold = random.between(10, 20) as i32;
         let question = Question { w_id: tpcc.home(worker), d_id, threshold, draws: 2 };
         StockLevel { question, answer: Answer::default() }
-    }
-
-    /// The warehouse that it runs at.
-    #[inline]
-    pub(super) fn home(&self) -> u16 {
-        self.question.w_id
     }
 
     pub(super) fn plan<A: From<Question>>(&mut self, phase: usize, actions: &mut Vec<A>) -> Plan {
@@ -83,7 +78,8 @@ impl Question {
     pub(super) fn execute<T: Verbs>(&self, tables: &Tables, transaction: &mut T) -> Result<Answer, Abort> {
         transaction.work(Work::Random, u32::from(self.draws));
         let key = (self.w_id, self.d_id);
-        let district = transaction.find(tables.district.primary(), &key, Intent::Read)?.ok_or_else(torn)?;
+        let district =
+            transaction.find(tables.district.primary(), &key, Intent::Read)?.ok_or_else(row_missing)?;
         let next = transaction.get(district, District::ORDERS.then(DistrictOrders::NEXT_O_ID))?;
         let mut keys: Vec<(u16, u32)> = Vec::with_capacity(ORDERS as usize * LINES_MAX);
         let low = next.saturating_sub(ORDERS);

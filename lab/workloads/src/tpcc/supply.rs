@@ -1,5 +1,5 @@
-//! What a supplying warehouse does for NewOrder (clause 2.4.2.2): looks items up, and takes their
-//! quantities out of its stocks.
+//! The action of NewOrder at a supplying warehouse (clause 2.4.2.2): it compares up the items, and
+//! subtracts their quantities from the stocks.
 
 use arrayvec::ArrayVec;
 use boundary::{Fields, Verbs};
@@ -8,10 +8,11 @@ use schema::{Field, Handle, Routes, Row, Text, Value};
 use serde::{Deserialize, Serialize};
 use terms::Abort;
 
-use super::rows::{Item, ItemBody, Stock, StockLevels, torn};
+use super::rows::{Item, ItemBody, Stock, StockLevels};
 use super::spec::{DISTRICTS, LINES_MAX};
 use super::tables::Tables;
 use super::values::is_original;
+use crate::workload::row_missing;
 
 /// One line for the supplying warehouse.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -24,8 +25,8 @@ pub struct SupplyLine {
     pub quantity: u8,
 }
 
-/// Lines that one warehouse supplies: all of them, ordered by item, or those that were drawn one
-/// after the other.
+/// Lines that one warehouse supplies: all of them, ordered by item, or consecutive ones in the
+/// order in which they were drawn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Supply {
     /// The supplying warehouse.
@@ -40,12 +41,12 @@ pub struct Supply {
     pub lines: ArrayVec<SupplyLine, LINES_MAX>,
 }
 
-/// What the supplying warehouse says of one line.
+/// Result of one line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SuppliedLine {
     /// Number in the order, from 0.
     pub number: u8,
-    /// Brand, not generic.
+    /// True for "brand", false for "generic".
     pub brand: bool,
     /// I_PRICE in cents.
     pub price: i32,
@@ -59,12 +60,12 @@ pub struct SuppliedLine {
     pub dist_info: Text<24>,
 }
 
-/// What [`Supply`] gives back.
+/// Result of [`Supply`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SupplyOutput {
     /// Number of the line whose item does not exist.
     pub unused: Option<u8>,
-    /// The others. Outputs are moved often: they stay small.
+    /// Results of the other lines, on the heap: outputs are moved often, so they are small.
     pub lines: Vec<SuppliedLine>,
 }
 
@@ -81,7 +82,8 @@ impl Supply {
         }
     }
 
-    /// Looks all items and stocks up and prefetches them before it reads any: the misses overlap.
+    /// Looks up and prefetches all items and stocks before it reads any, so that the misses
+    /// overlap.
     pub(super) fn execute<T: Verbs>(
         &self,
         tables: &Tables,
@@ -94,8 +96,8 @@ impl Supply {
         transaction.find_many(tables.item.primary(), &keys, Intent::Read, &mut items)?;
         let mut stock_keys: ArrayVec<(u16, u32), LINES_MAX> = ArrayVec::new();
         for (line, item) in self.lines.iter().zip(&items) {
-            // An item that is ordered twice has one row. Lines are ordered by item, or the row may
-            // be asked for again.
+            // An item that is ordered twice has one row. If lines are not ordered by item, the row
+            // may be requested again.
             if item.is_some() && stock_keys.last().is_none_or(|key| key.1 != line.i_id) {
                 stock_keys.push((self.w_id, line.i_id));
             }
@@ -112,7 +114,7 @@ impl Supply {
             while stock_keys.get(position).is_some_and(|key| key.1 != line.i_id) {
                 position += 1;
             }
-            let stock = stocks.get(position).copied().flatten().ok_or_else(torn)?;
+            let stock = stocks.get(position).copied().flatten().ok_or_else(row_missing)?;
             output.lines.push(self.supply(transaction, line, item, stock)?);
         }
         Ok(output)
@@ -124,7 +126,7 @@ impl Supply {
         Stock::DIST.at(usize::from(self.d_id.clamp(1, DISTRICTS)) - 1)
     }
 
-    /// One line.
+    /// Supplies one line.
     fn supply<T: Verbs>(
         &self,
         transaction: &mut T,
@@ -135,11 +137,12 @@ impl Supply {
         let (body, mut levels, brand, dist_info);
         if self.long_attributes {
             let (is_of_item, is_of_stock);
-            (body, is_of_item) = transaction.get_together(item, PartAndBrand { looks: true })?;
-            (levels, is_of_stock) = transaction.get_together(stock, PartAndBrand { looks: is_of_item })?;
+            (body, is_of_item) = transaction.get_together(item, PartAndOriginality { compares: true })?;
+            (levels, is_of_stock) =
+                transaction.get_together(stock, PartAndOriginality { compares: is_of_item })?;
             brand = is_of_item && is_of_stock;
-            // Every eighth byte is compared; most items are none, so the stock's data are seldom
-            // looked at.
+            // Every eighth byte is compared; most items are no originals, so the stock's data are
+            // seldom compared.
             transaction.work(Work::Step, 2 * 50u32.div_ceil(8));
             dist_info = transaction.get(stock, self.dist())?;
         } else {
@@ -149,7 +152,7 @@ impl Supply {
         }
         self.take(line, &mut levels);
         transaction.put(stock, Stock::LEVELS, &levels)?;
-        // The line's order among the others, and its arithmetic.
+        // The work of sorting the lines, and the arithmetic of the line.
         transaction.work(Work::Step, 5 + 8);
         transaction.work(Work::CopyWord, (2 * size_of::<SuppliedLine>() / 8) as u32);
         Ok(SuppliedLine {
@@ -163,8 +166,8 @@ impl Supply {
         })
     }
 
-    /// Takes a line's quantity out of the stock, which is refilled by 91 when it would fall
-    /// below 10.
+    /// Subtracts a line's quantity from the stock, which is refilled by 91 when it would fall below
+    /// 10.
     fn take(&self, line: &SupplyLine, levels: &mut StockLevels) {
         let quantity = i32::from(line.quantity);
         levels.quantity -= quantity;
@@ -177,10 +180,10 @@ impl Supply {
     }
 }
 
-/// Rows whose data say whether they are originals (clause 2.4.2.2), and what else an order reads of
-/// them.
+/// Rows whose data may contain "ORIGINAL" (clause 2.4.2.2), and the other column that an order
+/// reads of them.
 trait Branded: Row {
-    /// What an order reads besides.
+    /// Type of the other column.
     type Part: Value;
     const PART: Field<Self, Self::Part>;
     const DATA: Field<Self, Text<50>>;
@@ -192,21 +195,21 @@ impl Branded for Item {
     const DATA: Field<Item, Text<50>> = Item::DATA;
 }
 
-// S_DIST_xx, one of ten, is read by itself.
+// S_DIST_xx, one of ten columns, is read separately.
 impl Branded for Stock {
     type Part = StockLevels;
     const PART: Field<Stock, StockLevels> = Stock::LEVELS;
     const DATA: Field<Stock, Text<50>> = Stock::DATA;
 }
 
-/// What an order reads of an item or a stock, and whether the row is an original, if the order
-/// `looks`.
+/// Reads the columns of an item or a stock for an order, and compares the data with "ORIGINAL" if
+/// `compares`.
 #[derive(Clone, Copy)]
-struct PartAndBrand {
-    looks: bool,
+struct PartAndOriginality {
+    compares: bool,
 }
 
-impl<R: Branded> Fields<R> for PartAndBrand {
+impl<R: Branded> Fields<R> for PartAndOriginality {
     type Values = (R::Part, bool);
 
     #[inline(always)]
@@ -217,7 +220,7 @@ impl<R: Branded> Fields<R> for PartAndBrand {
     #[inline(always)]
     fn fetch(self, from: &[u8], start: usize) -> (R::Part, bool) {
         let data = &from[R::DATA.offset() - start..][..Text::<50>::BYTES];
-        (R::Part::fetch(&from[R::PART.offset() - start..]), self.looks && is_original(data))
+        (R::Part::fetch(&from[R::PART.offset() - start..]), self.compares && is_original(data))
     }
 
     fn get_each<T: Verbs + ?Sized>(
@@ -226,6 +229,6 @@ impl<R: Branded> Fields<R> for PartAndBrand {
         row: Handle<R>,
     ) -> Result<(R::Part, bool), Abort> {
         let (part, data) = (R::PART, R::DATA).get_each(transaction, row)?;
-        Ok((part, self.looks && is_original(&data.padded())))
+        Ok((part, self.compares && is_original(&data.padded())))
     }
 }

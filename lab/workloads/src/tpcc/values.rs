@@ -11,7 +11,7 @@ const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmno
 const SYLLABLES: [&str; 10] =
     ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"];
 
-/// What 10 % of items and stocks have in their data.
+/// The text in the data of 10 % of items and stocks.
 const ORIGINAL: &[u8; 8] = b"ORIGINAL";
 
 /// C of NURand for last names while loading.
@@ -23,7 +23,7 @@ pub const CUSTOMER_RUN: u64 = 259;
 /// C of NURand for items.
 pub const ITEM_RUN: u64 = 7911;
 
-// Clause 2.1.6.1: how far the constants for last names may be apart.
+// Clause 2.1.6.1 bounds the difference of the constants for last names.
 const _: () = {
     let delta = LAST_NAME_RUN.abs_diff(LAST_NAME_LOAD);
     assert!(delta >= 65 && delta <= 119 && delta != 96 && delta != 112);
@@ -49,7 +49,7 @@ pub fn last_name(number: u64) -> Text<16> {
     Text::from_padded(name)
 }
 
-/// Fills `to` with random characters of `alphabet`, eight from each number drawn.
+/// Fills `to` with random characters of `alphabet`, eight from each drawn number.
 #[inline]
 fn fill(random: &mut Random, alphabet: &[u8], to: &mut [u8]) {
     for chunk in to.chunks_mut(8) {
@@ -114,8 +114,8 @@ fn is_in_original(byte: u8) -> bool {
     letter < 26 && LETTERS_OF_ORIGINAL >> letter & 1 != 0
 }
 
-/// True if the bytes of I_DATA or S_DATA contain ORIGINAL. Any occurrence covers one of every
-/// eighth bytes: only those are looked at first.
+/// True if the bytes of I_DATA or S_DATA contain ORIGINAL. Any occurrence covers a byte whose index
+/// is a multiple of eight, so only these bytes are compared first.
 #[inline]
 pub fn is_original(bytes: &[u8]) -> bool {
     let stride = ORIGINAL.len();
@@ -136,7 +136,7 @@ pub fn permutation(random: &mut Random, count: u16) -> Vec<u16> {
     numbers
 }
 
-/// True in `percent` of 100 cases.
+/// Draws true in `percent` of 100 cases.
 #[inline]
 pub fn chance(random: &mut Random, percent: f64) -> bool {
     random.unit() * 100.0 < percent

@@ -1,16 +1,16 @@
-//! Ways to do what the standard leaves open: the same transactions, in another order or with less
-//! protection.
+//! Choices that the standard leaves open: the same transactions, with their accesses in another
+//! order or with less protection.
 //!
-//! The defaults are what Isles does. The other ways are what a published program does, to compare
-//! with: `docs/like-dbx1000.md` has its source. Each way is chosen when a transaction is drawn, or
-//! by the kind of its verbs; nothing is asked in between.
+//! The defaults are those of Isles. The other ways are those of a published program, for
+//! comparisons: `docs/like-dbx1000.md` has its source. Each way is chosen when a transaction is
+//! drawn, or by the verbs that it calls; nothing is chosen while it runs.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::names::{UnknownName, named};
 
-/// When a transaction takes the rows that most others want: the warehouse of a Payment, the
+/// The moment at which a transaction accesses its hot rows: the warehouse of a Payment, the
 /// district of a NewOrder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HotRows {
@@ -21,28 +21,28 @@ pub enum HotRows {
     Early,
 }
 
-/// The order in which NewOrder takes the stocks of an order.
+/// The order in which NewOrder accesses the stocks of an order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stocks {
-    /// By warehouse and item: all transactions take stocks in the same order.
+    /// By warehouse and item: all transactions access stocks in the same order.
     #[default]
     Sorted,
-    /// As the lines were drawn.
+    /// In the order in which the lines were drawn.
     Drawn,
 }
 
 /// The ways of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ways {
-    /// When hot rows are taken.
+    /// The moment at which hot rows are accessed.
     pub hot_rows: HotRows,
-    /// The order of stocks.
+    /// The order in which stocks are accessed.
     pub stocks: Stocks,
-    /// True if rows that NewOrder and Payment insert enter indexes. Rows that do not are never
-    /// found again.
+    /// True if rows that NewOrder and Payment insert enter indexes. Other rows are never found
+    /// again.
     pub index_inserts: bool,
-    /// True if NewOrder reads its warehouse and customer without concurrency control whatever else
-    /// runs.
+    /// True if NewOrder reads its warehouse and customer without concurrency control, even if other
+    /// transactions write them.
     pub unvalidated_reads: bool,
 }
 

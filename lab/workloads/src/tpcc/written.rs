@@ -1,15 +1,16 @@
-//! Which columns transactions write of the rows that are loaded and then stay: the others are
-//! constant, and are read without concurrency control (`docs/optimisations.md`, `read-only-skip`).
+//! The columns that transactions write of rows that are neither inserted nor deleted after loading.
+//! The other columns are constant, and are read without concurrency control
+//! (`docs/optimisations.md`, `read-only-skip`).
 //!
-//! Each transaction says it of itself, in its own file, and `procedure` adds up what those of a mix
-//! say. A transaction that writes a column which it has not named, or inserts or deletes a row of
-//! one of these tables, fails: the engine refuses.
+//! Each transaction names these columns in its own file, and `procedure` adds up those of a mix.
+//! The engine refuses a transaction that writes a column that it has not named, or that inserts or
+//! deletes a row of one of these tables.
 
 use schema::{ColumnSet, ConstantColumns};
 
 use super::rows::{Customer, District, Warehouse};
 
-/// Columns of the tables of which some transaction reads constant columns only.
+/// Written columns of the tables of which some transaction reads only constant columns.
 #[derive(Clone, Copy)]
 pub(super) struct Written {
     pub(super) warehouse: ColumnSet<Warehouse>,
@@ -18,11 +19,11 @@ pub(super) struct Written {
 }
 
 impl Written {
-    /// None.
+    /// No columns.
     pub(super) const NONE: Self =
         Written { warehouse: ColumnSet::NONE, district: ColumnSet::NONE, customer: ColumnSet::NONE };
 
-    /// These columns and those.
+    /// The union with other columns.
     pub(super) fn and(self, other: Self) -> Self {
         Written {
             warehouse: self.warehouse.and(other.warehouse),
@@ -31,7 +32,7 @@ impl Written {
         }
     }
 
-    /// What is left of each table, in the order of the fields.
+    /// The constant columns of each table, in the order of the fields.
     pub(super) fn constant(self) -> [ConstantColumns; 3] {
         let Written { warehouse, district, customer } = self;
         [warehouse.others_are_constant(), district.others_are_constant(), customer.others_are_constant()]

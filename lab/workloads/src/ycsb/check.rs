@@ -1,4 +1,4 @@
-//! What must hold after a run: each partition has the records that were loaded and those whose
+//! The checks after a run: each partition has the records that were loaded and those whose
 //! insertion committed, without gaps, and every field was written as a whole for its record.
 
 use schema::Inspector;
@@ -7,7 +7,7 @@ use super::rows::{Growth, Record, YcsbTables};
 use crate::batch::{number, partition};
 use crate::workload::{Check, Outcome};
 
-/// Both checks; `loaded` says how many records each partition was loaded with.
+/// Runs both checks; `loaded`: number of records with which each partition was loaded.
 pub(super) fn run(loaded: Vec<u64>, tables: &YcsbTables, inspector: &mut impl Inspector) -> Vec<Check> {
     let mut expected = loaded;
     let mut partitions = 0;
@@ -22,7 +22,8 @@ pub(super) fn run(loaded: Vec<u64>, tables: &YcsbTables, inspector: &mut impl In
     inspector.scan(tables.records.primary(), &0, &u64::MAX, &mut |row: &Record| {
         let home = usize::from(partition(row.id));
         match expected.get(home) {
-            // Keys are unique, so as many as expected, all below that number, leave no gap.
+            // Keys are unique, so the expected number of keys, all below that number, leaves no
+            // gap.
             Some(length) if number(row.id) < *length => seen[home] += 1,
             _ => strangers += 1,
         }

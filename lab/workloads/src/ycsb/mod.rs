@@ -11,19 +11,19 @@
 //! | F | 50 | | | | 50 | Zipfian |
 //!
 //! A read takes all fields, an update writes one, a scan reads 1 to 100 records; the exponent is
-//! 0.99 unless said.
+//! 0.99 by default.
 //!
 //! Record `r` of the loaded ones is number `r / p` of partition `r mod p`, one partition a worker;
-//! popular records are spread over all ([`crate::zipf::Scrambled`]). A worker inserts at the end of
-//! its own partition, whose length it keeps in a row of table `ycsb_growth`, so that no counter is
-//! shared.
+//! popular records are spread over all partitions ([`crate::zipf::Scrambled`]). A worker inserts at
+//! the end of its own partition, whose length it keeps in a row of table `ycsb_growth`, so that no
+//! counter is shared.
 //!
 //! Deviations:
 //! - Fields have 10 bytes, not 100, and rows 100 as in the engines we compare with (Silo, DBx1000).
-//! - D takes its own partition's length as that of all: a record of another partition that is not
-//!   there yet is a read without result.
+//! - D assumes that all partitions are as long as the worker's own: reading a record of another
+//!   partition that does not exist yet has no result.
 //! - The numbers of E are ordered, and a scan ends where the partition ends. YCSB hashes keys, so
-//!   that its scans too read records that are near each other in the index and nowhere else.
+//!   its scans, too, read records that are adjacent in the index only.
 //! - Requests of a transaction are independent, so writes are done before reads.
 
 mod check;
@@ -46,7 +46,7 @@ use terms::random::Random;
 /// Longest scan.
 pub const SCAN_RECORDS_MAX: u64 = 100;
 
-/// What a request is, by percent of a uniform choice.
+/// The verb of a request, from a uniform number below 100.
 #[inline]
 fn verb(workload: YcsbWorkload, percent: u64) -> Verb {
     use YcsbWorkload::{A, B, C, D, E, F};
@@ -70,7 +70,7 @@ pub struct Ycsb {
 }
 
 impl Ycsb {
-    /// With these parameters, if they make sense.
+    /// The workload with these parameters, if they are valid.
     pub fn new(spec: YcsbSpec) -> Result<Self, YcsbError> {
         let partitions = u64::from(spec.partitions);
         if spec.requests == 0 || partitions == 0 || spec.records < partitions {
@@ -122,8 +122,8 @@ impl Workload for Ycsb {
 
     fn create(&self, schema: &mut impl Schema) -> YcsbTables {
         let partitioning = Some(Partitioning { first: 0, count: self.spec.partitions });
-        // A perfect hash for the loaded records; where records are inserted, for as many again:
-        // beyond, buckets overflow evenly.
+        // A perfect hash for the loaded records, and for as many inserted ones if there are
+        // inserts; further records overflow the buckets evenly.
         let (kind, room) = match self.spec.workload {
             YcsbWorkload::E => (IndexKind::Ordered, 1),
             YcsbWorkload::D => (IndexKind::Hash(HashPlan::Dense(number)), 2),

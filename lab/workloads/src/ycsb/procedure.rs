@@ -1,6 +1,6 @@
-//! The transaction. Where records are inserted it has two phases: how long is the worker's own
-//! partition (and how long will it be), then the requests, whose keys follow from it. Otherwise it
-//! has one.
+//! The transaction. If a key depends on the length of the worker's own partition, it has two
+//! phases: the first reads the length and adds the insertions of the transaction, the second
+//! performs the requests. Otherwise it has one phase.
 
 use std::ops::ControlFlow;
 
@@ -15,13 +15,13 @@ use super::spec::YcsbSpec;
 use crate::batch::{Batch, Batches, Grouping, REQUESTS_MAX, key, number, partition};
 use crate::zipf::Latest;
 
-/// What a request does.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verb {
     /// Reads a record.
     #[default]
     Read,
-    /// Reads one of the latest records, which may not be there yet.
+    /// Reads one of the latest records, which may not exist yet.
     ReadLatest,
     /// Writes a field.
     Update,
@@ -36,14 +36,14 @@ pub enum Verb {
 /// One request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Request {
-    /// The record, or the first of a scan. Before it is known: the age for [`Verb::ReadLatest`], 0
-    /// for [`Verb::Insert`].
+    /// The record, or the first one of a scan. Before the key is known: the age for
+    /// [`Verb::ReadLatest`], 0 for [`Verb::Insert`].
     pub key: u64,
-    /// What an update writes.
+    /// The stamp that an update writes.
     pub stamp: u32,
-    /// What to do.
+    /// The operation.
     pub verb: Verb,
-    /// Number of the field to write, or most records of the scan.
+    /// Number of the field to write, or largest number of records of the scan.
     pub detail: u8,
 }
 
@@ -61,11 +61,11 @@ impl Request {
 /// Requests of a transaction.
 pub type Requests = Batches<Request>;
 
-/// What a transaction that depends on the length of its worker's partition keeps.
+/// State of a transaction that depends on the length of its worker's partition.
 #[derive(Clone, Debug)]
 struct Growing {
     home: u16,
-    /// Records loaded there.
+    /// Records loaded into that partition.
     loaded: u64,
     partitions: u16,
     grouping: Grouping,
@@ -87,12 +87,12 @@ pub struct YcsbTransaction {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(clippy::large_enum_variant, reason = "boxing would allocate for each action")]
 pub enum Action {
-    /// Gives the number of insertions into a partition before this transaction, and adds this
-    /// transaction's.
+    /// Returns the number of insertions into a partition before this transaction, and adds those of
+    /// this transaction.
     Grow {
         /// The partition.
         partition: u16,
-        /// Insertions to come.
+        /// Insertions of this transaction.
         inserts: u32,
     },
     /// Requests with keys.
@@ -100,12 +100,13 @@ pub enum Action {
 }
 
 impl YcsbTransaction {
-    /// All keys are known.
+    /// A transaction whose keys are all known.
     pub(super) fn new(requests: Requests) -> Self {
         YcsbTransaction { requests, growing: None, digest: 0 }
     }
 
-    /// Some keys depend on how long partition `home` is, in which `loaded` records were loaded.
+    /// A transaction some of whose keys may depend on the length of partition `home`, into which
+    /// `loaded` records were loaded.
     pub(super) fn growing(requests: Requests, home: u16, loaded: u64, spec: &YcsbSpec) -> Self {
         let is_known = |request: &Request| request.partition().is_some();
         if requests.requests().all(is_known) {
@@ -132,7 +133,7 @@ impl Growing {
     /// The requests with their keys.
     fn resolve(&self, requests: &Requests) -> Requests {
         let mut next = self.loaded + self.inserted;
-        // Newest record, counted over all partitions as if all were as long as this one.
+        // The newest record, numbered over all partitions as if all were as long as this one.
         let newest = (next - 1) * u64::from(self.partitions) + u64::from(self.home);
         let mut resolved = Batches::new();
         for request in requests.requests() {
@@ -188,8 +189,8 @@ impl Procedure for YcsbTransaction {
         match action {
             Action::Grow { partition, inserts } => grow(tables, *partition, *inserts, transaction),
             Action::Requests(batch) => {
-                // The kind of request and its record, which the rank of a record is mapped to by
-                // divisions.
+                // The draws of the verb and of the rank of the record, which is mapped to the
+                // record by divisions.
                 let requests = batch.requests().len() as u32;
                 transaction.work(Work::Random, 2 * requests);
                 transaction.work(Work::Step, DRAW_STEPS * requests);
@@ -231,7 +232,7 @@ fn route_request(tables: &YcsbTables, request: &Request, route: &mut Routes) {
     }
 }
 
-/// Where a scan ends at the latest.
+/// The highest key that a scan may read: the end of the partition.
 fn last_key(request: &Request) -> u64 {
     key(partition(request.key), number(u64::MAX))
 }
@@ -312,7 +313,7 @@ fn read<T: Verbs>(tables: &YcsbTables, requests: &[Request], transaction: &mut T
     if count > 0 {
         let mut found = Vec::with_capacity(REQUESTS_MAX);
         transaction.find_many(tables.records.primary(), &buffer[..count], Intent::Read, &mut found)?;
-        // A record has two lines; looking it up has started to bring the first.
+        // A record has two lines; the lookup has prefetched the first.
         for handle in found.iter().flatten() {
             transaction.prefetch(*handle, Record::CONTENT, Intent::Read);
         }

@@ -1,4 +1,4 @@
-//! The rows: records of ten fields, and how many records each partition got.
+//! The rows: records of ten fields, and the number of records inserted into each partition.
 
 use schema::{Column, Field, Row, Table, Value, ValueType};
 
@@ -12,7 +12,7 @@ pub const FIELD_BYTES: usize = 10;
 const CONTENT_BYTES: usize = FIELDS * FIELD_BYTES;
 
 /// One field: a stamp of four bytes, and six bytes that follow from record, field and stamp, so
-/// that a torn or misplaced field is noticed.
+/// that the check detects a torn or misplaced field.
 pub type FieldContent = [u8; FIELD_BYTES];
 
 /// The content of a field.
@@ -101,7 +101,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Place of one field.
+    /// Position of one field in the row.
     #[inline]
     pub fn field(field: usize) -> Field<Record, FieldContent> {
         assert!(field < FIELDS);
@@ -109,7 +109,7 @@ impl Record {
     }
 }
 
-/// How many records were inserted into a partition since loading. Only workers at home there touch
+/// The number of records inserted into a partition since loading. Only workers at home there touch
 /// it.
 #[derive(Clone, Debug, PartialEq, Row)]
 #[row(key(partition))]

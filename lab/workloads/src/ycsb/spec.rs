@@ -30,7 +30,7 @@ impl YcsbWorkload {
 /// Parameters of YCSB.
 #[derive(Clone, Debug, PartialEq)]
 pub struct YcsbSpec {
-    /// Which of the core workloads.
+    /// One of the core workloads.
     pub workload: YcsbWorkload,
     /// Records loaded.
     pub records: u64,
@@ -38,9 +38,9 @@ pub struct YcsbSpec {
     pub requests: u32,
     /// Exponent of the Zipfian choice; 0 is uniform.
     pub zipf: f64,
-    /// Partitions, one a worker.
+    /// Number of partitions, one a worker.
     pub partitions: u16,
-    /// How requests become actions.
+    /// The grouping of requests into actions.
     pub grouping: Grouping,
 }
 
@@ -58,7 +58,7 @@ impl Default for YcsbSpec {
     }
 }
 
-/// What is wrong with a [`YcsbSpec`].
+/// A problem of a [`YcsbSpec`].
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum YcsbError {
     /// No records, no requests, no partitions, or partitions without records.
@@ -67,7 +67,7 @@ pub enum YcsbError {
     /// A record's number has 48 bits, with room for insertions.
     #[error("{0} records are too many: at most 2^47")]
     TooManyRecords(u64),
-    /// The exponent.
+    /// The exponent is out of range.
     #[error("the exponent {0} is not a number from 0 to 10")]
     Exponent(f64),
 }

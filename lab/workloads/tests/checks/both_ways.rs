@@ -1,6 +1,6 @@
 //! TPC-C's full mix gives the same bytes compiled with the engine and through its dynamic boundary:
-//! measurement, virtual time, counts of the machine, when each worker began each transaction, and
-//! all rows.
+//! measurement, virtual time, counts of the machine, the begin of each transaction of each worker,
+//! and all rows.
 
 use boundary::{AnySession, Bounds, Database, Ending, Procedure};
 use concurrency::{Hstore, Mvcc, NoWait, Scheme, SchemeName, Silo};

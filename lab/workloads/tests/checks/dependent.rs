@@ -1,5 +1,5 @@
-//! Two dependent tables on the model: the second row is the one that the first names, and damage is
-//! noticed.
+//! Two dependent tables on the model: the second row is the one that the first names, and the check
+//! detects damage.
 
 use terms::random::Random;
 use workloads::dependent::Dependent;

@@ -1,4 +1,4 @@
-//! What procedures say of themselves is what they do: flows on the model, of which nothing stays.
+//! Flows are what procedures do: on the model, with transactions that roll back.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::model::{End, Model};
 
 const SAMPLES: u64 = 2_000;
 
-/// The flows, and the names of the tables by their numbers.
+/// The flows, and the names of the tables by number.
 fn of<W: Workload>(workload: &W) -> (Vec<Flow>, Vec<String>) {
     let (mut model, tables) = Model::load(workload, 1);
     let before = model.image();
@@ -38,7 +38,7 @@ fn names<W: Workload>(workload: &W) -> Vec<String> {
     schema.descriptions().map(|table| table.name().to_owned()).collect()
 }
 
-/// The tables of each class of actions of each phase, `+` behind those that are written.
+/// The tables of each class of actions of each phase, with `+` after those that are written.
 fn drawn(flow: &Flow, names: &[String]) -> Vec<Vec<String>> {
     let table = |touch: &Touch| format!("{}{}", names[touch.table], if touch.writes { "+" } else { "" });
     let class = |touches: &[Touch]| touches.iter().map(table).collect::<Vec<_>>().join(" ");
@@ -59,7 +59,7 @@ fn tatp_has_an_action_a_table() {
     assert_eq!(drawn["UpdateLocation"], [["subscriber+"]]);
     assert_eq!(drawn["InsertCallForwarding"], [["subscriber"], ["special_facility"], ["call_forwarding+"]]);
     assert_eq!(drawn["DeleteCallForwarding"], [["subscriber"], ["call_forwarding+"]]);
-    // A call is inserted where there is a facility of the type: 62.5 % of the time.
+    // A row is inserted if there is a facility of the type: 62.5 % of the time.
     let insertion = &flows[5];
     let shares: Vec<f64> = insertion.phases.iter().map(|phase| phase.share).collect();
     assert!(shares[..2] == [1.0, 1.0] && (0.4..0.85).contains(&shares[2]), "{shares:?}");

@@ -1,4 +1,4 @@
-//! Procedures say truly where their first phase belongs, and what they say can be divided over
+//! The homes that procedures report are those of their first phase, and can be divided over
 //! instances.
 
 use std::collections::BTreeSet;
@@ -19,7 +19,8 @@ use workloads::ycsb::{Ycsb, YcsbSpec, YcsbWorkload};
 const TRANSACTIONS: usize = 2_000;
 const PARTS: u16 = 5;
 
-/// Compares what procedures say with the routes of what they plan; how many touch several parts.
+/// Compares the homes that procedures report with the routes of their actions; returns the number
+/// of procedures that touch several parts.
 fn several<W: Workload>(workload: &W) -> usize {
     let mut schema = SchemaBuilder::new();
     let tables = workload.create(&mut schema);

@@ -80,7 +80,7 @@ fn every_layout_index_skew_and_grouping_runs() {
     }
 }
 
-/// An update that no transaction committed is noticed, and so is a lost row.
+/// The checks detect an update that no transaction committed, and a lost row.
 #[test]
 fn damage_is_noticed() {
     let spec = MicroSpec { multisite: 0.0, ..spec(Operation::Update, 2) };

@@ -32,7 +32,7 @@ fn on_hardware(scheme: SchemeName, workload: &Workload) {
     assert_consistent(scheme, harness::on_hardware(workload, &plan(scheme, 400), &deployment, Control::NONE));
 }
 
-/// In a virtual machine of two memory nodes, whose workers and parts alternate, without some
+/// Runs in a virtual machine of two memory nodes, whose workers and parts alternate, without some
 /// optimisations.
 fn simulated(scheme: SchemeName, workload: &Workload, optimisations: Optimisations) {
     let deployment = Deployment::unpinned(4, 1 << 30).with_nodes(&[Node(0), Node(1)]);

@@ -1,5 +1,5 @@
-//! Runs a workload on the real engine by the driver, and counts what its transactions do.
-// What a test counts stands outside the machine that it observes.
+//! Runs a workload on the real engine by the harness, and counts effects of its transactions.
+// Counts of a test are outside of the machine that it observes.
 #![allow(clippy::disallowed_types)]
 
 use std::sync::Mutex;
@@ -13,18 +13,18 @@ use terms::Abort;
 use terms::random::Random;
 use workloads::Workload;
 
-/// What a run did.
+/// Result of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ran {
-    /// What the driver measured.
+    /// The measurement of the harness.
     pub measured: Measurement,
     /// Committed transactions by kind.
     pub committed: Vec<u64>,
-    /// Attempts that failed.
+    /// Attempts that aborted.
     pub aborts: u64,
-    /// Sum over the transactions of what the test counts.
+    /// Sum of the test's counts over the transactions.
     pub counted: u64,
-    /// Worker and time of each transaction, as they began.
+    /// Worker and time of each transaction, in the order in which they began.
     pub began: Vec<(usize, u64)>,
 }
 
@@ -43,7 +43,7 @@ impl Ran {
     }
 }
 
-/// How long, and how many workers.
+/// Length of a run, and number of workers.
 pub struct Load {
     /// Workers.
     pub workers: usize,
@@ -53,7 +53,7 @@ pub struct Load {
     pub seed: u64,
 }
 
-/// A workload that counts something of the transactions that it makes.
+/// A workload that adds up a count over the transactions that it draws.
 struct Counting<W: Workload> {
     inner: W,
     count: fn(&W::Procedure) -> u64,
@@ -122,8 +122,8 @@ impl<W: Workload> Workload for Counting<W> {
     }
 }
 
-/// Loads, runs, checks; `count` is added up over the transactions, all of which commit. `inspect`
-/// sees the database in the end.
+/// Loads, runs and checks; `count` is added up over the transactions, all of which commit.
+/// `inspect` reads the database in the end.
 pub fn run<P: Host, W: Workload>(
     c: P::Core,
     scheme: SchemeName,
@@ -139,7 +139,7 @@ pub fn run<P: Host, W: Workload>(
     ran
 }
 
-/// The same by executors that `inline` makes; transactions may roll back.
+/// As above, with the executors that `inline` creates; transactions may roll back.
 pub fn run_inline<P: Host, W: Workload>(
     (c, scheme): (P::Core, SchemeName),
     workload: W,

@@ -1,5 +1,4 @@
-//! TATP on the model and on the real engine; each check notices the corruption that it is there
-//! for.
+//! TATP on the model and on the real engine; each check detects its corruption.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +24,7 @@ fn small() -> Tatp {
     Tatp { multisite: 0.5, ..Tatp::new(60, 3) }
 }
 
-/// The register after some transactions, and what has committed of each kind.
+/// The register after some transactions, and the number of commits of each kind.
 fn prepared(tatp: &Tatp) -> (Model, Tables, Vec<u64>) {
     let (mut model, tables) = Model::load(tatp, 1);
     let (mut random, mut shuffle) = (Random::new(2, 0), Random::new(3, 0));
@@ -41,7 +40,7 @@ fn prepared(tatp: &Tatp) -> (Model, Tables, Vec<u64>) {
     (model, tables, committed)
 }
 
-/// What the client is to be told; `None`: that the transaction has failed.
+/// The answer that the client should get; `None`: the transaction should fail.
 fn expected(model: &Model, tables: &Tables, transaction: &Transaction) -> Option<Answer> {
     let place = transaction.place;
     let facility = |wanted: u8| -> Option<SpecialFacility> {
@@ -152,7 +151,7 @@ fn transactions_fail_as_often_as_the_population_says() {
     .enumerate()
     {
         let tatp = Tatp { mix, ..tatp.clone() };
-        // Few enough that insertions and deletions leave the population what it is.
+        // Few enough transactions that insertions and deletions hardly change the population.
         let committed = (0..2_000).filter(|round| {
             let mut transaction = tatp.next(*round, &mut random, 0);
             model.run(&tables, &mut transaction, &mut shuffle) == End::Committed
@@ -162,7 +161,8 @@ fn transactions_fail_as_often_as_the_population_says() {
     }
 }
 
-/// Exactly these checks find the corruption; the first of them says this.
+/// Asserts that exactly these checks find the corruption, and that the message of the first
+/// contains this.
 fn expect(names: &[&str], says: &str, corruption: impl FnOnce(&mut Model, &Tables)) {
     let tatp = small();
     let (mut model, tables, committed) = prepared(&tatp);
@@ -211,7 +211,7 @@ fn checks_notice_calls_that_go_astray() {
     let first = |model: &Model, tables: &Tables| -> CallForwarding {
         model.rows(tables.call_forwarding).next().expect("there is one")
     };
-    // A facility that is gone under its calls.
+    // A facility that is missing although calls use it.
     expect(
         &["tatp_special_facilities", "tatp_call_forwarding"],
         "has special facilities",
@@ -225,7 +225,7 @@ fn checks_notice_calls_that_go_astray() {
         let key = (part, s_id, sf_type, start_time);
         model.corrupt(tables.call_forwarding, &key, |row: &mut CallForwarding| row.end_time = start_time);
     });
-    // A deletion that did not happen, or did twice; an insertion that is lost.
+    // A deletion that did not happen, or happened twice; an insertion that is lost.
     expect(&["tatp_changes"], "rows of CALL_FORWARDING where", |model, tables| {
         let CallForwarding { part, s_id, sf_type, start_time, .. } = first(model, tables);
         model.remove(tables.call_forwarding, &(part, s_id, sf_type, start_time));
@@ -266,7 +266,7 @@ fn every_scheme(tatp: &Tatp) {
 #[test]
 fn every_scheme_keeps_the_register() {
     every_scheme(&small());
-    // Few rows, of which some are wanted by all.
+    // Few rows, of which some are hot.
     let hot = Some(Hot { requests: 0.9, data: 0.1 });
     every_scheme(&Tatp { hot, mix: Mix::InsertCallForwarding, ..small() });
 }

@@ -1,5 +1,4 @@
-//! TPC-B on the model and on the real engine; each check notices the corruption that it is there
-//! for.
+//! TPC-B on the model and on the real engine; each check detects its corruption.
 
 use concurrency::SchemeName;
 use platform::Hardware;
@@ -18,7 +17,7 @@ fn small() -> Tpcb {
     Tpcb { scale: 0.0002, remote_percent: 30.0, ..Tpcb::new(3) }
 }
 
-/// The bank after some transactions; what they have put on accounts of other branches.
+/// The bank after some transactions, and the sum of their amounts on accounts of other branches.
 fn prepared() -> (Tpcb, Model, Tables, i64) {
     let tpcb = small();
     let (mut model, tables) = Model::load(&tpcb, 1);
@@ -35,7 +34,8 @@ fn prepared() -> (Tpcb, Model, Tables, i64) {
     (tpcb, model, tables, remote)
 }
 
-/// Exactly these checks find the corruption; the first of them says this.
+/// Asserts that exactly these checks find the corruption, and that the message of the first
+/// contains this.
 fn expect(names: &[&str], says: &str, corruption: impl FnOnce(&mut Model, &Tables)) {
     let (tpcb, mut model, tables, _) = prepared();
     corruption(&mut model, &tables);
@@ -81,7 +81,7 @@ fn checks_notice_corruption() {
 
 #[test]
 fn history_has_every_transaction() {
-    // A transaction that lost its history, or that left it twice.
+    // A transaction without a history row, or with two.
     let first = |model: &Model, tables: &Tables| {
         model.rows(tables.history).find(|row: &History| row.delta != 0).expect("there is one")
     };
@@ -98,7 +98,7 @@ fn history_has_every_transaction() {
         let key = (b_id, stream, sequence);
         model.corrupt(tables.history, &key, |row: &mut History| row.a_b_id = 9);
     });
-    // One transaction more than there were, in all rows.
+    // One transaction too many, consistently in all rows.
     let (tpcb, mut model, tables, _) = prepared();
     let checks = tpcb.check_committed(&tables, &mut model, &[TRANSACTIONS, 1]);
     assert_eq!(checks[3].result.to_string(), "400 rows of history where 401 transactions were committed");

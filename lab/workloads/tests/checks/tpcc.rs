@@ -85,7 +85,7 @@ fn the_full_mix_keeps_all_conditions() {
     let (mut model, tables) = Model::load(&tpcc, 2);
     let mut kinds = [0u32; 5];
     let mut rollbacks = 0;
-    // More workers than warehouses: neighbours share one.
+    // More workers than warehouses: some share one.
     run(&tpcc, &mut model, &tables, 7, 20_000, |_, transaction, end| {
         kinds[Tpcc::kind(transaction)] += 1;
         rollbacks += u32::from(end == End::RolledBack);

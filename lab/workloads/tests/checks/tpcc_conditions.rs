@@ -1,4 +1,4 @@
-//! Each consistency condition notices the corruption that it is there for.
+//! Each consistency condition detects its corruption.
 
 use crate::model::Model;
 use terms::random::Random;
@@ -18,7 +18,7 @@ fn prepared() -> (Tpcc, Model, Tables) {
     (tpcc, model, tables)
 }
 
-/// Conditions that a corruption violates, and what they say.
+/// Conditions that a corruption violates, and their messages.
 fn violated(corruption: impl FnOnce(&mut Model, &Tables)) -> Vec<(usize, String)> {
     let (tpcc, mut model, tables) = prepared();
     corruption(&mut model, &tables);
@@ -34,7 +34,8 @@ fn violated(corruption: impl FnOnce(&mut Model, &Tables)) -> Vec<(usize, String)
     violated.collect()
 }
 
-/// The corruption violates exactly these conditions; the first of them says this.
+/// Asserts that the corruption violates exactly these conditions, and that the message of the first
+/// contains these parts.
 fn expect(conditions: &[usize], parts: &[&str], corruption: impl FnOnce(&mut Model, &Tables)) {
     let violated = violated(corruption);
     let numbers: Vec<_> = violated.iter().map(|(condition, _)| *condition).collect();
@@ -57,7 +58,7 @@ fn nothing_is_wrong_without_corruption() {
 
 #[test]
 fn condition_1_warehouse_and_districts() {
-    // The payment is missing in the warehouse's total, and nowhere else: history follows it.
+    // The payment is missing only in the warehouse's total; history depends on that total, too.
     expect(&[1, 8], &["warehouse 2", "W_YTD is ", "the sum of D_YTD "], |model, tables| {
         model.corrupt(tables.warehouse, &2, |row: &mut Warehouse| row.totals.ytd -= 1);
     });
@@ -99,7 +100,7 @@ fn condition_4_number_of_lines() {
 
 #[test]
 fn condition_5_undelivered_orders() {
-    // Carrier and lines say delivered, the customer has it, but it is still a new order.
+    // Carrier, lines and customer count it as delivered, but it is still a new order.
     expect(
         &[5, 7],
         &["warehouse 1 district 2 order", "O_CARRIER_ID is 4, but NEW-ORDER has a row"],
@@ -112,7 +113,7 @@ fn condition_5_undelivered_orders() {
 
 #[test]
 fn condition_6_lines_of_an_order() {
-    // One line moves from an order to the next one: the district's sum stays.
+    // One line moves from an order to the next one: the district's sum is unchanged.
     expect(&[6], &["warehouse 1 district 1 order 1: O_OL_CNT is "], |model, tables| {
         let mut moved: OrderLine = model.rows(tables.order_line).next().expect("there are lines");
         model.remove(tables.order_line, &(1, 1, 1, 1));
@@ -144,7 +145,7 @@ fn condition_8_warehouse_and_history() {
 
 #[test]
 fn condition_9_district_and_history() {
-    // Two districts' totals are exchanged in part: all sums over the warehouse stay.
+    // Two districts' totals are exchanged in part: all sums over the warehouse are unchanged.
     expect(&[9], &["warehouse 2 district 1: D_YTD is "], |model, tables| {
         model.corrupt(tables.district, &(2, 1), |row: &mut District| row.ytd += 500);
         model.corrupt(tables.district, &(2, 2), |row: &mut District| row.ytd -= 500);

@@ -47,7 +47,7 @@ fn every_scheme_keeps_them_with_workers_that_share_a_warehouse() {
     }
 }
 
-/// What can be left out.
+/// The optimisations that can be switched off.
 const OPTIMISATIONS: [Optimisation; 7] = [
     Optimisation::ThreadAlloc,
     Optimisation::HashIndex,

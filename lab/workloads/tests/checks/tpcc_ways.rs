@@ -1,4 +1,4 @@
-//! TPC-C's transactions done in other ways: in another order, or with less protection.
+//! The other ways of TPC-C's transactions: accesses in another order, or with less protection.
 
 use concurrency::{CommitLocks, Deadlocks, RowCopies, RowLock, SchemeName};
 use harness::{Check, Control, Deployment, Execution, Length, Plan, Retry};
@@ -23,15 +23,15 @@ fn small(ways: Ways) -> Tpcc {
     }
 }
 
-/// Why a condition says nothing.
+/// The reason why a condition does not apply.
 const NO_INDEX: &str = "inserted rows are in no index";
 
-/// All that a published program does its own way.
+/// All ways of a published program.
 const OTHER: Ways =
     Ways { hot_rows: HotRows::Early, stocks: Stocks::Drawn, index_inserts: false, unvalidated_reads: true };
 
-/// Runs transactions in the order of their plans, and shows each with the rows that it found to
-/// write.
+/// Runs transactions in the order of their plans, and passes each to `see` with the rows that it
+/// found to write.
 fn watch(ways: Ways, mut see: impl FnMut(&Tables, &Transaction, &[(usize, KeyBuffer)])) {
     let tpcc = small(ways);
     let (mut model, tables) = Model::load(&tpcc, 1);
@@ -77,7 +77,7 @@ fn stocks_are_taken_as_they_are_sorted_or_drawn() {
             } else {
                 wanted.sort_by_key(|line| (line.supply_w_id, line.i_id));
             }
-            // A line of an unused item has no stock; a stock that is wanted twice in a row is taken
+            // A line of an unused item has no stock; a stock of two consecutive lines is accessed
             // once.
             wanted.retain(|line| Some(line.number) != order.unused);
             let mut wanted: Vec<KeyBuffer> =
@@ -97,7 +97,7 @@ fn names_are_those_of_the_command_line() {
     assert_eq!(format!("{} {}", HotRows::Late, Stocks::Sorted), "late sorted");
 }
 
-/// In a virtual machine of two memory nodes, by four workers.
+/// Runs in a virtual machine of two memory nodes, with four workers.
 fn simulated(scheme: SchemeName, tpcc: &Tpcc, execution: Execution, seed: u64) {
     let plan = Plan { seed, execution, ..Plan::new(scheme, Length::Transactions(60)) };
     planned(tpcc, &plan);
@@ -131,7 +131,7 @@ fn every_order_keeps_all_conditions_under_every_scheme() {
         let full = Tpcc { mix: Mix::Full, ..small(Ways { hot_rows, stocks, ..Ways::default() }) };
         let narrow = Tpcc { mix: Mix::Narrow, ..full.clone() };
         for scheme in SchemeName::ALL {
-            // Each order, each mix and each executor meets each other one.
+            // Each order is combined with each mix and each executor.
             let (shuffled, inline) = if seed % 2 == 0 { (&full, &narrow) } else { (&narrow, &full) };
             simulated(scheme, &Tpcc { warehouses: 2, ..shuffled.clone() }, Execution::Shuffled, seed);
             simulated(scheme, &Tpcc { warehouses: 1, ..inline.clone() }, Execution::Inline, seed);
@@ -156,7 +156,7 @@ fn rows_in_no_index_are_not_found_and_not_judged() {
         };
         assert_eq!(check.result, expected, "{}", check.name);
     }
-    // The two conditions that are left can fail.
+    // The two remaining conditions can fail.
     model.corrupt(tables.warehouse, &2, |row| row.totals.ytd += 1);
     model.corrupt(tables.customer, &(1, 1, 1), |row| row.account.balance += 1);
     let checks = tpcc.check(&tables, &mut model);
@@ -187,7 +187,7 @@ fn every_other_way_keeps_what_can_be_judged_under_every_scheme() {
             simulated(scheme, &warehouses(2 - seed as u16 % 2), Execution::Inline, seed + 10);
         }
     }
-    // The full mix writes more columns, and reads what NewOrder reads beside them.
+    // The full mix writes more columns, and those that NewOrder reads besides.
     for scheme in SchemeName::ALL {
         let ways = Ways { index_inserts: true, ..OTHER };
         let tpcc = Tpcc { mix: Mix::Full, warehouses: 1, ..small(ways) };
@@ -195,8 +195,8 @@ fn every_other_way_keeps_what_can_be_judged_under_every_scheme() {
     }
 }
 
-/// With all that the engine does in another way besides, with and without what Isles proves instead
-/// of promising it.
+/// Combines the ways of the transactions with those of the engine, with and without the proofs that
+/// Isles uses instead of assumptions.
 #[test]
 fn a_program_s_ways_keep_what_can_be_judged_under_every_scheme() {
     let ways = concurrency::Ways {

@@ -35,7 +35,8 @@ fn contents<P: Platform>(c: P::Core, database: &Database<P>, tables: &YcsbTables
     (records, stamps)
 }
 
-/// Runs, and checks that exactly the committed insertions and read-modify-writes are there.
+/// Runs, and checks that exactly the committed insertions and read-modify-writes have had an
+/// effect.
 fn checked<P: Host>(c: P::Core, scheme: SchemeName, spec: &YcsbSpec, load: &Load) -> Ran {
     let ycsb = Ycsb::new(spec.clone()).expect("valid");
     let (mut records, mut stamps) = (0, 0);

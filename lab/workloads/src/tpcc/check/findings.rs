@@ -1,8 +1,8 @@
-//! What the conditions find.
+//! Violations of the conditions.
 
 use crate::workload::Outcome;
 
-/// What was found: for each condition the first violation, and how many there are.
+/// For each condition the first violation, and the number of violations.
 #[derive(Default)]
 pub(super) struct Findings {
     first: [Option<String>; 12],

@@ -1,12 +1,13 @@
 //! The consistency conditions 3.3.2.1 to 3.3.2.12 (clause 3.3.2).
 //!
 //! Each warehouse is read once, order by order in windows of `orders::WINDOW`, so that memory does
-//! not grow with the number of orders. Conditions 8 to 10 sum history, in which a customer's
-//! payments lie with the warehouse that took them: it is read once for each `GROUP` of warehouses.
+//! not grow with the number of orders. Conditions 8 to 10 sum history. It contains a customer's
+//! payments in the partition of the warehouse that took them, so all of history is read once for
+//! each `GROUP` of warehouses.
 //!
-//! Where the standard speaks of the initial population, the scaled one stands: condition 11 has the
-//! number of initially delivered orders for 2100, and adds the deliveries since, which
-//! C_DELIVERY_CNT counts.
+//! The scaled population replaces the standard's initial one: condition 11 has the number of
+//! initially delivered orders instead of 2100, and adds the later deliveries, which C_DELIVERY_CNT
+//! counts.
 
 use schema::Inspector;
 
@@ -39,15 +40,16 @@ pub const CONDITIONS: [&str; 12] = [
 
 /// Conditions on rows that are not inserted when inserts are off.
 const NEED_INSERTS: [usize; 4] = [2, 8, 9, 10];
-/// Conditions on rows that nobody can find when inserted rows enter no index: all but those on rows
-/// that are loaded and stay, and on order lines that were delivered, which no transaction does
-/// beside such inserts.
+/// Conditions on rows that no check finds when inserted rows enter no index: all but those on rows
+/// that are loaded and stay, and on delivered order lines, because no transaction delivers when
+/// inserts enter no index.
 const NEED_INDEXES: std::ops::RangeInclusive<usize> = 2..=11;
 
-/// Warehouses whose payments are summed together: 240 KB each at the standard's size.
+/// Warehouses whose payments are summed in one pass over history: 240 KB each at the standard's
+/// size.
 const GROUP: u16 = 64;
 
-/// Cents as an amount.
+/// Formats an amount in cents.
 fn money(cents: i64) -> String {
     let sign = if cents < 0 { "-" } else { "" };
     format!("{sign}{}.{:02}", cents.unsigned_abs() / 100, cents.unsigned_abs() % 100)
@@ -117,7 +119,7 @@ impl Payments {
                 if let Some(place) = payments.customer(row.c_w_id, row.c_d_id, row.c_id) {
                     payments.by_customer[place] += amount;
                 }
-                // Each row is seen once for each group: the first one speaks.
+                // Each row is read once for each group: the first one reports it.
                 let known = (1..=DISTRICTS).contains(&row.c_d_id)
                     && (1..=tpcc.warehouses).contains(&row.c_w_id)
                     && (1..=customers).contains(&usize::from(row.c_id));

@@ -10,13 +10,13 @@ use super::findings::Findings;
 /// Orders of a district that are read together.
 pub(super) const WINDOW: u32 = 4096;
 
-/// What the orders of a district add up to.
+/// Sums over the orders of a district.
 pub(super) struct DistrictOrders {
-    /// Orders.
+    /// Number of orders.
     pub count: u64,
     /// Highest O_ID; 0 without orders.
     pub last: u32,
-    /// New orders.
+    /// Number of new orders.
     pub undelivered: u64,
     /// Lowest NO_O_ID.
     pub first_undelivered: u32,
@@ -24,7 +24,7 @@ pub(super) struct DistrictOrders {
     pub last_undelivered: u32,
     /// Sum of O_OL_CNT.
     pub announced_lines: u64,
-    /// Order lines.
+    /// Number of order lines.
     pub lines: u64,
     /// By customer: sum of OL_AMOUNT of delivered lines.
     pub delivered_amounts: Vec<i64>,
@@ -40,7 +40,7 @@ struct Seen {
     new_order: bool,
 }
 
-/// The order `o_id`, looked for from `cursor` on: rows come in ascending order.
+/// Finds the order `o_id` from `cursor` on: rows are read in ascending order.
 fn advance<'a>(orders: &'a mut [Seen], cursor: &mut usize, o_id: u32) -> Option<&'a mut Seen> {
     while orders.get(*cursor).is_some_and(|order| order.o_id < o_id) {
         *cursor += 1;
@@ -48,7 +48,7 @@ fn advance<'a>(orders: &'a mut [Seen], cursor: &mut usize, o_id: u32) -> Option<
     orders.get_mut(*cursor).filter(|order| order.o_id == o_id)
 }
 
-/// Reads all orders of a district, and checks what concerns single orders: conditions 5, 6 and 7.
+/// Reads all orders of a district, and checks the conditions on single orders: 5, 6 and 7.
 pub(super) fn read_orders(
     tables: &Tables,
     sizes: Sizes,
@@ -69,7 +69,7 @@ pub(super) fn read_orders(
     let mut orders = Vec::new();
     let mut low = 0;
     loop {
-        // The last window takes what should not be there, beyond D_NEXT_O_ID, too.
+        // The last window also includes rows beyond D_NEXT_O_ID, which should not exist.
         let end = low + (WINDOW - 1);
         let last = end >= district.orders.next_o_id || end > u32::MAX - WINDOW;
         let range = (low, if last { u32::MAX } else { end });

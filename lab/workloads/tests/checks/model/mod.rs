@@ -1,12 +1,12 @@
-//! A database that is obviously right: sorted maps in one thread. It implements the ports of the
-//! engine, and is stricter than the engine has to be:
+//! A simple model of a database: sorted maps in one thread. It implements the ports of the engine,
+//! and is stricter than the engine has to be:
 //!
-//! - actions and outputs travel as bytes, and the actions of a phase run in random order;
-//! - an action may touch the partition of its home, and tables that are only read, and its route
-//!   says no more;
+//! - actions and outputs are sent as bytes, and the actions of a phase run in random order;
+//! - an action may touch only the partition of its home and read-only tables, and its route names
+//!   nothing else;
 //! - hash indexes refuse scans, and their perfect hashes must be perfect; key columns must not be
 //!   changed in place;
-//! - a row that is found with the intent to read is not written.
+//! - a row that was found with the intent to read must not be written.
 mod transaction;
 
 use std::collections::BTreeMap;
@@ -56,7 +56,7 @@ struct Relation {
     rows: BTreeMap<KeyBuffer, Stored>,
     /// For each index (the primary one included): primary key by key.
     indexes: Vec<BTreeMap<KeyBuffer, KeyBuffer>>,
-    /// What each perfect hash gave.
+    /// The number that each perfect hash has given a key.
     numbers: BTreeMap<(usize, u64, u64), KeyBuffer>,
 }
 
@@ -70,7 +70,7 @@ impl Relation {
         self.options.kinds.get(index).copied().unwrap_or(IndexKind::Ordered)
     }
 
-    /// Where a partition's perfect hash puts the key.
+    /// The number that a partition's perfect hash gives the key.
     fn number(&self, index: usize, key: &KeyBuffer) -> Option<(usize, u64, u64)> {
         let IndexKind::Hash(plan) = self.kind(index) else { return None };
         assert!(key.bits() <= 64, "{}: hash indexes have keys up to 8 bytes", self.name);
@@ -84,7 +84,7 @@ impl Relation {
         Some((index, partition, number))
     }
 
-    /// Removes the row with this primary key and inserts `row` in its place. Gives what was there.
+    /// Replaces the row with this primary key by `row`. Returns the former row.
     fn set(&mut self, key: KeyBuffer, row: Option<Stored>) -> Option<Stored> {
         let before = self.rows.remove(&key);
         if let Some(before) = &before {
@@ -133,7 +133,7 @@ pub struct Model {
     relations: Vec<Relation>,
 }
 
-/// How a transaction ended.
+/// The end of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Committed,
@@ -162,8 +162,8 @@ impl Model {
         self.run_ordered(tables, procedure, &mut shuffle).0
     }
 
-    /// Runs one transaction to its end in the order of its plan; the tables and primary keys of the
-    /// rows that it found to write.
+    /// Runs one transaction to its end in the order of its plan; returns the tables and primary
+    /// keys of the rows that it found to write.
     pub fn written_by<P: Procedure>(
         &mut self,
         tables: &P::Tables,
@@ -204,7 +204,7 @@ impl Model {
         unreachable!("a procedure ends")
     }
 
-    /// The partition that an action belongs to, and does not leave.
+    /// The partition of an action, to which its accesses are restricted.
     fn home<P: Procedure>(&self, tables: &P::Tables, action: &P::Action) -> u64 {
         let mut route = Routes::new();
         P::route(tables, action, &mut route);
@@ -219,7 +219,7 @@ impl Model {
         u64::from(partition)
     }
 
-    /// Everything in the database, for comparison.
+    /// All rows of the database, for comparison.
     pub fn image(&self) -> Vec<(KeyBuffer, Vec<u8>)> {
         let rows = self.relations.iter().flat_map(|relation| relation.rows.iter());
         rows.map(|(key, row)| (*key, row.fixed.clone())).collect()
@@ -235,7 +235,7 @@ impl Model {
         self.relations[table.number()].rows.values().map(Stored::row)
     }
 
-    /// Changes a row behind the engine's back.
+    /// Changes a row outside of transactions.
     pub fn corrupt<R: Row>(&mut self, table: Table<R>, key: &R::Key, change: impl FnOnce(&mut R)) {
         let relation = &mut self.relations[table.number()];
         let key = KeyBuffer::of(key);
@@ -245,13 +245,13 @@ impl Model {
         self.add(table, &row);
     }
 
-    /// Removes a row behind the engine's back.
+    /// Removes a row outside of transactions.
     pub fn remove<R: Row>(&mut self, table: Table<R>, key: &R::Key) {
         let before = self.relations[table.number()].set(KeyBuffer::of(key), None);
         assert!(before.is_some(), "the row exists");
     }
 
-    /// Adds a row behind the engine's back.
+    /// Adds a row outside of transactions.
     pub fn add<R: Row>(&mut self, table: Table<R>, row: &R) {
         self.relations[table.number()].set(KeyBuffer::of(&row.key()), Some(Stored::of(row)));
     }
@@ -293,7 +293,7 @@ impl Loader for Model {
 impl Inspector for Model {
     fn scan<R: Row, K: Key>(&mut self, index: Index<R, K>, low: &K, high: &K, visit: &mut dyn FnMut(&R)) {
         let relation = &self.relations[index.table().number()];
-        // Of hash indexes, too: who inspects may look at everything.
+        // Hash indexes, too: an inspector may read everything.
         for (_, key) in relation.indexes[index.number()].range(KeyBuffer::of(low)..=KeyBuffer::of(high)) {
             visit(&relation.rows[key].row());
         }

@@ -30,7 +30,7 @@ impl<'a> Transaction<'a> {
         Transaction { model, partition: 0, read_only, accesses: Vec::new(), undo: Vec::new() }
     }
 
-    /// Restores what was there before.
+    /// Restores the rows as they were before.
     pub fn undo(&mut self) {
         for (table, key, before) in std::mem::take(&mut self.undo).into_iter().rev() {
             self.model.relations[table].set(key, before);
