@@ -1,4 +1,4 @@
-//! What an engine does in this benchmark, and the rows it does it with.
+//! The operations of an engine in this benchmark, and their rows.
 
 use std::error::Error as StdError;
 
@@ -8,78 +8,78 @@ pub const ROWS_PER_TRANSACTION: usize = 10;
 pub const VALUE_BYTES: usize = 8 + PAYLOAD_BYTES;
 /// Rows of a scan.
 pub const ROWS_PER_SCAN: usize = 100;
-/// Rows that all clients change, where they are to meet.
+/// Rows that all clients change in the contended operation.
 pub const CONTENDED_ROWS: u64 = 50;
 /// Bytes of a row's payload: with key and counter a row has 248, as in the microbenchmark, or 100
 /// for figures of memory.
 pub const PAYLOAD_BYTES: usize = if cfg!(feature = "small-rows") { 84 } else { 232 };
 /// The first key of rows that clients insert.
 pub const FIRST_INSERTED: u64 = 1 << 48;
-/// Rows of a transaction that loads.
+/// Rows of one transaction of the loader.
 pub const ROWS_PER_LOAD: u64 = 5_000;
 
-/// What an engine says when it fails, in its own words.
+/// An error of an engine.
 pub type Failure = Box<dyn StdError + Send + Sync>;
 
-/// The keys of a transaction: distinct, in no order.
+/// The keys of a transaction: distinct, in any order.
 pub type Keys = [u64; ROWS_PER_TRANSACTION];
 
 /// An open database of one engine, with one table.
 ///
-/// Every transaction is serializable. Dropping it closes it; opened again it has what was
-/// acknowledged.
+/// Every transaction is serializable. Dropping the value closes the database; after it is opened
+/// again, it contains all acknowledged changes.
 pub trait Engine: Sync {
-    /// Makes the table, and rows with the keys `0..rows` and counters of zero.
+    /// Creates the table, and rows with the keys `0..rows` and counters of zero.
     ///
     /// # Errors
-    /// The engine's.
+    /// An error of the engine.
     fn load(&self, rows: u64) -> Result<(), Failure>;
 
-    /// One client's way in, to be used by the thread that asks.
+    /// Creates a client, for the calling thread.
     ///
     /// # Errors
-    /// The engine's.
+    /// An error of the engine.
     fn client(&self, operation: Operation) -> Result<Box<dyn Client + '_>, Failure>;
 
-    /// What the table holds while no client is at work.
+    /// Reads the totals of the table, while no client runs.
     ///
     /// # Errors
-    /// The engine's.
+    /// An error of the engine.
     fn total(&self) -> Result<Total, Failure>;
 }
 
 /// One client: it waits for each transaction before it begins the next.
 pub trait Client {
-    /// Increments the counters of the rows in one transaction, as often as it takes, and returns
-    /// when that is durable. The number of attempts.
+    /// Increments the counters of the rows in one transaction, which is repeated until it commits,
+    /// and returns the number of attempts when the commit is durable.
     ///
     /// # Errors
-    /// The engine's, and a row that is missing.
+    /// An error of the engine, or a missing row.
     fn update(&mut self, keys: &Keys) -> Result<u32, Failure>;
 
-    /// Reads the rows as a whole in one transaction, each into its [`digest`], as often as it
-    /// takes. The number of attempts and the digests, added up modulo 2^64.
+    /// Reads all columns of the rows in one transaction, which is repeated until it commits.
+    /// Returns the number of attempts, and the sum of the rows' [`digest`]s modulo 2^64.
     ///
     /// # Errors
-    /// The engine's, and a row that is missing.
+    /// An error of the engine, or a missing row.
     fn read(&mut self, keys: &Keys) -> Result<(u32, u64), Failure>;
 
     /// Inserts rows with these keys, which ascend and are new, and counters of zero, in one
-    /// transaction, and returns when that is durable. The number of attempts.
+    /// transaction. Returns the number of attempts when the commit is durable.
     ///
     /// # Errors
-    /// The engine's, and a row that is there.
+    /// An error of the engine, or an existing row.
     fn insert(&mut self, keys: &Keys) -> Result<u32, Failure>;
 
-    /// Reads the [`ROWS_PER_SCAN`] rows from key `first` on as a whole, in the order of their keys,
-    /// in one transaction, as [`Self::read`] does.
+    /// Reads all columns of the [`ROWS_PER_SCAN`] rows from key `first` on, in the order of their
+    /// keys, in one transaction, as [`Self::read`] does.
     ///
     /// # Errors
-    /// The engine's, and another number of rows.
+    /// An error of the engine, or another number of rows.
     fn scan(&mut self, first: u64) -> Result<(u32, u64), Failure>;
 }
 
-/// What a transaction does with its rows.
+/// The operation of a transaction on its rows.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum, serde::Serialize, serde::Deserialize,
 )]
@@ -110,21 +110,21 @@ impl std::fmt::Display for Operation {
 }
 
 impl Operation {
-    /// All of them.
+    /// All operations.
     pub const ALL: [Operation; 5] =
         [Operation::Update, Operation::Read, Operation::Contend, Operation::Insert, Operation::Scan];
 
-    /// Whether it increments counters.
+    /// True if it increments counters.
     pub fn increments(self) -> bool {
         matches!(self, Operation::Update | Operation::Contend)
     }
 
-    /// Whether it changes nothing.
+    /// True if it only reads.
     pub fn only_reads(self) -> bool {
         matches!(self, Operation::Read | Operation::Scan)
     }
 
-    /// What it is, in a heading.
+    /// Its name in a heading.
     pub fn title(self) -> &'static str {
         match self {
             Operation::Update => "update of 10 rows",
@@ -136,12 +136,12 @@ impl Operation {
     }
 }
 
-/// What a table holds.
+/// Totals over the rows of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Total {
-    /// Its rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Their counters, added up.
+    /// Sum of their counters.
     pub counters: u64,
 }
 
@@ -162,7 +162,7 @@ pub fn payload(key: u64) -> [u8; PAYLOAD_BYTES] {
     bytes
 }
 
-/// A row as a value of a store of keys and values: counter, payload.
+/// A row as a value of a key-value store: counter, payload.
 pub fn value(key: u64) -> [u8; VALUE_BYTES] {
     let mut bytes = [0; VALUE_BYTES];
     bytes[8..].copy_from_slice(&payload(key));
@@ -172,7 +172,7 @@ pub fn value(key: u64) -> [u8; VALUE_BYTES] {
 /// The counter of a value.
 ///
 /// # Errors
-/// It is too short to be one.
+/// The value is too short.
 pub fn counter(value: &[u8]) -> Result<u64, Failure> {
     let bytes = value.first_chunk().ok_or("a value is shorter than its counter")?;
     Ok(u64::from_le_bytes(*bytes))
@@ -181,25 +181,25 @@ pub fn counter(value: &[u8]) -> Result<u64, Failure> {
 /// The value with its counter incremented.
 ///
 /// # Errors
-/// It has not the length of one.
+/// The value has another length.
 pub fn incremented(value: &[u8]) -> Result<[u8; VALUE_BYTES], Failure> {
     let mut bytes: [u8; VALUE_BYTES] = value.try_into()?;
     bytes[..8].copy_from_slice(&(counter(value)? + 1).to_le_bytes());
     Ok(bytes)
 }
 
-/// A number that depends on all whole words of `bytes`, so that reading is not left out.
+/// A number that depends on all whole words of `bytes`, so that reading is not optimized away.
 pub fn digest(bytes: &[u8]) -> u64 {
     bytes.chunks_exact(8).fold(0, |sum, word| {
-        // Chunks have their length.
+        // All chunks have 8 bytes.
         sum ^ word.try_into().map_or(0, u64::from_le_bytes)
     })
 }
 
-/// Whether a scan has found all its rows.
+/// Checks that a scan has found all its rows.
 ///
 /// # Errors
-/// It has not.
+/// Rows are missing.
 pub fn all_scanned(rows: usize, first: u64) -> Result<(), Failure> {
     match rows {
         ROWS_PER_SCAN => Ok(()),

@@ -1,26 +1,26 @@
 //! One flush for many commits, for engines that can commit without a flush and flush on request.
 //!
 //! Protocol: a client that has committed takes a ticket. If no client flushes, the holder of a
-//! ticket does, for all tickets given out until the flush begins; the others sleep meanwhile.
-//! Before it begins it waits until all clients have a ticket, or until none came for a while:
-//! clients that a flush let go come back with their next commit, and would each get a flush of
-//! their own otherwise.
+//! ticket does, for all tickets taken until the flush begins; the other holders sleep meanwhile.
+//! Before the flush the client waits until all clients have a ticket, or until no client has taken
+//! one for a while: clients that the last flush has released return with their next commit, and
+//! would otherwise each cause a flush of their own.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::engine::Failure;
 
-/// How long to wait for another commit: about as long as a quick disk's flush takes. 50 us gave
-/// fewer commits, 400 us no more.
+/// Wait for another commit: about the time of a flush on a fast disk. 50 us gave fewer commits, 400
+/// us no more.
 const PAUSE: Duration = Duration::from_micros(150);
 
 #[derive(Default)]
 struct State {
     clients: u64,
-    /// Tickets given out.
+    /// Number of tickets taken.
     tickets: u64,
-    /// Those that a flush has covered.
+    /// Number of tickets that a flush has covered.
     covered: u64,
     flushing: bool,
     /// A flush has failed: nothing is durable any more.
@@ -33,12 +33,12 @@ impl State {
     }
 }
 
-/// What clients of one database share.
+/// State that the clients of one database share.
 #[derive(Default)]
 pub struct GroupFlush {
     state: Mutex<State>,
     flushed: Condvar,
-    /// All clients have tickets.
+    /// Signalled when all clients have tickets.
     complete: Condvar,
 }
 
@@ -50,13 +50,13 @@ impl GroupFlush {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A client more.
+    /// Adds a client.
     pub fn join(&self) -> Member<'_> {
         self.state().clients += 1;
         Member(self)
     }
 
-    /// Waits for more commits; the tickets given out then.
+    /// Waits for more commits; returns the number of tickets taken then.
     fn gather<'g>(&'g self, mut state: MutexGuard<'g, State>) -> u64 {
         while !state.everybody_waits() {
             let before = state.tickets;
@@ -71,10 +71,11 @@ impl GroupFlush {
 }
 
 impl Member<'_> {
-    /// Returns when a `flush` is over that began after this call: the caller's, or another's.
+    /// Returns when a `flush` has ended that began after this call: the caller's, or another
+    /// client's.
     ///
     /// # Errors
-    /// The caller's flush has failed, or another's has.
+    /// The flush of the caller or of another client has failed.
     pub fn wait(&self, flush: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
         let group = self.0;
         let mut state = group.state();
@@ -118,7 +119,7 @@ mod tests {
 
     use super::*;
 
-    /// Commits, as numbers, of which a flush covers those before it.
+    /// Commits are numbers, and a flush covers those before it.
     #[test]
     fn nobody_returns_before_a_flush_that_covers_it() {
         let (group, commits, durable) = (GroupFlush::default(), AtomicU64::new(0), AtomicU64::new(0));

@@ -19,9 +19,9 @@ const SECONDS_MAX: f64 = 3_600.0;
 const UPDATES_MAX: u64 = 1 << 40;
 /// Smallest memory.
 const MEMORY_MIN: u64 = 1 << 20;
-/// Rounds of runs that say something.
+/// Rounds of runs that are long enough for results.
 const ROUNDS: u64 = 3;
-/// Shorter runs show that everything works, and little more.
+/// Shorter runs only show that everything works.
 const SHORT: Duration = Duration::from_millis(500);
 
 /// Isles beside other engines: durable, serializable transactions over rows of 248 bytes.
@@ -135,7 +135,7 @@ fn act(arguments: Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What engines take.
+/// Measures memory, disk space and the time to open.
 fn sizes(arguments: &Arguments) -> Result<(), Failure> {
     let clients = arguments.clients.first().map_or(1, |clients| *clients as usize);
     let plan =
@@ -167,7 +167,7 @@ fn sizes(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// One result, as it comes.
+/// Prints one result.
 fn show(run: &Run, json: bool) {
     eprintln!(
         "round {}  {:<11}  {:>2} clients  {:<6}  {:>8.0} commits/s",
@@ -199,7 +199,7 @@ fn results(files: &[PathBuf]) -> Result<Vec<Run>, Failure> {
 fn job(arguments: Arguments) -> Job {
     let mut engines = arguments.engines;
     if arguments.memory.is_some() {
-        // The one keeps all rows in memory, and the other's memory is its server's.
+        // Isles keeps all rows in memory, and the memory of PostgreSQL is that of its server.
         engines.retain(|engine| !matches!(engine, Kind::Isles | Kind::Postgres));
     }
     let postgres = match &arguments.postgres_programs {

@@ -12,13 +12,13 @@ fn scrambled(state: u64) -> u64 {
     state ^ (state >> 31)
 }
 
-/// A number that depends on both.
+/// A pseudo-random number that depends on both arguments.
 pub fn mix(first: u64, second: u64) -> u64 {
     scrambled(scrambled(first.wrapping_add(GAMMA)).wrapping_add(second.wrapping_mul(GAMMA)))
 }
 
 impl Random {
-    /// The stream of this number under this seed.
+    /// The stream with this number, for this seed.
     pub fn new(seed: u64, stream: u64) -> Self {
         Random(mix(seed, stream))
     }
@@ -33,7 +33,7 @@ impl Random {
         ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
     }
 
-    /// Distinct keys below `rows`, of which there are enough.
+    /// Distinct keys below `rows`, which is at least `COUNT`.
     pub fn keys<const COUNT: usize>(&mut self, rows: u64) -> [u64; COUNT] {
         let mut keys = [0; COUNT];
         for number in 0..COUNT {

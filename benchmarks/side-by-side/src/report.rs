@@ -1,4 +1,4 @@
-//! Result rows, and the table that is made of them.
+//! Result rows, and the table of them.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ pub struct Run {
     pub version: String,
     /// The engine.
     pub engine: Kind,
-    /// What a transaction does.
+    /// The operation of a transaction.
     pub operation: Operation,
     /// Clients at a time.
     pub clients: usize,
@@ -23,21 +23,21 @@ pub struct Run {
     pub rows: u64,
     /// Time measured.
     pub seconds: f64,
-    /// What chose the rows.
+    /// Seed of the choice of rows.
     pub seed: u64,
-    /// Transactions, those of the warm-up included.
+    /// Transactions, including those of the warm-up.
     pub transactions: u64,
-    /// Transactions that were acknowledged, durable, in a second.
+    /// Transactions that were acknowledged as durable, per second.
     pub commits_per_second: f64,
     /// Median of their latencies in microseconds.
     pub latency_median_us: f64,
     /// 99th percentile of their latencies in microseconds.
     pub latency_p99_us: f64,
-    /// Attempts of a transaction in the mean.
+    /// Mean number of attempts of a transaction.
     pub attempts_per_commit: f64,
 }
 
-/// The median; the mean of both if two are in the middle. 0 of nothing.
+/// The median: the mean of both values if two are in the middle; 0 if there are no values.
 fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<_> = values.collect();
     values.sort_by(f64::total_cmp);
@@ -63,7 +63,7 @@ impl Line<'_> {
     }
 }
 
-/// What others are compared with: Isles, with its rows in pages if there is no other.
+/// The engine with which the others are compared: Isles, or else Isles with its rows in pages.
 fn base(runs: &[&Run]) -> Kind {
     match runs.iter().any(|run| run.engine == Kind::Isles) {
         true => Kind::Isles,
@@ -116,7 +116,7 @@ pub fn table(runs: &[Run]) -> String {
     text
 }
 
-/// Which engine is first, and by how much.
+/// A sentence about the fastest engine and its lead.
 fn verdict((operation, clients): (Operation, usize), base: Kind, lines: &[Line<'_>]) -> String {
     let case = format!("{}, {clients} client{}", operation.title(), if clients == 1 { "" } else { "s" });
     let others = lines.iter().filter(|line| line.engine != base);

@@ -1,9 +1,9 @@
-//! All engines in turn, round by round, and whether each kept its word.
+//! All engines in turn, round by round, with checks of their rows.
 //!
-//! An engine's turn: it is opened in an empty directory and loaded; for each number of clients come
-//! a run of each operation and a count of all rows; then it is closed and opened again, and the
-//! rows are counted once more. Every update that was acknowledged has to be there, and no other.
-//! Rounds begin with different engines, since the machine is not the same all the time.
+//! An engine's turn: it is opened in an empty directory and loaded; for each number of clients
+//! there are a run of each operation and a count of all rows; then it is closed and opened again,
+//! and the rows are counted once more. The rows must contain every acknowledged update, and no
+//! other. Rounds begin with different engines, because the speed of the machine varies over time.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,46 +14,46 @@ use crate::engines::{Kind, Setup, open};
 use crate::report::Run;
 use crate::run::{Measured, Plan, run};
 
-/// Shares of a run's time that come before it: a quarter.
+/// The warm-up before a run takes this fraction of its time: a quarter.
 const WARM_UPS_PER_RUN: u32 = 4;
 
-/// What is measured.
+/// Parameters of the measurement.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// The engines, in the order of the first round.
     pub engines: Vec<Kind>,
-    /// What transactions do.
+    /// The operations of transactions.
     pub operations: Vec<Operation>,
-    /// Clients of the runs.
+    /// Numbers of clients of the runs.
     pub clients: Vec<usize>,
     /// Number of the first round.
     pub first_round: u64,
-    /// How many there are.
+    /// Number of rounds.
     pub rounds: u64,
     /// Time of each run.
     pub time: Duration,
-    /// Decides which rows are chosen, with the round.
+    /// Seed of the choice of rows, together with the round.
     pub seed: u64,
-    /// Where the engines' directories are made.
+    /// The directory in which the engines' directories are created.
     pub path: PathBuf,
-    /// What it takes to open them.
+    /// Settings of the engines.
     pub setup: Setup,
 }
 
-/// Why there is no result.
+/// An error of the benchmark.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchmarkError {
-    /// The engine's words.
+    /// The engine has failed.
     #[error("{engine} failed ({doing}): {failure}")]
     Engine {
         /// The engine.
         engine: Kind,
-        /// What it was to do.
+        /// The operation that failed.
         doing: &'static str,
-        /// What it said.
+        /// The engine's error.
         failure: Failure,
     },
-    /// It has other rows than it should.
+    /// The engine has other rows than it should have.
     #[error(
         "{engine} broke its word ({when}): it has {found} updates in {rows} rows, and acknowledged {expected} in \
          {rows_expected}; its files are in {path}"
@@ -61,40 +61,40 @@ pub enum BenchmarkError {
     Untrue {
         /// The engine.
         engine: Kind,
-        /// When it was noticed.
+        /// The moment of the check.
         when: &'static str,
-        /// Updates of rows that are there.
+        /// Updates that the rows contain.
         found: u64,
-        /// Rows that are there.
+        /// Number of rows.
         rows: u64,
-        /// Updates of rows that were acknowledged.
+        /// Acknowledged updates.
         expected: u64,
-        /// Rows that were loaded or inserted.
+        /// Number of rows that were loaded or inserted.
         rows_expected: u64,
-        /// Where it is.
+        /// The directory of the database.
         path: PathBuf,
     },
-    /// A directory cannot be made or removed.
+    /// A directory cannot be created or removed.
     #[error("{path}: {error}: name a directory that can be written with --path")]
     Directory {
-        /// Which.
+        /// The directory.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         error: std::io::Error,
     },
 }
 
 impl Job {
-    /// Runs that it has.
+    /// Number of runs.
     pub fn runs(&self) -> u64 {
         self.rounds * (self.engines.len() * self.operations.len() * self.clients.len()) as u64
     }
 
-    /// Measures; `tell` is called with each result.
+    /// Measures, and calls `report` with each result.
     ///
     /// # Errors
-    /// The first thing that went wrong; an engine's files are left where they are then.
-    pub fn measure(&self, tell: &mut dyn FnMut(Run)) -> Result<(), BenchmarkError> {
+    /// The first failure; the engine's files are kept then.
+    pub fn measure(&self, report: &mut dyn FnMut(Run)) -> Result<(), BenchmarkError> {
         for round in self.first_round..self.first_round + self.rounds {
             let first = (round - 1) as usize % self.engines.len().max(1);
             let (before, after) = self.engines.split_at(first);
@@ -102,10 +102,10 @@ impl Job {
                 let directory = self.path.join(format!("side-by-side-{}-{engine}", std::process::id()));
                 let unusable = |error| BenchmarkError::Directory { path: directory.clone(), error };
                 fs::create_dir(&directory).map_err(unusable)?;
-                // PostgreSQL may run under another user, which has to get through.
+                // PostgreSQL may run under another user, which needs access.
                 fs::set_permissions(&directory, open_to_all()).map_err(unusable)?;
                 let turn = Turn { job: self, engine: *engine, round, path: &directory };
-                turn.measure(&|| open(*engine, &directory, &self.setup), tell)?;
+                turn.measure(&|| open(*engine, &directory, &self.setup), report)?;
                 fs::remove_dir_all(&directory).map_err(unusable)?;
             }
         }
@@ -152,7 +152,7 @@ impl Turn<'_> {
     fn measure(
         &self,
         open: &dyn Fn() -> Result<Box<dyn Engine>, Failure>,
-        tell: &mut dyn FnMut(Run),
+        report: &mut dyn FnMut(Run),
     ) -> Result<(), BenchmarkError> {
         let rows = self.job.setup.rows;
         let engine = open().map_err(self.failed("opening"))?;
@@ -164,7 +164,7 @@ impl Turn<'_> {
                 let plan = self.plan(*operation, *clients, acknowledged.runs);
                 let measured = run(&*engine, &plan).map_err(self.failed("running transactions"))?;
                 acknowledged.add(*operation, measured.acknowledged);
-                tell(self.result(&plan, &measured));
+                report(self.result(&plan, &measured));
             }
             self.check(&*engine, "after a run", acknowledged)?;
         }
@@ -199,7 +199,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Whether the engine has all rows, and the updates that it acknowledged.
+    /// Checks that the engine has all rows, and the updates that it acknowledged.
     fn check(
         &self,
         engine: &dyn Engine,
@@ -232,17 +232,17 @@ mod tests {
     use super::*;
     use crate::engine::{Client, Keys};
 
-    /// What is wrong with an engine.
+    /// A defect of an engine.
     #[derive(Clone, Copy, PartialEq)]
     enum Flaw {
         None,
-        /// It acknowledges an update that it did not do.
+        /// It acknowledges an update that it did not make.
         Skips,
-        /// It does an update twice.
+        /// It makes an update twice.
         Repeats,
-        /// It forgets an update when it is closed.
+        /// It loses an update when it is closed.
         Forgets,
-        /// It forgets a row.
+        /// It loses a row.
         Drops,
     }
 

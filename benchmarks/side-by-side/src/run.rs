@@ -1,4 +1,4 @@
-//! Clients against an engine: a thread a client, each waiting for its transaction before it begins
+//! The clients of an engine: one thread for each, which waits for its transaction before it begins
 //! the next.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,45 +13,45 @@ use crate::engine::{
 };
 use crate::random::Random;
 
-/// Longest latency that is told from longer ones, in nanoseconds.
+/// Largest latency of the histogram, in nanoseconds.
 const LATENCY_NANOS_MAX: u64 = 60_000_000_000;
-/// Decimal digits of latencies: more would take more cache than some engines.
+/// Decimal digits of latencies: a more precise histogram would use more cache than some engines.
 const LATENCY_DIGITS: u8 = 2;
 
-/// A run.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// What a transaction does.
+    /// The operation of a transaction.
     pub operation: Operation,
     /// Clients at a time.
     pub clients: usize,
-    /// Time before it counts.
+    /// Time before the measurement.
     pub warm_up: Duration,
-    /// Time that counts.
+    /// Time of the measurement.
     pub time: Duration,
-    /// Transactions of all clients together, after which the run is over before its time.
+    /// Number of transactions of all clients together after which the run ends early.
     pub most: Option<u64>,
     /// Rows to choose from.
     pub rows: u64,
-    /// Decides which rows are chosen.
+    /// Seed of the choice of rows.
     pub seed: u64,
     /// Number of the run on this database: no two insert the same rows.
     pub number: u64,
 }
 
 impl Plan {
-    /// How many transactions a client does at most.
+    /// Most transactions of a client.
     fn share(&self, client: usize) -> u64 {
         let (clients, client) = (self.clients as u64, client as u64);
         self.most.map_or(u64::MAX, |most| most / clients + u64::from(client < most % clients))
     }
 
-    /// The rows of a client's next transaction, of which it has done so many.
+    /// The rows of a client's next transaction, after `done` transactions.
     fn keys(&self, random: &mut Random, (client, done): (usize, u64)) -> Keys {
         match self.operation {
             Operation::Update | Operation::Read => random.keys(self.rows),
             Operation::Contend => random.keys(self.rows.min(CONTENDED_ROWS)),
-            // The first of all that are read.
+            // The first of the rows that are read.
             Operation::Scan => {
                 let mut keys: Keys = random.keys(self.rows);
                 keys[0] = keys[0].min(self.rows - ROWS_PER_SCAN as u64);
@@ -67,16 +67,16 @@ impl Plan {
     }
 }
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// Transactions that ended in the time that counts.
+    /// Transactions that ended in the measured time.
     pub commits: u64,
-    /// Attempts that these took.
+    /// Attempts of these transactions.
     pub attempts: u64,
-    /// Transactions that ended at all.
+    /// All transactions that ended.
     pub acknowledged: u64,
-    /// Latencies of those that count, in nanoseconds.
+    /// Latencies of the transactions in the measured time, in nanoseconds.
     pub latencies: Histogram<u64>,
 }
 
@@ -94,12 +94,13 @@ impl Measured {
     }
 }
 
-/// What the clients of a run share.
-struct Together {
+/// State that the clients of a run share.
+struct SharedState {
     ready: Barrier,
-    /// When the first of them began: all measure the same time, however late they come to run.
+    /// The time at which the first client began: all clients measure the same interval, however
+    /// late they start.
     began: OnceLock<Instant>,
-    /// A client has failed: the others end, too.
+    /// True if a client has failed: the others end, too.
     over: AtomicBool,
 }
 
@@ -108,18 +109,21 @@ struct Together {
 /// # Errors
 /// The first failure of a client.
 pub fn run(engine: &dyn Engine, plan: &Plan) -> Result<Measured, Failure> {
-    let together =
-        Together { ready: Barrier::new(plan.clients), began: OnceLock::new(), over: AtomicBool::new(false) };
+    let shared = SharedState {
+        ready: Barrier::new(plan.clients),
+        began: OnceLock::new(),
+        over: AtomicBool::new(false),
+    };
     let mut total = Measured::new()?;
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..plan.clients)
             .map(|number| {
-                let together = &together;
+                let shared = &shared;
                 scope.spawn(move || {
-                    let measured = run_client(engine, plan, number, together);
+                    let measured = run_client(engine, plan, number, shared);
                     if measured.is_err() {
-                        // Relaxed: it carries nothing but itself.
-                        together.over.store(true, Ordering::Relaxed);
+                        // Relaxed: the flag orders no other access.
+                        shared.over.store(true, Ordering::Relaxed);
                     }
                     measured
                 })
@@ -137,19 +141,19 @@ fn run_client(
     engine: &dyn Engine,
     plan: &Plan,
     number: usize,
-    together: &Together,
+    shared: &SharedState,
 ) -> Result<Measured, Failure> {
     let client = engine.client(plan.operation);
-    // A client that failed to connect comes here as well: the others wait for it.
-    together.ready.wait();
+    // A client that failed to connect arrives here, too, because the others wait for it.
+    shared.ready.wait();
     let mut client = client?;
     let mut random = Random::new(plan.seed, number as u64);
     let mut measured = Measured::new()?;
-    let counts_from = *together.began.get_or_init(Instant::now) + plan.warm_up;
+    let counts_from = *shared.began.get_or_init(Instant::now) + plan.warm_up;
     let until = counts_from + plan.time;
     let share = plan.share(number);
     // Relaxed: see `run`.
-    while measured.acknowledged < share && !together.over.load(Ordering::Relaxed) {
+    while measured.acknowledged < share && !shared.over.load(Ordering::Relaxed) {
         let keys = plan.keys(&mut random, (number, measured.acknowledged));
         let begin = Instant::now();
         if begin >= until {

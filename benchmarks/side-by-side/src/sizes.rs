@@ -1,10 +1,10 @@
-//! What engines take: memory and disk for their rows, and the time to open after a crash.
+//! The memory and disk space of engines for their rows, and the time to open after a crash.
 //!
-//! An engine's turn is two processes, one after the other: the first loads the rows, tells what it
-//! takes, has its clients update rows for some time or so many times, and kills itself; the second
-//! opens what is left, reads rows, and tells how long that took, and what it takes then; it ends
-//! with a count of all rows, which has to have every update that was acknowledged. So memory is
-//! that of a process which does nothing else, and no engine has the chance to close.
+//! An engine's turn is two processes, one after the other. The first loads the rows, reports its
+//! sizes, has its clients update rows for some time or for a number of updates, and kills itself.
+//! The second opens the database, reads rows, and reports the time for that and its memory; it ends
+//! with a count of all rows, which must contain every acknowledged update. So the memory is that of
+//! a process that does nothing else, and no engine is closed properly.
 
 use std::io::{BufRead, BufReader, Write as _};
 use std::path::Path;
@@ -19,23 +19,23 @@ use crate::run::{Plan, run};
 /// Bytes of a row: key, counter, payload.
 pub const ROW_BYTES: u64 = 16 + PAYLOAD_BYTES as u64;
 
-/// What is measured, of one engine after the other.
+/// Parameters of the measurement of each engine.
 #[derive(Clone, Copy, Debug)]
 pub struct SizePlan {
     /// Rows of the table.
     pub rows: u64,
     /// Clients that update rows before the crash.
     pub clients: usize,
-    /// For how long.
+    /// Time of the updates.
     pub time: Duration,
-    /// How many updates they make instead, all together, however long that takes.
+    /// Number of updates of all clients together, instead of a time.
     pub updates: Option<u64>,
 }
 
 /// Longest time for a number of updates.
 const UPDATES_TIME_MAX: Duration = Duration::from_secs(3_600);
 
-/// What an engine takes: a line of JSON.
+/// Sizes of an engine: a line of JSON.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Size {
     /// The engine.
@@ -44,26 +44,26 @@ pub struct Size {
     pub rows: u64,
     /// Bytes of a row, without anything around it.
     pub row_bytes: u64,
-    /// Memory of the process that is its own (`RssAnon`) after loading, less what it had before it
-    /// opened the engine. Pages of files that are mapped are not in it: engines that keep their
-    /// rows there take the operating system's memory instead.
+    /// Anonymous memory of the process (`RssAnon`) after loading, less that before it opened the
+    /// engine. It does not include pages of mapped files: engines that keep their rows there use
+    /// the operating system's memory instead.
     pub own_bytes: u64,
-    /// The same with pages of files that it has mapped (`VmRSS`).
+    /// As `own_bytes`, with pages of mapped files (`VmRSS`).
     pub resident_bytes: u64,
-    /// Blocks of its files after loading.
+    /// Bytes of the blocks of its files after loading.
     pub disk_bytes: u64,
-    /// Blocks of its files after the crash.
+    /// Bytes of the blocks of its files after the crash.
     pub crashed_disk_bytes: u64,
     /// Updates that were acknowledged before the crash.
     pub updates: u64,
-    /// From the call to open until ten rows were read.
+    /// Time from the call to open until ten rows were read.
     pub open_ms: f64,
-    /// As `resident_bytes`, after that.
+    /// As `resident_bytes`, after these reads.
     pub opened_resident_bytes: u64,
 }
 
-/// A figure of this process in bytes, of those that Linux tells in `/proc/self/status`.
-fn own(figure: &str) -> Result<u64, Failure> {
+/// A figure of this process in bytes, from `/proc/self/status`.
+fn memory_figure(figure: &str) -> Result<u64, Failure> {
     let text = std::fs::read_to_string("/proc/self/status")?;
     let line = text.lines().find_map(|line| line.strip_prefix(figure)?.strip_prefix(':'));
     let kib: u64 = line.ok_or("the kernel does not tell")?.trim().trim_end_matches(" kB").parse()?;
@@ -88,20 +88,20 @@ fn setup(plan: &SizePlan) -> Setup {
     Setup { clients_max: plan.clients, rows: plan.rows, memory: None, postgres: None }
 }
 
-/// The first process: it does not return, unless something fails.
+/// Runs the first process, which returns only if it fails.
 ///
 /// # Errors
 /// The engine's.
 pub fn load_and_crash(kind: Kind, path: &Path, plan: &SizePlan) -> Result<(), Failure> {
-    let (own_before, resident_before) = (own("RssAnon")?, own("VmRSS")?);
+    let (own_before, resident_before) = (memory_figure("RssAnon")?, memory_figure("VmRSS")?);
     let engine = open(kind, path, &setup(plan))?;
     engine.load(plan.rows)?;
-    // What the engine does in the background after loading.
+    // Time for the engine's work in the background after loading.
     std::thread::sleep(plan.time.min(Duration::from_secs(2)));
     println!(
         "{} {}",
-        own("RssAnon")?.saturating_sub(own_before),
-        own("VmRSS")?.saturating_sub(resident_before)
+        memory_figure("RssAnon")?.saturating_sub(own_before),
+        memory_figure("VmRSS")?.saturating_sub(resident_before)
     );
     println!("{}", disk_bytes(path)?);
     let updates = Plan {
@@ -116,21 +116,21 @@ pub fn load_and_crash(kind: Kind, path: &Path, plan: &SizePlan) -> Result<(), Fa
     };
     println!("{}", run(&*engine, &updates)?.acknowledged);
     std::io::stdout().flush()?;
-    // Neither destructors nor threads of the engine have another moment.
+    // Neither destructors nor threads of the engine run after this.
     std::process::abort()
 }
 
-/// The second process.
+/// Runs the second process.
 ///
 /// # Errors
-/// The engine's, and updates that are missing: there must be so many.
+/// An error of the engine, or another number of updates than `updates`.
 pub fn open_again(kind: Kind, path: &Path, plan: &SizePlan, updates: u64) -> Result<(), Failure> {
-    let resident_before = own("VmRSS")?;
+    let resident_before = memory_figure("VmRSS")?;
     let begin = Instant::now();
     let engine = open(kind, path, &setup(plan))?;
     engine.client(Operation::Read)?.read(&Random::new(2, 0).keys(plan.rows))?;
     let open_ms = begin.elapsed().as_secs_f64() * 1_000.0;
-    println!("{open_ms} {}", own("VmRSS")?.saturating_sub(resident_before));
+    println!("{open_ms} {}", memory_figure("VmRSS")?.saturating_sub(resident_before));
     let found = engine.total()?;
     if found.rows != plan.rows || found.counters < updates * ROWS_PER_TRANSACTION as u64 {
         let counters = updates * ROWS_PER_TRANSACTION as u64;
@@ -141,7 +141,7 @@ pub fn open_again(kind: Kind, path: &Path, plan: &SizePlan, updates: u64) -> Res
     Ok(())
 }
 
-/// Runs this program again, in one of its parts; the numbers that it prints.
+/// Runs this program again as one of the processes, and returns the numbers that it prints.
 fn child(
     part: &str,
     kind: Kind,
@@ -172,10 +172,10 @@ fn child(
     Ok(numbers)
 }
 
-/// Measures one engine; its directory is made and removed.
+/// Measures one engine; creates and removes its directory.
 ///
 /// # Errors
-/// What went wrong: the files are left where they are then.
+/// The first failure; the files are kept then.
 pub fn measure(kind: Kind, parent: &Path, plan: &SizePlan) -> Result<Size, Failure> {
     let path = parent.join(format!("side-by-side-size-{}-{kind}", std::process::id()));
     std::fs::create_dir(&path)?;
@@ -242,6 +242,6 @@ mod tests {
             opened_resident_bytes: 9,
         };
         assert!(table(&[size]).contains("| redb | 200 | 300 | 400 | 7 | 5 | 8 |"));
-        assert!(own("VmRSS").unwrap() > 0);
+        assert!(memory_figure("VmRSS").unwrap() > 0);
     }
 }

@@ -1,4 +1,4 @@
-//! Every engine that is there, small: it runs, and has what it acknowledged, also after it was
+//! Every available engine in a small run: it contains all acknowledged changes, also after it was
 //! closed and opened again.
 
 use std::path::PathBuf;
@@ -45,7 +45,7 @@ fn measure(engine: Kind, postgres: Option<Binaries>) {
     assert_eq!(std::fs::read_dir(&directory.0).unwrap().count(), 0, "directories are removed");
 }
 
-/// A row that is not there is told, and not passed over.
+/// A missing row is reported as an error.
 fn miss(engine: Kind, postgres: Option<Binaries>) {
     let directory = Directory::new(&format!("{engine}-missing"));
     let setup = Setup { clients_max: 2, rows: 40, memory: None, postgres };
@@ -57,7 +57,7 @@ fn miss(engine: Kind, postgres: Option<Binaries>) {
         let failed = match operation {
             Operation::Update | Operation::Contend => client.update(&keys).is_err(),
             Operation::Read => client.read(&keys).is_err(),
-            // Of keys and values only some know what is new.
+            // Only some key-value stores detect that a key exists.
             Operation::Insert => continue,
             Operation::Scan => client.scan(1).is_err(),
         };

@@ -15,24 +15,24 @@ use crate::engine::Failure;
 )]
 pub struct NoPostgres;
 
-/// Where PostgreSQL's programs are.
+/// The directory of PostgreSQL's programs.
 #[derive(Clone, Debug)]
 pub struct Binaries(PathBuf);
 
 impl Binaries {
-    /// In this directory.
+    /// The programs in this directory.
     ///
     /// # Errors
-    /// They are not there.
+    /// The directory does not have them.
     pub fn in_directory(directory: &Path) -> Result<Self, NoPostgres> {
         let there = ["postgres", "initdb", "pg_ctl"].iter().all(|program| directory.join(program).is_file());
         if there { Ok(Binaries(directory.to_path_buf())) } else { Err(NoPostgres) }
     }
 
-    /// Where they usually are; the latest version if there are several.
+    /// Finds the programs in the usual directories; the latest version if there are several.
     ///
     /// # Errors
-    /// They are nowhere.
+    /// PostgreSQL is not installed.
     pub fn find() -> Result<Self, NoPostgres> {
         let paths = std::env::var_os("PATH").unwrap_or_default();
         let of_path = std::env::split_paths(&paths)
@@ -48,10 +48,10 @@ impl Binaries {
             .ok_or(NoPostgres)
     }
 
-    /// The version that the server tells.
+    /// The version that the server reports.
     ///
     /// # Errors
-    /// It does not run.
+    /// The server does not run.
     pub fn version(&self) -> Result<String, Failure> {
         let output = Command::new(self.0.join("postgres")).arg("--version").output()?;
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())

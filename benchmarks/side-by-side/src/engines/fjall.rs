@@ -5,8 +5,9 @@
 //! Settings: each commit flushes the journal with `fdatasync`
 //! (`WriteTransaction::durability(PersistMode::SyncData)`), or, as a group, commits leave the
 //! journal to the operating system and the benchmark calls `Database::persist` with the same mode
-//! once for many, before any of them returns. The cache holds all rows ("or more if the data set
-//! fully fits into memory", `DatabaseBuilder::cache_size`). Conflicts are tried again at once.
+//! once for many commits, before any of them returns. The cache holds all rows ("or more if the
+//! data set fully fits into memory", `DatabaseBuilder::cache_size`). Transactions that conflict are
+//! tried again immediately.
 
 use std::path::Path;
 
@@ -19,7 +20,7 @@ use crate::engine::{
 };
 use crate::group_flush::{GroupFlush, Member};
 
-/// When the journal is flushed.
+/// The moment of the journal's flush.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flush {
     EachCommit,
@@ -47,7 +48,7 @@ impl Fjall {
         Ok(Fjall { database, rows, flush, group: GroupFlush::default() })
     }
 
-    /// What a commit does with the journal.
+    /// How a commit persists the journal.
     fn mode(&self) -> PersistMode {
         match self.flush {
             Flush::EachCommit => PersistMode::SyncData,
@@ -55,7 +56,7 @@ impl Fjall {
         }
     }
 
-    /// One attempt; false if others were in the way.
+    /// One attempt; returns false if it conflicted.
     fn try_insert(&self, keys: &Keys) -> Result<bool, Failure> {
         let mut transaction = self.database.write_tx()?.durability(Some(self.mode()));
         for key in keys {
@@ -64,7 +65,7 @@ impl Fjall {
         Ok(transaction.commit()?.is_ok())
     }
 
-    /// One attempt; false if others were in the way.
+    /// One attempt; returns false if it conflicted.
     fn try_update(&self, keys: &Keys) -> Result<bool, Failure> {
         let mut transaction = self.database.write_tx()?.durability(Some(self.mode()));
         for key in keys {

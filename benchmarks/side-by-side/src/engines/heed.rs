@@ -4,8 +4,8 @@
 //! Settings: LMDB's defaults: a commit flushes data with `fdatasync` and then writes the meta page
 //! through a descriptor that is opened with `O_DSYNC` (`lmdb.h`, `MDB_NOSYNC` and `MDB_NOMETASYNC`
 //! are not set). It has no group commit. Read transactions keep their reader slot in thread-local
-//! storage ("often faster", heed's `read_txn_with_tls`). The map holds all rows and what their
-//! former versions take.
+//! storage ("often faster", heed's `read_txn_with_tls`). The map has room for all rows and their
+//! former versions.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ use crate::engine::{
 type Rows = Database<'static, U64<BigEndian>, Bytes>;
 
 pub(super) struct Heed {
-    /// There until it is dropped.
+    /// `None` only while it is dropped.
     environment: Option<Env<WithTls>>,
     rows: Rows,
 }
@@ -36,8 +36,7 @@ impl Heed {
         options.max_readers(u32::try_from(setup.clients_max)? + 8);
         if setup.memory.is_some() {
             // "It may be helpful for random read performance when the DB is larger than RAM"
-            // (`lmdb.h`, `MDB_NORDAHEAD`). SAFETY: it is none of the flags that leave out locks or
-            // flushes.
+            // (`lmdb.h`, `MDB_NORDAHEAD`). SAFETY: the flag neither omits locks nor flushes.
             unsafe { options.flags(EnvFlags::NO_READ_AHEAD) };
         }
         // SAFETY: the directory is the benchmark's own; nothing else maps or changes its files.

@@ -1,6 +1,6 @@
-//! Isles: the embedded library with its defaults. A commit returns when its epoch is on disk, one
-//! flush for all clients that wait; transactions are serializable under all schemes, this one is
-//! `Silo`; or, with rows in pages, two-phase locking.
+//! Isles: the embedded library with its defaults. A commit returns when its epoch is on disk, with
+//! one flush for all clients that wait. Transactions are serializable under all schemes; the scheme
+//! is `Silo`, or two-phase locking with rows in pages.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -27,11 +27,11 @@ pub(super) struct Isles {
     table: Table<Micro>,
 }
 
-/// Where rows lie.
+/// The engine for the rows.
 #[derive(Clone, Copy)]
 pub(super) enum Rows {
     InMemory,
-    /// In a file, with a pool that holds all of them.
+    /// Pages of a file, with a buffer pool that holds all of them.
     InPages,
 }
 

@@ -48,7 +48,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
+    /// All engines.
     pub const ALL: &[Kind] = &[
         Kind::Isles,
         Kind::IslesPages,
@@ -85,7 +85,7 @@ impl std::fmt::Display for Kind {
 /// Opens the database in `directory`, which exists, and is empty the first time.
 ///
 /// # Errors
-/// The engine's.
+/// An error of the engine.
 pub fn open(kind: Kind, directory: &Path, setup: &Setup) -> Result<Box<dyn Engine>, Failure> {
     Ok(match kind {
         Kind::Isles => Box::new(isles::Isles::open(directory, setup, isles::Rows::InMemory)?),

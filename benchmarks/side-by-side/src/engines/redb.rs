@@ -4,8 +4,8 @@
 //! Settings: each commit is `Durability::Immediate`, the default: "guaranteed to be persistent as
 //! soon as `WriteTransaction::commit` returns". As a group, commits are `Durability::None`, "not
 //! persisted to disk unless followed by a commit with `Durability::Immediate`", and the benchmark
-//! makes an empty one of those once for many, before any of them returns. Commits in one phase (the
-//! default); the cache holds all rows.
+//! makes an empty commit of that kind once for many, before any of them returns. Commits have one
+//! phase (the default); the cache holds all rows.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ use crate::group_flush::{GroupFlush, Member};
 
 const ROWS: TableDefinition<u64, &[u8; VALUE_BYTES]> = TableDefinition::new("micro");
 
-/// Which commits are durable by themselves.
+/// The durability of commits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flush {
     EachCommit,
@@ -88,7 +88,7 @@ struct RedbClient<'d> {
 }
 
 impl RedbClient<'_> {
-    /// Commits, and returns when that is durable; the number of attempts.
+    /// Commits, and returns the number of attempts when the commit is durable.
     fn commit(&mut self, transaction: WriteTransaction) -> Result<u32, Failure> {
         transaction.commit()?;
         if self.engine.flush == Flush::Group {

@@ -1,10 +1,10 @@
 //! RocksDB: a log-structured store of keys and values, through its `OptimisticTransactionDB`. A
 //! transaction that changes rows reads them with `GetForUpdate`, so that its commit fails if any
-//! has changed ("Transactions", wiki of RocksDB); it is tried again at once. What only reads, reads
-//! a snapshot.
+//! row has changed ("Transactions", wiki of RocksDB); it is tried again immediately. Read-only
+//! transactions read a snapshot.
 //!
-//! Settings: `WriteOptions::sync`, by which writers that wait share flushes of the log; a block
-//! cache of the size that is asked for, with a Bloom filter of 10 bits a key; no compression, since
+//! Settings: `WriteOptions::sync`, with which waiting writers share flushes of the log; a block
+//! cache of the configured size, with a Bloom filter of 10 bits a key; no compression, because
 //! payloads do not compress. Compiled with the crate's feature `rocksdb`: its C++ takes ten
 //! minutes, and needs libclang.
 
@@ -43,7 +43,7 @@ impl Rocksdb {
         Ok(Rocksdb { database: OptimisticTransactionDB::open(&options, directory.join("rocksdb"))? })
     }
 
-    /// One attempt; false if others were in the way.
+    /// One attempt; returns false if it conflicted.
     fn attempt(
         &self,
         keys: &Keys,

@@ -1,13 +1,12 @@
-//! SQLite through rusqlite, with the SQLite that it brings along: a B-tree with a write-ahead log
-//! and one writer at a time; transactions are serializable, those that write begin with
-//! `BEGIN IMMEDIATE`.
+//! SQLite through rusqlite, with its bundled SQLite: a B-tree with a write-ahead log and one writer
+//! at a time; transactions are serializable, those that write begin with `BEGIN IMMEDIATE`.
 //!
 //! Settings: `journal_mode = WAL` with `synchronous = FULL`, which "syncs the WAL on every
 //! transaction commit" (sqlite.org/wal.html, "Performance considerations"; with `NORMAL` a commit
-//! may be lost). It has no group commit. A connection a client, statements prepared once, a cache
-//! and a memory map (`mmap_size`) that hold all rows. Writers wait for each other on a mutex of the
-//! benchmark: SQLite's busy handler sleeps from 1 to 100 ms instead, which is kept for what else
-//! may be busy.
+//! may be lost). It has no group commit. There is a connection for each client, with statements
+//! prepared once, and a cache and a memory map (`mmap_size`) that hold all rows. Writers wait for
+//! each other on a mutex of the benchmark, because SQLite's busy handler sleeps from 1 to 100 ms;
+//! the handler remains for other waits.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -26,7 +25,7 @@ const KIB: u64 = 1024;
 pub(super) struct Rusqlite {
     path: PathBuf,
     cache_bytes: u64,
-    /// Bytes of the file that are mapped: none, if the cache is not to hold all.
+    /// Bytes of the file that are mapped: 0 if the cache does not hold all rows.
     mapped_bytes: u64,
     writer: Mutex<()>,
 }
@@ -56,7 +55,7 @@ impl Rusqlite {
             return Err(format!("its journal is {mode}, and not a write-ahead log").into());
         }
         connection.pragma_update(None, "synchronous", "FULL")?;
-        // A negative number is in KiB. It is filled only as far as there are rows.
+        // A negative number is in KiB. The cache grows only as far as there are rows.
         connection.pragma_update(None, "cache_size", -i64::try_from(self.cache_bytes / KIB)?)?;
         let _: i64 =
             connection

@@ -1,43 +1,41 @@
-//! What the engines are told.
+//! Settings of the engines.
 
 use super::binaries::Binaries;
 
-/// What it takes to open a database.
+/// Settings for opening a database.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// Most clients at a time.
     pub clients_max: usize,
     /// Rows of the table.
     pub rows: u64,
-    /// Bytes that the engine may take, with what the operating system caches for it, if that is not
-    /// to hold all rows.
+    /// Bytes that the engine may use, including the operating system's cache of its files; `None`:
+    /// room for all rows.
     pub memory: Option<u64>,
-    /// Where PostgreSQL's programs are; without it there is no such engine.
+    /// PostgreSQL's programs; `None`: the engine is not available.
     pub postgres: Option<Binaries>,
 }
 
 impl Setup {
-    /// Twice the bytes of all rows with all that belongs to them, and room for what is not in
-    /// proportion, and for rows that are inserted: a map of this size holds everything.
+    /// Twice the bytes of all rows with their overhead, plus a constant for fixed costs and for
+    /// inserted rows: a memory map of this size holds everything.
     pub(super) fn space_bytes(&self) -> u64 {
         (4 << 30) + self.rows * 2 * 1024
     }
 
-    /// Bytes of a cache that is all that an engine has, but for what it works with: it holds
-    /// everything, or seven eighths of the memory.
+    /// Bytes of the cache of an engine whose memory is almost only this cache: it holds everything,
+    /// or has seven eighths of the memory.
     pub(super) fn cache_bytes(&self) -> u64 {
         self.memory.map_or_else(|| self.space_bytes(), |bytes| bytes / 8 * 7)
     }
 
-    /// Bytes of the cache of an engine that has buffers of its own beside it, and reads its files
-    /// through the operating system's: a quarter of the memory. The operating system has what is
-    /// left.
+    /// Bytes of the cache of an engine that has other buffers, too, and reads its files through the
+    /// operating system's cache: a quarter of the memory. The operating system uses the rest.
     pub(super) fn cache_before_files(&self) -> u64 {
         self.memory.map_or_else(|| self.space_bytes(), |bytes| bytes / 4)
     }
 
-    /// Bytes of a buffer of rows that were written, of which an engine has several; none: as the
-    /// engine likes.
+    /// Bytes of a write buffer, of which an engine has several; `None`: the engine's default.
     pub(super) fn buffer_bytes(&self) -> Option<u64> {
         self.memory.map(|bytes| bytes / 16)
     }

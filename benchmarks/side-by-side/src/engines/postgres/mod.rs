@@ -1,14 +1,14 @@
-//! PostgreSQL over a Unix socket: a server of its own in the benchmark's directory, a connection a
-//! client.
+//! PostgreSQL over a Unix socket: a server of its own in the benchmark's directory, with a
+//! connection for each client.
 //!
 //! Settings ([`server`] has those of the server): all transactions are `SERIALIZABLE`; `fsync`,
-//! `synchronous_commit` and `full_page_writes` are on. The log is flushed for all that wait for it
-//! at once, without a setting (manual, "WAL Configuration"); a `commit_delay` of 50 or 100 us gave
-//! fewer commits here. A transaction is one prepared statement and one round trip. Connections that
-//! read say so (`default_transaction_read_only`), which spares them predicate locks where no client
-//! writes (manual, "Serializable Isolation Level"). Pages are filled by half, so that new versions
-//! of rows fit into them and the index stays as it is (manual, "Heap-Only Tuples"). Serialization
-//! failures and deadlocks are tried again at once.
+//! `synchronous_commit` and `full_page_writes` are on. One flush of the log serves all transactions
+//! that wait for it, without a setting (manual, "WAL Configuration"); a `commit_delay` of 50 or 100
+//! us gave fewer commits here. A transaction is one prepared statement and one round trip.
+//! Connections that only read declare it (`default_transaction_read_only`), which avoids predicate
+//! locks if no client writes (manual, "Serializable Isolation Level"). Pages are filled by half, so
+//! that new versions of rows fit into them and the index does not change (manual, "Heap-Only
+//! Tuples"). Serialization failures and deadlocks are tried again immediately.
 
 pub(super) mod server;
 
@@ -94,14 +94,14 @@ struct PostgresClient {
     scan: Statement,
 }
 
-/// In order, so that transactions lock rows in the same order.
+/// The keys in order, so that transactions lock rows in the same order.
 fn sorted(keys: &Keys) -> Result<Vec<i64>, Failure> {
     let mut keys = keys.iter().map(|key| i64::try_from(*key)).collect::<Result<Vec<_>, _>>()?;
     keys.sort_unstable();
     Ok(keys)
 }
 
-/// Repeats what collides with other transactions; how often it was tried, and what came of it.
+/// Repeats a statement until it does not conflict; returns the number of attempts, and its result.
 fn again<T>(mut statement: impl FnMut() -> Result<T, postgres::Error>) -> Result<(u32, T), Failure> {
     for attempts in 1.. {
         match statement() {

@@ -1,8 +1,8 @@
-//! A PostgreSQL server for one benchmark: made in an empty directory, started there, stopped when
-//! it is dropped.
+//! A PostgreSQL server for one benchmark: it is created in an empty directory, started there, and
+//! stopped when it is dropped.
 //!
 //! It stops as if it had crashed (`pg_ctl stop -m immediate`), so that the next start recovers from
-//! its log: what is counted then was durable.
+//! its log, and counts only durable rows.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -15,14 +15,14 @@ use postgres::{Config, NoTls};
 use super::super::binaries::Binaries;
 use crate::engine::Failure;
 
-/// The user that runs the server if the benchmark is run by root, which PostgreSQL refuses to be:
-/// the first of these that there is.
+/// The user that runs the server if root runs the benchmark, because PostgreSQL refuses to run as
+/// root: the first of these users that exists.
 const USERS: [&str; 2] = ["postgres", "nobody"];
 /// Time to start, with recovery.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 const START_PAUSE: Duration = Duration::from_millis(10);
 
-/// Settings that differ from PostgreSQL 15's defaults, after those that must not.
+/// Settings that must have PostgreSQL 15's defaults, followed by settings that differ from them.
 const SETTINGS: [&str; 20] = [
     "fsync=on",
     "synchronous_commit=on",
@@ -30,9 +30,9 @@ const SETTINGS: [&str; 20] = [
     "wal_sync_method=fdatasync",
     "default_transaction_isolation=serializable",
     "listen_addresses=",
-    // Everything fits.
+    // The buffers hold everything.
     "shared_buffers=1GB",
-    // No checkpoint while it is measured, and log files that are there already.
+    // No checkpoint during the measurement, and preallocated log files.
     "max_wal_size=8GB",
     "min_wal_size=1GB",
     "checkpoint_timeout=1h",
@@ -40,7 +40,7 @@ const SETTINGS: [&str; 20] = [
     // No replicas: less log.
     "wal_level=minimal",
     "max_wal_senders=0",
-    // Predicate locks of many transactions stay those of rows.
+    // Predicate locks of many transactions are not promoted from rows to pages.
     "max_pred_locks_per_transaction=1024",
     // Ten rows by their keys: never a scan, which would lock the table.
     "enable_seqscan=off",
@@ -56,12 +56,12 @@ pub(super) struct Server {
     binaries: Binaries,
     user: Option<(u32, u32)>,
     data: PathBuf,
-    /// Where its socket is: its path has to be short.
+    /// The directory of its socket, whose path has to be short.
     socket: PathBuf,
     process: Child,
 }
 
-/// User and group that run the server, if they have to be others than those of this process.
+/// User and group of the server, if they differ from those of this process.
 fn unprivileged() -> Result<Option<(u32, u32)>, Failure> {
     if fs::metadata("/proc/self")?.uid() != 0 {
         return Ok(None);
@@ -105,7 +105,7 @@ impl Server {
                 let said = String::from_utf8_lossy(&output.stderr);
                 return Err(format!("initdb failed in {}: {}", data.display(), said.trim()).into());
             }
-            // All at once, instead of one after the other: so many small files take a while.
+            // Flushes all files at once, because many small files take long one after the other.
             Command::new("sync").arg("-f").arg(&data).status()?;
         }
         let log = fs::File::create(directory.join("postgres.log"))?;
@@ -152,7 +152,7 @@ impl Drop for Server {
         stop.current_dir(&self.socket).args(["stop", "-m", "immediate", "-s", "-D"]).arg(&self.data);
         let stopped = stop.stdout(Stdio::null()).stderr(Stdio::null()).status();
         if !stopped.is_ok_and(|status| status.success()) {
-            // Its children notice that it is gone.
+            // Its child processes detect its end.
             let _ = self.process.kill();
         }
         let _ = self.process.wait();
