@@ -60,7 +60,8 @@ pub fn open(scheme: Scheme) -> isles::Result<(Database, Table<Account>)> {
 pub fn transfer(
     session: &mut isles::Session,
     accounts: Table<Account>,
-    (from, to): (u64, u64),
+    from: u64,
+    to: u64,
     amount: i64,
 ) -> Result<(), TransferError> {
     session.try_transaction(|t| {
@@ -94,7 +95,7 @@ fn customer(database: &Database, accounts: Table<Account>, seed: u64) -> Result<
         random ^= random >> 7;
         random ^= random << 17;
         let (from, to) = (random % ACCOUNTS, (random >> 20) % ACCOUNTS);
-        match transfer(&mut session, accounts, (from, to), ((random >> 40) % 500) as i64) {
+        match transfer(&mut session, accounts, from, to, ((random >> 40) % 500) as i64) {
             Ok(()) => {}
             Err(TransferError::Insufficient { .. }) => refused += 1,
             Err(error) => return Err(error),

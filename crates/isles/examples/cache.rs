@@ -52,7 +52,8 @@ impl Cache {
         self,
         session: &mut Session,
         name: Text<32>,
-        (now, ends): (u64, u64),
+        now: u64,
+        ends: u64,
         make: impl Fn() -> Vec<u8>,
     ) -> isles::Result<Vec<u8>> {
         if let Some(value) = self.get(session, name, now)? {
@@ -90,9 +91,8 @@ pub fn run() -> Result<(), Box<dyn std::error::Error>> {
             Ok(std::thread::spawn(move || -> isles::Result<Vec<Vec<u8>>> {
                 (0..500)
                     .map(|number| {
-                        let moments = (0, 1 + number);
                         let make = || format!("made by {worker}").into_bytes();
-                        cache.get_or_make(&mut session, name(number)?, moments, make)
+                        cache.get_or_make(&mut session, name(number)?, 0, 1 + number, make)
                     })
                     .collect()
             }))

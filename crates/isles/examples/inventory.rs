@@ -127,7 +127,8 @@ pub fn low_stock(
 pub fn load_of_shelf(
     session: &mut Session,
     items: Table<Item>,
-    (hall, shelf): (u8, u16),
+    hall: u8,
+    shelf: u16,
     most: u64,
 ) -> isles::Result<u64> {
     session.transaction(|t| {
@@ -158,7 +159,7 @@ pub fn run() -> Result<(), Box<dyn std::error::Error>> {
     let low = low_stock(&mut session, items, 1, 5)?;
     assert!(low.windows(2).all(|pair| pair[0].1 <= pair[1].1));
     println!("running out: {low:?}");
-    println!("load of hall 1, shelf 4: {} g", load_of_shelf(&mut session, items, (1, 4), u64::MAX)?);
+    println!("load of hall 1, shelf 4: {} g", load_of_shelf(&mut session, items, 1, 4, u64::MAX)?);
 
     let weight = Item::DIMENSIONS.then(Dimensions::WEIGHT);
     session.transaction(|t| {

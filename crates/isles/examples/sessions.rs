@@ -36,7 +36,7 @@ fn resident_bytes() -> u64 {
 
 /// Bytes that each session takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Taken {
+pub struct SessionBytes {
     /// Memory for rows and indexes that the database has touched for sessions that only read.
     pub by_engine: u64,
     /// Growth of the process, according to the operating system.
@@ -48,7 +48,7 @@ pub struct Taken {
 ///
 /// # Errors
 /// Errors of the library.
-pub fn run(scheme: Scheme) -> isles::Result<Taken> {
+pub fn run(scheme: Scheme) -> isles::Result<SessionBytes> {
     let mut builder = Database::in_memory().scheme(scheme).sessions(SESSIONS);
     let asked = builder.table::<Asked>("asked");
     let database = builder.open()?;
@@ -79,13 +79,13 @@ pub fn run(scheme: Scheme) -> isles::Result<Taken> {
     assert_eq!(times, SESSIONS as u64);
     drop((last, sessions));
     assert_eq!(database.statistics().sessions, 0);
-    Ok(Taken { by_engine, by_system })
+    Ok(SessionBytes { by_engine, by_system })
 }
 
 #[allow(dead_code)]
 fn main() -> isles::Result<()> {
     for scheme in Scheme::ALL {
-        let Taken { by_engine, by_system } = run(scheme)?;
+        let SessionBytes { by_engine, by_system } = run(scheme)?;
         println!(
             "{scheme:?}: {by_system} bytes a session that is idle, {by_engine} of them for rows and indexes"
         );

@@ -28,36 +28,41 @@ struct Note {
     text: String,
 }
 
-/// Kind of failure of the conversion of a value.
+/// Conversion of a value to bytes and back, and its failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-enum Way {
+enum Conversion {
     #[default]
-    Whole,
+    Succeeds,
     WritingFails,
     WritingPanics,
     ReadingFails,
     ReadingPanics,
 }
 
-const WAYS: [Way; 5] =
-    [Way::Whole, Way::WritingFails, Way::WritingPanics, Way::ReadingFails, Way::ReadingPanics];
+const CONVERSIONS: [Conversion; 5] = [
+    Conversion::Succeeds,
+    Conversion::WritingFails,
+    Conversion::WritingPanics,
+    Conversion::ReadingFails,
+    Conversion::ReadingPanics,
+];
 
-impl Serialize for Way {
+impl Serialize for Conversion {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self {
-            Way::WritingFails => Err(S::Error::custom("it cannot be written")),
-            Way::WritingPanics => panic!("a value that panics as it is written"),
-            way => to.serialize_u8(*way as u8),
+            Conversion::WritingFails => Err(S::Error::custom("it cannot be written")),
+            Conversion::WritingPanics => panic!("a value that panics as it is written"),
+            conversion => to.serialize_u8(*conversion as u8),
         }
     }
 }
 
-impl<'de> Deserialize<'de> for Way {
+impl<'de> Deserialize<'de> for Conversion {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        match WAYS[usize::from(u8::deserialize(from)?)] {
-            Way::ReadingFails => Err(D::Error::custom("it cannot be read")),
-            Way::ReadingPanics => panic!("a value that panics as it is read"),
-            way => Ok(way),
+        match CONVERSIONS[usize::from(u8::deserialize(from)?)] {
+            Conversion::ReadingFails => Err(D::Error::custom("it cannot be read")),
+            Conversion::ReadingPanics => panic!("a value that panics as it is read"),
+            conversion => Ok(conversion),
         }
     }
 }
@@ -91,7 +96,7 @@ struct Step {
     text: String,
     /// Number of bytes to return; without bytes and text the step neither reads nor writes.
     gives: usize,
-    way: Way,
+    conversion: Conversion,
     /// Index of the output in `outputs`.
     output: usize,
     fault: Fault,
@@ -99,9 +104,9 @@ struct Step {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Given {
+struct StepOutput {
     text: String,
-    way: Way,
+    conversion: Conversion,
 }
 
 /// True while blocking steps block.
@@ -112,7 +117,8 @@ static BLOCKED_STEPS: AtomicUsize = AtomicUsize::new(0);
 #[derive(Debug, Default)]
 struct Work {
     steps: Vec<Step>,
-    given: Vec<String>,
+    /// Texts of the outputs.
+    texts: Vec<String>,
     /// The call of `steps`, by number, that panics.
     panics_at: Option<u32>,
     /// The call of `steps`, by number, that returns other steps.
@@ -130,7 +136,7 @@ impl Work {
 impl Procedure for Work {
     type Tables = Table<Note>;
     type Step = Step;
-    type Output = Given;
+    type Output = StepOutput;
 
     fn steps(&self, steps: &mut Vec<Step>) {
         let call = Some(self.calls.fetch_add(1, Ordering::SeqCst) + 1);
@@ -151,7 +157,7 @@ impl Procedure for Work {
         false
     }
 
-    fn run(notes: &Table<Note>, step: &Step, t: &mut Transaction<'_>) -> Result<Given> {
+    fn run(notes: &Table<Note>, step: &Step, t: &mut Transaction<'_>) -> Result<StepOutput> {
         let Step { part, id, ref text, gives, output, .. } = *step;
         assert!(step.fault != Fault::Run, "a step that is not right");
         if step.blocks {
@@ -168,12 +174,12 @@ impl Procedure for Work {
             1 => t.get(*notes, &(part, id))?.map_or(String::new(), |note| note.text),
             bytes => "y".repeat(bytes),
         };
-        Ok(Given { text, way: WAYS[output] })
+        Ok(StepOutput { text, conversion: CONVERSIONS[output] })
     }
 
-    fn conclude(&mut self, given: Vec<Given>) -> Result<()> {
+    fn conclude(&mut self, outputs: Vec<StepOutput>) -> Result<()> {
         assert!(self.concludes, "`conclude` that is not right");
-        self.given = given.into_iter().map(|given| given.text).collect();
+        self.texts = outputs.into_iter().map(|output| output.text).collect();
         Ok(())
     }
 }
@@ -203,8 +209,8 @@ fn works(bank: &Arc<Deployment<Work>>) {
             .iter()
             .map(|part| Step { part: *part, id: 9, text: "x".to_owned(), gives: 1, ..Step::default() })
             .collect();
-        let given = run(bank, Work::of(&steps)).expect("it works").given;
-        assert!(given.len() == steps.len() && given.iter().all(|text| text == "x"), "{given:?}");
+        let texts = run(bank, Work::of(&steps)).expect("it works").texts;
+        assert!(texts.len() == steps.len() && texts.iter().all(|text| text == "x"), "{texts:?}");
     }
 }
 
@@ -221,8 +227,8 @@ fn rows_of_any_length_can_be_sent_in_steps() {
         let put = |part| Step { part, id: 1, text: text[..bytes].to_owned(), ..Step::default() };
         run(&bank, Work::of(&[put(0), put(1)])).unwrap();
         let give = |part| Step { part, id: 1, gives: 1, ..Step::default() };
-        let given = run(&bank, Work::of(&[give(0), give(1)])).unwrap().given;
-        assert!(given.iter().all(|given| *given == text[..bytes]), "{bytes}");
+        let texts = run(&bank, Work::of(&[give(0), give(1)])).unwrap().texts;
+        assert!(texts.iter().all(|read| *read == text[..bytes]), "{bytes}");
     }
     // Many threads at the same time.
     let threads: Vec<_> = (0..4_u32)
@@ -237,8 +243,8 @@ fn rows_of_any_length_can_be_sent_in_steps() {
                         gives: 1,
                         ..Step::default()
                     };
-                    let given = bank.run(Work::of(&[put(0), put(1)])).unwrap().given;
-                    assert!(given.iter().all(|given| *given == text));
+                    let texts = bank.run(Work::of(&[put(0), put(1)])).unwrap().texts;
+                    assert!(texts.iter().all(|read| *read == text));
                 }
             })
         })
@@ -274,15 +280,15 @@ fn values_that_cannot_be_serialized_fail_only_their_procedure() {
     let (bank, notes) = open();
     let bank = Arc::new(bank);
     let small = |part| Step { part, id: 7, text: "x".to_owned(), ..Step::default() };
-    for (output, way) in WAYS.iter().enumerate().skip(1) {
-        let step = Step { way: *way, ..small(1) };
+    for (output, conversion) in CONVERSIONS.iter().enumerate().skip(1) {
+        let step = Step { conversion: *conversion, ..small(1) };
         let refused = run(&bank, Work::of(&[small(0), step])).unwrap_err().to_string();
-        assert!(refused.contains("a step that cannot be"), "{way:?}: {refused}");
+        assert!(refused.contains("a step that cannot be"), "{conversion:?}: {refused}");
         let step = Step { output, ..small(1) };
         let refused = run(&bank, Work::of(&[small(0), step])).unwrap_err().to_string();
-        assert!(refused.contains("an output that cannot be"), "{way:?}: {refused}");
+        assert!(refused.contains("an output that cannot be"), "{conversion:?}: {refused}");
         let mut session = bank.session(1).unwrap();
-        assert_eq!(session.transaction(|t| t.exists(notes, &(1, 7))), Ok(false), "{way:?}");
+        assert_eq!(session.transaction(|t| t.exists(notes, &(1, 7))), Ok(false), "{conversion:?}");
         works(&bank);
     }
     close(bank);

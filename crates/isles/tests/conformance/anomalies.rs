@@ -280,19 +280,18 @@ pub fn run_all(engine: Engine, place: Place) -> Result<Found, String> {
     let (opened, _directory) = open_for(engine, 6)?;
     let (mut wrong, mut committed) = (Vec::new(), 0);
     for Case { name, schedule } in cases() {
-        let mut model = Model::new(engine.ways());
+        let mut model = Model::new(engine.traits());
         for (_, act) in setup() {
             if let Act::Do(operation) = act {
                 model.apply(&operation).map_err(|error| format!("the setup: {error}"))?;
             }
         }
         perform(&opened, &setup(), Place::OneThread)?;
-        let stories = perform(&opened, &schedule, place).map_err(|why| format!("{name}: {why}"))?;
-        let there = read_all(&opened);
-        if let Err(why) = explain(&model, &stories, (&there.0, &there.1)) {
+        let traces = perform(&opened, &schedule, place).map_err(|why| format!("{name}: {why}"))?;
+        if let Err(why) = explain(&model, &traces, &read_all(&opened)) {
             wrong.push((name, why));
         }
-        committed += usize::from(stories.iter().any(|story| story.ended == Some(Ended::Committed)));
+        committed += usize::from(traces.iter().any(|trace| trace.ended == Some(Ended::Committed)));
         perform(&opened, &clear(), Place::OneThread)?;
     }
     opened.close().map_err(|error| error.to_string())?;

@@ -5,10 +5,10 @@ use std::ops::{Bound, ControlFlow};
 
 use isles::{Assign, Lookup, Prefix, Result, Row, Scan, Select, Table, Transaction};
 
-use crate::calls::{self, made, pass};
+use crate::calls::{self, call, call_function};
 use crate::long_rows::{Long, Tailed};
 use crate::operation::{Operation, Outcome, RangeKind, ScanEnd, ScanPlan, Verb as Planned, outcome};
-use crate::rows::{Aspect, Hashed, Kept, OnField, OnGroup, OnIndex, Plain, Probe, Wide};
+use crate::rows::{Aspect, Hashed, OnField, OnGroup, OnIndex, Plain, Probe, TestRow, Wide};
 use crate::verbs::Verbs;
 
 /// The tables of an engine.
@@ -33,7 +33,7 @@ pub fn apply<T: Verbs>(transaction: &mut T, tables: &Tables, operation: &Operati
     }
 }
 
-fn apply_to<T: Verbs, R: Kept>(transaction: &mut T, table: Table<R>, operation: &Operation) -> Outcome {
+fn apply_to<T: Verbs, R: TestRow>(transaction: &mut T, table: Table<R>, operation: &Operation) -> Outcome {
     let Operation { probe, ref verb, .. } = *operation;
     let new = R::make(probe);
     match verb {
@@ -41,7 +41,7 @@ fn apply_to<T: Verbs, R: Kept>(transaction: &mut T, table: Table<R>, operation: 
             // In a deployment a closure may conflict with a part that has not been notified of the
             // end of its procedure yet.
             let most = if calls::engine() == "deployment" { 1 } else { u32::MAX };
-            outcome(transaction.body(|body| Ok(pass!(body.attempt()).min(most))))
+            outcome(transaction.body(|body| Ok(call!(body.attempt()).min(most))))
         }
         Planned::Insert => outcome(transaction.insert(table, &new)),
         Planned::InsertAll(probes) => {
@@ -59,15 +59,15 @@ fn apply_to<T: Verbs, R: Kept>(transaction: &mut T, table: Table<R>, operation: 
 }
 
 /// Operations on rows without a type.
-fn apply_described<R: Kept>(body: &mut Transaction<'_>, new: &R, verb: &Planned) -> Outcome {
+fn apply_described<R: TestRow>(body: &mut Transaction<'_>, new: &R, verb: &Planned) -> Outcome {
     let datums = new.datums();
     let key: Vec<_> = R::INDEXES[0].columns.iter().map(|name| datums[position::<R>(name)].clone()).collect();
     match verb {
-        Planned::GetDynamic => outcome(pass!(body.get_dynamic(R::TABLE, &key))),
-        Planned::InsertDynamic => outcome(pass!(body.insert_dynamic(R::TABLE, &datums))),
-        Planned::ScanDynamic => outcome(pass!(body.scan_dynamic(R::TABLE))),
+        Planned::GetDynamic => outcome(call!(body.get_dynamic(R::TABLE, &key))),
+        Planned::InsertDynamic => outcome(call!(body.insert_dynamic(R::TABLE, &datums))),
+        Planned::ScanDynamic => outcome(call!(body.scan_dynamic(R::TABLE))),
         Planned::ScanDynamicAfter(count) => {
-            outcome(pass!(body.scan_dynamic_after(R::TABLE, Some(&key[..]), *count)))
+            outcome(call!(body.scan_dynamic_after(R::TABLE, Some(&key[..]), *count)))
         }
         _ => outcome(body.get_dynamic("nothing of this name", &key)),
     }
@@ -89,7 +89,7 @@ struct Found<'o, T, R> {
     operation: &'o Operation,
 }
 
-impl<T: Verbs, R: Kept> OnIndex<R> for Found<'_, T, R> {
+impl<T: Verbs, R: TestRow> OnIndex<R> for Found<'_, T, R> {
     type Output = Outcome;
 
     fn visit<L: Lookup<Row = R>, P: Prefix<L::Key>>(
@@ -103,8 +103,8 @@ impl<T: Verbs, R: Kept> OnIndex<R> for Found<'_, T, R> {
         match &operation.verb {
             Planned::Get => outcome(transaction.get(index, &key)),
             Planned::GetForUpdate => outcome(transaction.get_for_update(index, &key)),
-            Planned::GetField(field) => R::on_field(*field, GetField { transaction, index, key }),
-            Planned::GetGroup(group) => R::on_group(*group, GetGroup { transaction, index, key }),
+            Planned::GetField(field) => R::on_field(*field, GetFields { transaction, index, key }),
+            Planned::GetGroup(group) => R::on_group(*group, GetFields { transaction, index, key }),
             Planned::GetMany(probes) => {
                 let keys = probes.iter().map(|probe| key_of(&R::make(*probe)));
                 outcome(transaction.get_many(index, keys))
@@ -116,33 +116,33 @@ impl<T: Verbs, R: Kept> OnIndex<R> for Found<'_, T, R> {
             }
             Planned::SetField(field, salt) => {
                 let from = R::make(Probe { part: 0, id: 0, salt: *salt });
-                R::on_field(*field, SetField { transaction, index, key, from })
+                R::on_field(*field, WriteField { transaction, index, key, from, in_place: false })
             }
             Planned::SetKeyField => {
                 let from = R::make(operation.probe);
-                R::on_key_field(SetField { transaction, index, key, from })
+                R::on_key_field(WriteField { transaction, index, key, from, in_place: false })
             }
             Planned::UpdateField(field, salt) => {
                 let from = R::make(Probe { part: 0, id: 0, salt: *salt });
-                R::on_field(*field, UpdateField { transaction, index, key, from })
+                R::on_field(*field, WriteField { transaction, index, key, from, in_place: true })
             }
             Planned::Delete => outcome(transaction.delete(index, &key)),
             Planned::Scan(plan) => {
                 let keys = KeysOf { key: key_of, front };
-                scan(transaction, (index, table), keys, (operation.probe, plan))
+                scan(transaction, index, table, keys, operation.probe, plan)
             }
             other => unreachable!("{other:?} has no index"),
         }
     }
 }
 
-struct GetField<'o, T, L: Lookup> {
+struct GetFields<'o, T, L: Lookup> {
     transaction: &'o mut T,
     index: L,
     key: L::Key,
 }
 
-impl<T: Verbs, R: Kept, L: Lookup<Row = R>> OnField<R> for GetField<'_, T, L> {
+impl<T: Verbs, R: TestRow, L: Lookup<Row = R>> OnField<R> for GetFields<'_, T, L> {
     type Output = Outcome;
     fn visit<F: Assign<R, Value: Debug + Clone>>(
         self,
@@ -155,13 +155,7 @@ impl<T: Verbs, R: Kept, L: Lookup<Row = R>> OnField<R> for GetField<'_, T, L> {
     }
 }
 
-struct GetGroup<'o, T, L: Lookup> {
-    transaction: &'o mut T,
-    index: L,
-    key: L::Key,
-}
-
-impl<T: Verbs, R: Kept, L: Lookup<Row = R>> OnGroup<R> for GetGroup<'_, T, L> {
+impl<T: Verbs, R: TestRow, L: Lookup<Row = R>> OnGroup<R> for GetFields<'_, T, L> {
     type Output = Outcome;
     fn visit<F: Select<R, Value: Debug>>(self, fields: F, _: fn(&R) -> F::Value) -> Outcome {
         let found = self.transaction.get_field(self.index, &self.key, fields);
@@ -169,14 +163,16 @@ impl<T: Verbs, R: Kept, L: Lookup<Row = R>> OnGroup<R> for GetGroup<'_, T, L> {
     }
 }
 
-struct SetField<'o, T, L: Lookup> {
+struct WriteField<'o, T, L: Lookup> {
     transaction: &'o mut T,
     index: L,
     key: L::Key,
     from: L::Row,
+    /// True if a closure changes the value, false if the value is set.
+    in_place: bool,
 }
 
-impl<T: Verbs, R: Kept, L: Lookup<Row = R>> OnField<R> for SetField<'_, T, L> {
+impl<T: Verbs, R: TestRow, L: Lookup<Row = R>> OnField<R> for WriteField<'_, T, L> {
     type Output = Outcome;
     fn visit<F: Assign<R, Value: Debug + Clone>>(
         self,
@@ -184,28 +180,13 @@ impl<T: Verbs, R: Kept, L: Lookup<Row = R>> OnField<R> for SetField<'_, T, L> {
         get: fn(&R) -> F::Value,
         _: fn(&mut R, F::Value),
     ) -> Outcome {
-        outcome(self.transaction.set_field(self.index, &self.key, field, &get(&self.from)))
-    }
-}
-
-struct UpdateField<'o, T, L: Lookup> {
-    transaction: &'o mut T,
-    index: L,
-    key: L::Key,
-    from: L::Row,
-}
-
-impl<T: Verbs, R: Kept, L: Lookup<Row = R>> OnField<R> for UpdateField<'_, T, L> {
-    type Output = Outcome;
-    fn visit<F: Assign<R, Value: Debug + Clone>>(
-        self,
-        field: F,
-        get: fn(&R) -> F::Value,
-        _: fn(&mut R, F::Value),
-    ) -> Outcome {
-        let new = get(&self.from);
+        let WriteField { transaction, index, key, from, in_place } = self;
+        let new = get(&from);
+        if !in_place {
+            return outcome(transaction.set_field(index, &key, field, &new));
+        }
         let change = |value: &mut F::Value| format!("{:?}", std::mem::replace(value, new));
-        outcome(self.transaction.update_field(self.index, &self.key, field, change))
+        outcome(transaction.update_field(index, &key, field, change))
     }
 }
 
@@ -216,11 +197,13 @@ struct KeysOf<R, K, P> {
 }
 
 /// Makes the range of a scan, and runs the scan.
-fn scan<T: Verbs, R: Kept, L: Lookup<Row = R>, P: Prefix<L::Key>>(
+fn scan<T: Verbs, R: TestRow, L: Lookup<Row = R>, P: Prefix<L::Key>>(
     transaction: &mut T,
-    (index, table): (L, Table<R>),
+    index: L,
+    table: Table<R>,
     KeysOf { key: key_of, front }: KeysOf<R, L::Key, P>,
-    (from, plan): (Probe, &ScanPlan),
+    from: Probe,
+    plan: &ScanPlan,
 ) -> Outcome {
     let [from, to] = [from, plan.to].map(R::make);
     let (low, high) = (key_of(&from), key_of(&to));
@@ -232,35 +215,37 @@ fn scan<T: Verbs, R: Kept, L: Lookup<Row = R>, P: Prefix<L::Key>>(
         RangeKind::HalfOpen => transaction.scan(index, low..high),
         RangeKind::Inclusive => transaction.scan(index, low..=high),
         RangeKind::Bounds => transaction.scan(index, (Bound::Excluded(low), Bound::Excluded(high))),
-        RangeKind::Prefix => transaction.scan(index, made!(prefix(front(&from)))),
-        RangeKind::Prefixes => transaction.scan(index, made!(prefixes(front(&from)..front(&to)))),
-        RangeKind::PrefixesInclusive => transaction.scan(index, made!(prefixes(front(&from)..=front(&to)))),
-        RangeKind::PrefixesFrom => transaction.scan(index, made!(prefixes(front(&from)..))),
-        RangeKind::PrefixesTo => transaction.scan(index, made!(prefixes(..front(&to)))),
-        RangeKind::PrefixesToInclusive => transaction.scan(index, made!(prefixes(..=front(&to)))),
+        RangeKind::Prefix => transaction.scan(index, call_function!(prefix(front(&from)))),
+        RangeKind::Prefixes => transaction.scan(index, call_function!(prefixes(front(&from)..front(&to)))),
+        RangeKind::PrefixesInclusive => {
+            transaction.scan(index, call_function!(prefixes(front(&from)..=front(&to))))
+        }
+        RangeKind::PrefixesFrom => transaction.scan(index, call_function!(prefixes(front(&from)..))),
+        RangeKind::PrefixesTo => transaction.scan(index, call_function!(prefixes(..front(&to)))),
+        RangeKind::PrefixesToInclusive => transaction.scan(index, call_function!(prefixes(..=front(&to)))),
     };
     let mut scan = scan;
     if plan.reverse {
-        scan = pass!(scan.reverse());
+        scan = call!(scan.reverse());
     }
     if let Some(limit) = plan.limit {
-        scan = pass!(scan.limit(limit));
+        scan = call!(scan.limit(limit));
     }
     if plan.for_update {
-        scan = pass!(scan.for_update());
+        scan = call!(scan.for_update());
     }
     run_scan(scan, table, plan.end)
 }
 
-fn run_scan<R: Kept, K: isles::Key>(scan: Scan<'_, R, K>, table: Table<R>, end: ScanEnd) -> Outcome {
+fn run_scan<R: TestRow, K: isles::Key>(scan: Scan<'_, R, K>, table: Table<R>, end: ScanEnd) -> Outcome {
     match end {
-        ScanEnd::Collect => outcome(pass!(scan.collect())),
-        ScanEnd::First => outcome(pass!(scan.first())),
-        ScanEnd::Last => outcome(pass!(scan.last())),
-        ScanEnd::Count => outcome(pass!(scan.count())),
+        ScanEnd::Collect => outcome(call!(scan.collect())),
+        ScanEnd::First => outcome(call!(scan.first())),
+        ScanEnd::Last => outcome(call!(scan.last())),
+        ScanEnd::Count => outcome(call!(scan.count())),
         ScanEnd::ForEach(most) => {
             let mut rows = Vec::new();
-            let visited = pass!(scan.for_each(|row| {
+            let visited = call!(scan.for_each(|row| {
                 rows.push(row);
                 if rows.len() >= most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             }));
@@ -268,7 +253,7 @@ fn run_scan<R: Kept, K: isles::Key>(scan: Scan<'_, R, K>, table: Table<R>, end: 
         }
         ScanEnd::TryForEach(most, to) => {
             let (mut visited, to) = (0, R::make(to));
-            let scanned = pass!(scan.try_for_each(|t, row| {
+            let scanned = call!(scan.try_for_each(|t, row| {
                 visited += 1;
                 t.update(table, &row.key(), |row| row.take_over(Aspect::Values, &to))?;
                 Ok(if visited >= most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
@@ -277,22 +262,22 @@ fn run_scan<R: Kept, K: isles::Key>(scan: Scan<'_, R, K>, table: Table<R>, end: 
         }
         ScanEnd::Update(aspect, to) => {
             let to = R::make(to);
-            outcome(pass!(scan.update(|row| row.take_over(aspect, &to))))
+            outcome(call!(scan.update(|row| row.take_over(aspect, &to))))
         }
-        ScanEnd::Delete => outcome(pass!(scan.delete())),
-        ScanEnd::Rows(most) => outcome(pass!(scan.rows()).take(most).collect::<Result<Vec<R>>>()),
+        ScanEnd::Delete => outcome(call!(scan.delete())),
+        ScanEnd::Rows(most) => outcome(call!(scan.rows()).take(most).collect::<Result<Vec<R>>>()),
         ScanEnd::IntoIterator => outcome(scan.into_iter().collect::<Result<Vec<R>>>()),
         ScanEnd::Fields(group) => R::on_group(group % R::GROUPS, ScanFields(scan)),
-        ScanEnd::Between => outcome(look_between(scan, table)),
+        ScanEnd::Between => outcome(recheck_between(scan, table)),
     }
 }
 
 /// Finds each row once more between two rows of the iterator.
-fn look_between<R: Kept, K: isles::Key>(scan: Scan<'_, R, K>, table: Table<R>) -> Result<Vec<R>> {
-    let (mut rows, mut all) = (pass!(scan.rows()), Vec::new());
+fn recheck_between<R: TestRow, K: isles::Key>(scan: Scan<'_, R, K>, table: Table<R>) -> Result<Vec<R>> {
+    let (mut rows, mut all) = (call!(scan.rows()), Vec::new());
     while let Some(row) = rows.next() {
         let row = row?;
-        let there = pass!(rows.transaction()).exists(table, &row.key())?;
+        let there = call!(rows.transaction()).exists(table, &row.key())?;
         assert!(there, "a row that the scan shows is there: {row:?}");
         all.push(row);
     }
@@ -301,11 +286,11 @@ fn look_between<R: Kept, K: isles::Key>(scan: Scan<'_, R, K>, table: Table<R>) -
 
 struct ScanFields<'s, R, K>(Scan<'s, R, K>);
 
-impl<R: Kept, K: isles::Key> OnGroup<R> for ScanFields<'_, R, K> {
+impl<R: TestRow, K: isles::Key> OnGroup<R> for ScanFields<'_, R, K> {
     type Output = Outcome;
     fn visit<F: Select<R, Value: Debug>>(self, fields: F, _: fn(&R) -> F::Value) -> Outcome {
         let ScanFields(scan) = self;
-        let values = pass!(scan.fields(fields)).map(|value| value.map(|value| format!("{value:?}")));
+        let values = call!(scan.fields(fields)).map(|value| value.map(|value| format!("{value:?}")));
         outcome(values.collect::<Result<Vec<_>>>())
     }
 }

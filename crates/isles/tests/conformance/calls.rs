@@ -1,5 +1,5 @@
 //! Record of the library's functions that the suite has called on each engine. A call is written
-//! with [`pass!`] or [`made!`], which call the function and record its name, so that the two cannot
+//! with [`call!`] or [`call_function!`], which call the function and record its name, so that the two cannot
 //! differ.
 
 use std::cell::RefCell;
@@ -59,7 +59,7 @@ fn owners_are_types_without_their_paths() {
 }
 
 /// Calls a method, and records the call.
-macro_rules! pass {
+macro_rules! call {
     ($on:ident.$verb:ident $(::<$parameter:ty>)? ($($argument:expr),* $(,)?)) => {{
         $crate::calls::record(&$on, stringify!($verb));
         $on.$verb$(::<$parameter>)?($($argument),*)
@@ -67,7 +67,7 @@ macro_rules! pass {
 }
 
 /// Calls a function of a type, or a free function of the library, and records the call.
-macro_rules! made {
+macro_rules! call_function {
     ($owner:ident::$verb:ident($($argument:expr),* $(,)?)) => {{
         $crate::calls::record_function(stringify!($owner), stringify!($verb));
         $owner::$verb($($argument),*)
@@ -78,4 +78,4 @@ macro_rules! made {
     }};
 }
 
-pub(crate) use {made, pass};
+pub(crate) use {call, call_function};

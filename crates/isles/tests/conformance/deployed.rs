@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::apply::{Tables, apply};
 use crate::calls;
-use crate::operation::{Operation, Outcome, goes_on};
+use crate::operation::{Operation, Outcome, continues};
 
 /// Operations on several parts, as one transaction.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl Procedure for Work {
         let mut outcomes = Vec::new();
         for operation in &step.operations {
             let outcome = apply(t, tables, operation);
-            if !goes_on(&outcome) {
+            if !continues(&outcome) {
                 // The transaction ends with the verb's error, whatever the step returns.
                 return Err(Error::RollBack);
             }

@@ -10,10 +10,10 @@ use isles::{
 };
 
 use crate::apply::Tables;
-use crate::calls::{self, made, pass};
+use crate::calls::{self, call, call_function};
 use crate::deployed::Work;
-use crate::model::{Model, Ways};
-use crate::rows::{Hashed, Kept};
+use crate::model::{EngineTraits, Model};
+use crate::rows::{Hashed, TestRow};
 
 /// Parts of the data.
 pub const PARTS: u16 = 4;
@@ -69,8 +69,8 @@ impl Engine {
     }
 
     /// Properties of the engine that the model imitates.
-    pub fn ways(self) -> Ways {
-        Ways { hashes: matches!(self, Engine::Memory(_)), in_steps: false, fault: None }
+    pub fn traits(self) -> EngineTraits {
+        EngineTraits { hashes: matches!(self, Engine::Memory(_)), in_steps: false, fault: None }
     }
 
     /// Opens the engine; a durable one in this directory.
@@ -85,7 +85,7 @@ impl Engine {
 
 /// Bounds of a transaction of the suite. A longer wait is a fault.
 pub fn options() -> TransactionOptions {
-    made!(TransactionOptions::new()).deadline(Duration::from_secs(5)).durability(Durability::Async)
+    call_function!(TransactionOptions::new()).deadline(Duration::from_secs(5)).durability(Durability::Async)
 }
 
 /// A temporary directory that is removed when this value is dropped.
@@ -121,45 +121,45 @@ pub enum Kind {
 macro_rules! declare {
     ($builder:ident, $hashed:expr) => {
         Tables {
-            wide: pass!($builder.table(crate::rows::Wide::TABLE)),
-            plain: pass!($builder.table(crate::rows::Plain::TABLE)),
+            wide: call!($builder.table(crate::rows::Wide::TABLE)),
+            plain: call!($builder.table(crate::rows::Plain::TABLE)),
             hashed: $hashed,
-            long: pass!($builder.table(crate::long_rows::Long::TABLE)),
-            tailed: pass!($builder.table(crate::long_rows::Tailed::TABLE)),
+            long: call!($builder.table(crate::long_rows::Long::TABLE)),
+            tailed: call!($builder.table(crate::long_rows::Tailed::TABLE)),
         }
     };
 }
 
 fn hashed(builder: &mut Builder) -> Table<Hashed> {
-    let options = made!(TableOptions::new());
-    let options = pass!(options.hash(Hashed::KEY));
+    let options = call_function!(TableOptions::new());
+    let options = call!(options.hash(Hashed::KEY));
     let options = options.hash(Hashed::BY_TOKEN).hash(Hashed::BY_MARK);
-    let options = pass!(options.expected_rows(100));
-    pass!(builder.table_with(Hashed::TABLE, options))
+    let options = call!(options.expected_rows(100));
+    call!(builder.table_with(Hashed::TABLE, options))
 }
 
 fn open_database(engine: Engine, directory: Option<&Path>) -> Result<Opened> {
     let builder = match directory {
-        Some(path) => made!(Database::at(path)),
-        None => made!(Database::in_memory()),
+        Some(path) => call_function!(Database::at(path)),
+        None => call_function!(Database::in_memory()),
     };
-    let builder = pass!(builder.sessions(SESSIONS));
+    let builder = call!(builder.sessions(SESSIONS));
     let mut builder = match engine {
         Engine::Memory(scheme) => {
-            let builder = pass!(builder.memory_limit(MEMORY_BYTES));
-            pass!(builder.scheme(scheme))
+            let builder = call!(builder.memory_limit(MEMORY_BYTES));
+            call!(builder.scheme(scheme))
         }
         Engine::BrokenPages(rule) => {
             let (gaps, read_locks) = (rule == BrokenRule::Gaps, rule == BrokenRule::ReadLocks);
             builder.pages(POOL_BYTES).breaking(pages::Broken { gaps, read_locks, ..pages::Broken::default() })
         }
-        _ => pass!(builder.pages(POOL_BYTES)),
+        _ => call!(builder.pages(POOL_BYTES)),
     };
     let hashed = hashed(&mut builder);
     let tables = declare!(builder, hashed);
-    let database = pass!(builder.open())?;
-    let mut session = pass!(database.session())?;
-    pass!(session.set_options(options()));
+    let database = call!(builder.open())?;
+    let mut session = call!(database.session())?;
+    call!(session.set_options(options()));
     Ok(Opened { tables, kind: Kind::One { database, session: Box::new(Some(session)) } })
 }
 
@@ -167,21 +167,21 @@ fn open_deployment(scheme: Scheme, number: u64, directory: Option<&Path>) -> Res
     let instances = 2 + number as usize % 2;
     let division = Division { instances, workers: instances, parts: PARTS };
     let builder = match directory {
-        Some(path) => made!(Deployment::at(path, division)),
-        None => made!(Deployment::in_memory(division)),
+        Some(path) => call_function!(Deployment::at(path, division)),
+        None => call_function!(Deployment::in_memory(division)),
     };
-    let builder = pass!(builder.memory_limit(3 * MEMORY_BYTES));
-    let builder = pass!(builder.sessions(SESSIONS));
-    let mut builder: DeploymentBuilder = pass!(builder.scheme(scheme));
+    let builder = call!(builder.memory_limit(3 * MEMORY_BYTES));
+    let builder = call!(builder.sessions(SESSIONS));
+    let mut builder: DeploymentBuilder = call!(builder.scheme(scheme));
     let hashed = builder.table(Hashed::TABLE);
     let tables = declare!(builder, hashed);
-    let deployment: Deployment<Work> = pass!(builder.open(tables))?;
+    let deployment: Deployment<Work> = call!(builder.open(tables))?;
     let session = |instance| {
-        let mut session = pass!(deployment.session(instance))?;
+        let mut session = call!(deployment.session(instance))?;
         session.set_options(options());
         Ok(Some(session))
     };
-    let sessions = (0..pass!(deployment.instances())).map(session).collect::<Result<_>>()?;
+    let sessions = (0..call!(deployment.instances())).map(session).collect::<Result<_>>()?;
     Ok(Opened { tables, kind: Kind::Several { deployment, sessions } })
 }
 
@@ -194,8 +194,8 @@ impl Opened {
         }
     }
 
-    pub fn models(&self, ways: Ways) -> Vec<Model> {
-        vec![Model::new(ways); self.instances()]
+    pub fn models(&self, traits: EngineTraits) -> Vec<Model> {
+        vec![Model::new(traits); self.instances()]
     }
 
     /// The parts of an instance.
@@ -206,7 +206,7 @@ impl Opened {
     pub fn instance_of(&self, part: u16) -> usize {
         match &self.kind {
             Kind::One { .. } => 0,
-            Kind::Several { deployment, .. } => pass!(deployment.instance_of(part)),
+            Kind::Several { deployment, .. } => call!(deployment.instance_of(part)),
         }
     }
 
@@ -216,7 +216,7 @@ impl Opened {
             Kind::One { database, .. } => database.session()?,
             Kind::Several { deployment, .. } => deployment.session(instance)?,
         };
-        pass!(session.set_options(options()));
+        call!(session.set_options(options()));
         Ok(session)
     }
 
@@ -231,7 +231,7 @@ impl Opened {
     /// Waits until all commits are on disk.
     pub fn flush(&mut self) -> Result<()> {
         match &mut self.kind {
-            Kind::One { database, .. } => pass!(database.flush()),
+            Kind::One { database, .. } => call!(database.flush()),
             Kind::Several { sessions, .. } => sessions.iter_mut().flatten().try_for_each(|session| {
                 // A transaction that waits for the disk waits for all commits that it has read
                 // from.
@@ -254,11 +254,11 @@ impl Opened {
         match self.kind {
             Kind::One { database, session } => {
                 drop(session);
-                pass!(database.close())
+                call!(database.close())
             }
             Kind::Several { deployment, sessions } => {
                 drop(sessions);
-                pass!(deployment.close())
+                call!(deployment.close())
             }
         }
     }

@@ -15,7 +15,7 @@ use crate::calls;
 use crate::engines::{Engine, Opened};
 use crate::model::Model;
 use crate::operation::{
-    Draw, Operation, Outcome, RangeKind, SHAPES, ScanEnd, ScanPlan, Scope, Verb, goes_on, kind,
+    Draw, Operation, Outcome, RangeKind, SHAPES, ScanEnd, ScanPlan, Scope, Verb, continues, kind,
 };
 use crate::rows::Probe;
 
@@ -62,7 +62,7 @@ pub enum Ended {
 
 /// Actions and end of a transaction.
 #[derive(Clone, Debug)]
-pub struct Story {
+pub struct TransactionTrace {
     pub operations: Vec<Operation>,
     pub outcomes: Vec<Outcome>,
     pub ended: Option<Ended>,
@@ -74,7 +74,7 @@ struct Actor {
     open: Option<OwnedTransaction>,
     tables: Tables,
     isolated: bool,
-    story: Story,
+    trace: TransactionTrace,
 }
 
 fn gives_up(error: &str) -> bool {
@@ -86,12 +86,12 @@ impl Actor {
         let deadline = if place == Place::Threads { DEADLINE } else { DEADLINE_OF_ONE_THREAD };
         session.set_options(TransactionOptions::new().deadline(deadline).durability(Durability::Async));
         let isolated = place != Place::NoIsolation;
-        let story = Story { operations: Vec::new(), outcomes: Vec::new(), ended: None };
-        Actor { session: Some(session), open: None, tables, isolated, story }
+        let trace = TransactionTrace { operations: Vec::new(), outcomes: Vec::new(), ended: None };
+        Actor { session: Some(session), open: None, tables, isolated, trace }
     }
 
     fn step(&mut self, act: &Act) {
-        if self.story.ended.is_some() {
+        if self.trace.ended.is_some() {
             return;
         }
         match act {
@@ -102,12 +102,12 @@ impl Actor {
     }
 
     fn operate(&mut self, operation: &Operation) {
-        self.story.operations.push(operation.clone());
+        self.trace.operations.push(operation.clone());
         let outcome = if self.isolated {
             if let Some(session) = self.session.take() {
                 match session.into_transaction() {
                     Ok(open) => self.open = Some(open),
-                    Err(error) => return self.story.ended = Some(Ended::GaveUp(kind(&error))),
+                    Err(error) => return self.trace.ended = Some(Ended::GaveUp(kind(&error))),
                 }
             }
             apply(self.open.as_mut().expect("it is open"), &self.tables, operation)
@@ -120,12 +120,12 @@ impl Actor {
             });
             outcome
         };
-        let error = outcome.as_ref().err().filter(|_| !goes_on(&outcome)).cloned();
-        self.story.outcomes.push(outcome);
+        let error = outcome.as_ref().err().filter(|_| !continues(&outcome)).cloned();
+        self.trace.outcomes.push(outcome);
         match error {
             Some(error) if gives_up(&error) => {
                 self.open = None;
-                self.story.ended = Some(Ended::GaveUp(error));
+                self.trace.ended = Some(Ended::GaveUp(error));
             }
             Some(_) => self.end(false),
             None => {}
@@ -134,12 +134,12 @@ impl Actor {
 
     fn end(&mut self, commits: bool) {
         let Some(open) = self.open.take() else {
-            self.story.ended = Some(if commits { Ended::Committed } else { Ended::RolledBack });
+            self.trace.ended = Some(if commits { Ended::Committed } else { Ended::RolledBack });
             return;
         };
         let ended = if commits { open.commit() } else { open.roll_back() };
-        let failed = self.story.outcomes.last().and_then(|outcome| outcome.clone().err());
-        self.story.ended = Some(match ended {
+        let failed = self.trace.outcomes.last().and_then(|outcome| outcome.clone().err());
+        self.trace.ended = Some(match ended {
             Ok(()) if commits => Ended::Committed,
             Ok(()) => Ended::RolledBack,
             // The error of the verb, which counts now.
@@ -149,11 +149,11 @@ impl Actor {
     }
 }
 
-/// Runs a schedule. Returns the story of each transaction.
+/// Runs a schedule. Returns the trace of each transaction.
 ///
 /// # Errors
 /// A step took longer than its bound.
-pub fn perform(opened: &Opened, schedule: &Schedule, place: Place) -> Result<Vec<Story>, String> {
+pub fn perform(opened: &Opened, schedule: &Schedule, place: Place) -> Result<Vec<TransactionTrace>, String> {
     let count = schedule.iter().map(|(actor, _)| actor + 1).max().unwrap_or(0);
     let actors: Vec<Actor> = (0..count)
         .map(|_| {
@@ -167,7 +167,7 @@ pub fn perform(opened: &Opened, schedule: &Schedule, place: Place) -> Result<Vec
     }
 }
 
-fn perform_here(mut actors: Vec<Actor>, schedule: &Schedule) -> Result<Vec<Story>, String> {
+fn perform_here(mut actors: Vec<Actor>, schedule: &Schedule) -> Result<Vec<TransactionTrace>, String> {
     for (number, (actor, act)) in schedule.iter().enumerate() {
         let begun = Instant::now();
         actors[*actor].step(act);
@@ -175,29 +175,29 @@ fn perform_here(mut actors: Vec<Actor>, schedule: &Schedule) -> Result<Vec<Story
             return Err(format!("step {number}, {act:?}, took {:?}", begun.elapsed()));
         }
     }
-    Ok(actors.into_iter().map(|actor| actor.story).collect())
+    Ok(actors.into_iter().map(|actor| actor.trace).collect())
 }
 
 /// Runs each transaction in a thread. A step that waits is left behind, and the schedule continues
 /// with the next.
-fn perform_by_threads(actors: Vec<Actor>, schedule: &Schedule) -> Result<Vec<Story>, String> {
+fn perform_by_threads(actors: Vec<Actor>, schedule: &Schedule) -> Result<Vec<TransactionTrace>, String> {
     let mut crew: Vec<(Sender<Act>, Receiver<()>)> = Vec::new();
-    let (told, stories) = channel();
+    let (send_trace, traces) = channel();
     let engine = calls::engine();
     for (number, mut actor) in actors.into_iter().enumerate() {
         let (send, steps) = channel::<Act>();
         let (done, dones) = channel();
-        let (told, engine) = (told.clone(), engine.clone());
+        let (send_trace, engine) = (send_trace.clone(), engine.clone());
         std::thread::spawn(move || {
             calls::enter(&engine);
             for act in steps {
                 actor.step(&act);
                 let _ = done.send(());
             }
-            let story = actor.story.clone();
-            // The session's resources are free before the story is sent.
+            let trace = actor.trace.clone();
+            // The session's resources are free before the trace is sent.
             drop(actor);
-            let _ = told.send((number, story));
+            let _ = send_trace.send((number, trace));
         });
         crew.push((send, dones));
     }
@@ -212,10 +212,10 @@ fn perform_by_threads(actors: Vec<Actor>, schedule: &Schedule) -> Result<Vec<Sto
     }
     let count = crew.len();
     drop(crew);
-    let mut all: Vec<Option<Story>> = vec![None; count];
+    let mut all: Vec<Option<TransactionTrace>> = vec![None; count];
     for _ in 0..count {
-        match stories.recv_timeout(STEP_MAX) {
-            Ok((number, story)) => all[number] = Some(story),
+        match traces.recv_timeout(STEP_MAX) {
+            Ok((number, trace)) => all[number] = Some(trace),
             Err(RecvTimeoutError::Timeout) => return Err("a transaction hangs".to_owned()),
             Err(RecvTimeoutError::Disconnected) => return Err("a thread has panicked".to_owned()),
         }
@@ -223,16 +223,16 @@ fn perform_by_threads(actors: Vec<Actor>, schedule: &Schedule) -> Result<Vec<Sto
     Ok(all.into_iter().flatten().collect())
 }
 
-/// Reads all rows in a new transaction: scans of all ordered indexes, and their results.
-pub fn read_all(opened: &Opened) -> (Vec<Operation>, Vec<Outcome>) {
+/// Reads all rows in a new transaction, by scans of all ordered indexes.
+pub fn read_all(opened: &Opened) -> TransactionTrace {
     let mut session = opened.new_session(0).expect("a session");
-    let (scans, mut outcomes) = (scans(), Vec::new());
+    let (operations, mut outcomes) = (scans(), Vec::new());
     let read = session.transaction(|t| {
-        outcomes = scans.iter().map(|operation| apply(t, &opened.tables, operation)).collect();
+        outcomes = operations.iter().map(|operation| apply(t, &opened.tables, operation)).collect();
         Ok(())
     });
     read.expect("nobody is in the way any more");
-    (scans, outcomes)
+    TransactionTrace { operations, outcomes, ended: Some(Ended::Committed) }
 }
 
 /// Scans of all ordered indexes.
@@ -250,28 +250,29 @@ fn scans() -> Vec<Operation> {
 }
 
 /// Finds an order of the transactions that count which explains all their results and the final
-/// rows. Returns the model after it.
+/// rows, which the last transaction read. Returns the model after it.
 ///
 /// # Errors
 /// There is no such order, or a transaction ended with an error that is not allowed.
 pub fn explain(
     before: &Model,
-    stories: &[Story],
-    (reads, there): (&[Operation], &[Outcome]),
+    traces: &[TransactionTrace],
+    last: &TransactionTrace,
 ) -> Result<Model, String> {
     let mut counted = Vec::new();
-    for story in stories {
-        match &story.ended {
-            Some(Ended::Committed | Ended::RolledBack) => counted.push(story),
+    for trace in traces {
+        match &trace.ended {
+            Some(Ended::Committed | Ended::RolledBack) => counted.push(trace),
             Some(Ended::GaveUp(error)) if gives_up(error) => {}
-            other => return Err(format!("a transaction ended like {other:?}: {story:?}")),
+            other => return Err(format!("a transaction ended like {other:?}: {trace:?}")),
         }
     }
     let mut orders = vec![(before.clone(), counted)];
     while let Some((model, left)) = orders.pop() {
         if left.is_empty() {
             let mut read = model.clone();
-            if reads.iter().map(|operation| read.apply(operation)).eq(there.iter().cloned()) {
+            if last.operations.iter().map(|operation| read.apply(operation)).eq(last.outcomes.iter().cloned())
+            {
                 return Ok(model);
             }
         }
@@ -284,14 +285,15 @@ pub fn explain(
                 .all(|(operation, outcome)| after.apply(operation) == *outcome);
             if same {
                 let mut others = left.clone();
-                let story = others.remove(next);
-                let commits = story.ended == Some(Ended::Committed);
+                let trace = others.remove(next);
+                let commits = trace.ended == Some(Ended::Committed);
                 orders.push((if commits { after } else { model.clone() }, others));
             }
         }
     }
     Err(format!(
-        "in no order would these give what they gave, and leave what is there:\n{stories:#?}\n{there:?}"
+        "in no order would these give what they gave, and leave what is there:\n{traces:#?}\n{:?}",
+        last.outcomes
     ))
 }
 
@@ -319,20 +321,19 @@ pub fn run_generated(engine: Engine, place: Place, rounds: u64) -> Result<Marks,
         tables: vec![1, 2, 3, 4],
         ranges: &RangeKind::OF_ONE_PART,
     };
-    let mut model = Model::new(engine.ways());
+    let mut model = Model::new(engine.traits());
     let (mut marks, opened) = (Marks::default(), opened.0);
     for round in 0..rounds {
         let mut draw = Draw::new(round + 1_000);
         let schedule = draw_schedule(&scope, &mut draw);
-        let stories = perform(&opened, &schedule, place).map_err(|why| format!("{schedule:#?}: {why}"))?;
-        let there = read_all(&opened);
-        let explained = explain(&model, &stories, (&there.0, &there.1));
+        let traces = perform(&opened, &schedule, place).map_err(|why| format!("{schedule:#?}: {why}"))?;
+        let explained = explain(&model, &traces, &read_all(&opened));
         model = explained
             .map_err(|why| format!("{} {place:?}, round {round}: {why}\n{schedule:#?}", engine.name()))?;
-        let committed = stories.iter().filter(|story| story.ended == Some(Ended::Committed)).count();
+        let committed = traces.iter().filter(|trace| trace.ended == Some(Ended::Committed)).count();
         marks.several += u64::from(committed > 1);
         marks.gave_up +=
-            stories.iter().filter(|story| matches!(story.ended, Some(Ended::GaveUp(_)))).count() as u64;
+            traces.iter().filter(|trace| matches!(trace.ended, Some(Ended::GaveUp(_)))).count() as u64;
     }
     opened.close().map_err(|error| error.to_string())?;
     Ok(marks)

@@ -12,7 +12,7 @@ use isles::{
 };
 
 use crate::apply::Tables;
-use crate::calls::{self, made, pass};
+use crate::calls::{self, call, call_function};
 use crate::deployed::Work;
 use crate::engines::{Directory, Engine, Kind};
 
@@ -48,62 +48,62 @@ pub fn live(engine: Engine) {
     live_first(engine, &directory.0, &events);
     assert!(events.load(Ordering::Relaxed) > 0, "it was heard that the database was closed");
     live_again(engine, &directory.0);
-    let checked = made!(Database::check(&directory.0)).expect("it is whole");
+    let checked = call_function!(Database::check(&directory.0)).expect("it is whole");
     assert!(checked.tables.iter().any(|(name, rows)| name == "notes" && *rows == 21), "{checked:?}");
-    let refused = pass_pages(made!(Database::in_memory())).open();
+    let refused = set_pages(call_function!(Database::in_memory())).open();
     assert!(matches!(refused, Err(Error::Misuse(_))), "rows in pages need a directory: {refused:?}");
 }
 
-fn pass_pages(builder: Builder) -> Builder {
-    pass!(builder.pages(8 << 20))
+fn set_pages(builder: Builder) -> Builder {
+    call!(builder.pages(8 << 20))
 }
 
 fn declared(engine: Engine, path: &Path) -> Builder {
-    let builder = made!(Database::at(path));
+    let builder = call_function!(Database::at(path));
     let builder = builder.sessions(8);
-    let builder = pass!(builder.memory_limit(64 << 20));
+    let builder = call!(builder.memory_limit(64 << 20));
     match engine {
         Engine::Memory(scheme) => builder.scheme(scheme),
         // Without effect on this engine.
-        _ => pass_pages(pass!(builder.scheme(Scheme::Silo))),
+        _ => set_pages(call!(builder.scheme(Scheme::Silo))),
     }
 }
 
 fn live_first(engine: Engine, path: &Path, events: &Arc<AtomicU64>) {
     let (heard, builder) = (Arc::clone(events), declared(engine, path));
-    let builder = pass!(builder.spare_tables(4));
-    let builder = pass!(builder.latencies(true));
-    let builder = pass!(builder.slow_after(Duration::from_secs(60)));
-    let builder = pass!(builder.on_progress(|_| {}));
-    let mut builder = pass!(builder.on_event(move |_| _ = heard.fetch_add(1, Ordering::Relaxed)));
+    let builder = call!(builder.spare_tables(4));
+    let builder = call!(builder.latencies(true));
+    let builder = call!(builder.slow_after(Duration::from_secs(60)));
+    let builder = call!(builder.on_progress(|_| {}));
+    let mut builder = call!(builder.on_event(move |_| _ = heard.fetch_add(1, Ordering::Relaxed)));
     let notes = builder.table::<Note>("notes");
     builder.table::<Note>("drafts");
     let database = builder.open().expect("a database");
     database.transaction(|t| t.insert_all(notes, (0..20).map(note))).expect("inserted");
-    let same = pass!(database.table::<Note>("notes")).expect("it is there");
+    let same = call!(database.table::<Note>("notes")).expect("it is there");
     assert_eq!(database.transaction(|t| t.get(same, &3)), Ok(Some(note(3))));
-    let names: Vec<_> = pass!(database.tables()).iter().map(|table| table.name().to_owned()).collect();
+    let names: Vec<_> = call!(database.tables()).iter().map(|table| table.name().to_owned()).collect();
     assert_eq!(names, ["notes", "drafts"]);
     if let Engine::Memory(scheme) = engine {
-        assert_eq!(pass!(database.scheme()), scheme);
+        assert_eq!(call!(database.scheme()), scheme);
     } else {
-        pass!(database.scheme());
+        call!(database.scheme());
     }
-    assert!(pass!(database.memory_in_use()) <= pass!(database.memory_bytes()));
-    pass!(database.flush()).expect("the disk is there");
-    pass!(database.checkpoint()).expect("the disk is there");
-    let statistics = pass!(database.statistics());
+    assert!(call!(database.memory_in_use()) <= call!(database.memory_bytes()));
+    call!(database.flush()).expect("the disk is there");
+    call!(database.checkpoint()).expect("the disk is there");
+    let statistics = call!(database.statistics());
     assert_eq!(statistics.transactions.commits, 2);
     let conflicts = statistics.transactions.conflicts;
-    assert_eq!(pass!(conflicts.total()), 0);
+    assert_eq!(call!(conflicts.total()), 0);
     let latencies = statistics.latencies.expect("they are counted");
-    assert_eq!(pass!(latencies.count()), 2);
-    assert!(pass!(latencies.at(1.0)) >= latencies.at(0.5));
+    assert_eq!(call!(latencies.count()), 2);
+    assert!(call!(latencies.at(1.0)) >= latencies.at(0.5));
     let copy = Directory::new(&format!("{}-copy", engine.name()));
-    pass!(database.backup(&copy.0)).expect("a copy");
-    pass!(database.close()).expect("nobody uses it");
+    call!(database.backup(&copy.0)).expect("a copy");
+    call!(database.close()).expect("nobody uses it");
     let again = Directory::new(&format!("{}-copy-of-copy", engine.name()));
-    made!(copy_directory(&copy.0, &again.0)).expect("a copy of the copy");
+    call_function!(copy_directory(&copy.0, &again.0)).expect("a copy of the copy");
     for copy in [&copy, &again] {
         let mut builder = declared(engine, &copy.0);
         let notes = builder.table::<Note>("notes");
@@ -119,8 +119,8 @@ fn live_again(engine: Engine, path: &Path) {
     let mut builder = declared(engine, path);
     let in_memory = engine != Engine::Pages;
     if in_memory {
-        pass!(builder.drop_table("drafts"));
-        let names = pass!(builder.tables_of_directory()).expect("they can be read");
+        call!(builder.drop_table("drafts"));
+        let names = call!(builder.tables_of_directory()).expect("they can be read");
         assert_eq!(names, ["notes"]);
     } else {
         builder.table::<Note>("notes");
@@ -129,27 +129,27 @@ fn live_again(engine: Engine, path: &Path) {
     }
     let database = builder.open().expect("a database");
     let mut notes = database.table::<Note>("notes").expect("rows of this type");
-    let made = pass!(database.create_table::<Note>("later"));
+    let made = call!(database.create_table::<Note>("later"));
     let made_with = {
-        let options = made!(TableOptions::new()).hash(Note::KEY);
-        pass!(database.create_table_with::<Note>("hashed", options))
+        let options = call_function!(TableOptions::new()).hash(Note::KEY);
+        call!(database.create_table_with::<Note>("hashed", options))
     };
     if in_memory {
         let (later, hashed) = (made.expect("a table"), made_with.expect("a table"));
         database
             .transaction(|t| t.insert(later, &note(1)).and_then(|()| t.insert(hashed, &note(2))))
             .expect("inserted");
-        pass!(database.drop_table("later")).expect("nobody uses it");
+        call!(database.drop_table("later")).expect("nobody uses it");
         database.drop_table("hashed").expect("nobody uses it");
         let starred = StarredNote { id: 0, text: String::new(), stars: 3 };
-        let token = made!(CancelToken::new());
-        let (change, mut copied) = (made!(TableChange::new()), 0);
-        let change = pass!(change.new_columns_of(&starred));
-        let change = pass!(change.options(TableOptions::new()));
-        let change = pass!(change.wait(Duration::from_secs(5)));
-        let change = pass!(change.cancel(&token));
-        let change = pass!(change.on_progress(|rows| copied = rows));
-        let changed = pass!(database.change_table("notes", change)).expect("another form");
+        let token = call_function!(CancelToken::new());
+        let (change, mut copied) = (call_function!(TableChange::new()), 0);
+        let change = call!(change.new_columns_of(&starred));
+        let change = call!(change.options(TableOptions::new()));
+        let change = call!(change.wait(Duration::from_secs(5)));
+        let change = call!(change.cancel(&token));
+        let change = call!(change.on_progress(|rows| copied = rows));
+        let changed = call!(database.change_table("notes", change)).expect("another form");
         let stars =
             database.transaction(|t| t.scan(changed.by(StarredNote::BY_STARS), isles::prefix(3)).count());
         assert_eq!((stars, copied), (Ok(20), 20));
@@ -161,15 +161,15 @@ fn live_again(engine: Engine, path: &Path) {
         };
         misuse(made.map(drop));
         misuse(made_with.map(drop));
-        misuse(pass!(database.drop_table("drafts")));
+        misuse(call!(database.drop_table("drafts")));
         let token = CancelToken::new();
-        let change = made!(TableChange::new());
-        let change = pass!(change.new_columns_of(&StarredNote { id: 0, text: String::new(), stars: 3 }));
-        let change = pass!(change.options(TableOptions::new()));
-        let change = pass!(change.wait(Duration::from_secs(5)));
-        let change = pass!(change.cancel(&token));
-        let change = pass!(change.on_progress(|_| {}));
-        misuse(pass!(database.change_table("notes", change)).map(drop));
+        let change = call_function!(TableChange::new());
+        let change = call!(change.new_columns_of(&StarredNote { id: 0, text: String::new(), stars: 3 }));
+        let change = call!(change.options(TableOptions::new()));
+        let change = call!(change.wait(Duration::from_secs(5)));
+        let change = call!(change.cancel(&token));
+        let change = call!(change.on_progress(|_| {}));
+        misuse(call!(database.change_table("notes", change)).map(drop));
     }
     database.transaction(|t| t.insert(notes, &note(20))).expect("inserted");
     database.close().expect("nobody uses it");
@@ -178,13 +178,13 @@ fn live_again(engine: Engine, path: &Path) {
 fn refuse_what_pages_lack(path: &Path) {
     let mut builder = declared(Engine::Pages, path);
     builder.table::<Note>("notes");
-    pass!(builder.drop_table("drafts"));
+    call!(builder.drop_table("drafts"));
     let refused = builder.open();
     assert!(matches!(refused, Err(Error::Misuse(_))), "{refused:?}");
     let mut builder = declared(Engine::Pages, path);
     // The result for a directory of pages does not matter: the call declares the tables that it
     // names.
-    let _ = pass!(builder.tables_of_directory());
+    let _ = call!(builder.tables_of_directory());
 }
 
 /// Every bound of a transaction.
@@ -196,24 +196,24 @@ fn bound_transactions(engine: Engine) {
     let Tables { plain, .. } = opened.tables;
     let mut session = opened.new_session(0).expect("a session");
     let count = |t: &mut isles::Transaction<'_>| t.scan(plain, isles::prefix(0)).count();
-    let token = made!(CancelToken::new());
-    let options = made!(TransactionOptions::new());
-    let options = pass!(options.attempts(3));
-    let options = pass!(options.deadline(Duration::ZERO));
-    let options = pass!(options.durability(Durability::Group(Duration::from_micros(10))));
+    let token = call_function!(CancelToken::new());
+    let options = call_function!(TransactionOptions::new());
+    let options = call!(options.attempts(3));
+    let options = call!(options.deadline(Duration::ZERO));
+    let options = call!(options.durability(Durability::Group(Duration::from_micros(10))));
     let late = session.with(options.clone()).transaction(count);
     assert!(matches!(late, Err(Error::Deadline) | Ok(0)), "{late:?}");
-    let options = pass!(options.without_deadline());
-    let options = pass!(options.cancel(&token));
-    assert_eq!(pass!(session.with(options.clone())).transaction(count), Ok(0));
-    assert!(!pass!(token.is_cancelled()));
-    pass!(token.cancel());
+    let options = call!(options.without_deadline());
+    let options = call!(options.cancel(&token));
+    assert_eq!(call!(session.with(options.clone())).transaction(count), Ok(0));
+    assert!(!call!(token.is_cancelled()));
+    call!(token.cancel());
     assert_eq!(session.with(options.clone()).transaction(count), Err(Error::Cancelled));
-    assert!(pass!(session.stats()).commits > 0);
+    assert!(call!(session.stats()).commits > 0);
     if let Kind::Several { deployment, .. } = &opened.kind {
-        let cancelled = pass!(deployment.run_with(&options, Work::new(&[], false, false)));
+        let cancelled = call!(deployment.run_with(&options, Work::new(&[], false, false)));
         assert!(matches!(cancelled, Err(Error::Cancelled)), "{cancelled:?}");
-        assert!(pass!(deployment.memory_in_use()) <= pass!(deployment.memory_bytes()));
+        assert!(call!(deployment.memory_in_use()) <= call!(deployment.memory_bytes()));
     }
     // An open session keeps the database open, and the error reports it.
     let refused = opened.close();
@@ -226,12 +226,12 @@ fn live_deployment() {
     std::fs::create_dir_all(&directory.0).expect("a directory");
     for path in [&data, &data, &copy] {
         if path == &copy {
-            let copied = made!(copy_deployment(&data, &copy)).expect("nobody has it open");
+            let copied = call_function!(copy_deployment(&data, &copy)).expect("nobody has it open");
             assert_eq!(copied.len(), 2, "{copied:?}");
         }
         let division = Division { instances: 2, workers: 2, parts: 2 };
-        let mut builder = made!(Deployment::at(path, division));
-        let notes = pass!(builder.copied_table("notes", (0..20).map(note).collect()));
+        let mut builder = call_function!(Deployment::at(path, division));
+        let notes = call!(builder.copied_table("notes", (0..20).map(note).collect()));
         let deployment = builder.open::<NoProcedure>(()).expect("a deployment");
         for instance in 0..deployment.instances() {
             let mut session = deployment.session(instance).expect("a session");

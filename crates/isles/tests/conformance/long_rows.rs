@@ -2,8 +2,8 @@
 
 use isles::{Datum, Row, Table, Text, Value};
 
-use crate::calls::pass;
-use crate::rows::{Aspect, Atom, Kept, OnField, OnGroup, OnIndex, Probe, signed, unsigned};
+use crate::calls::call;
+use crate::rows::{Aspect, Atom, OnField, OnGroup, OnIndex, Probe, TestRow, signed, unsigned};
 
 #[derive(Value, Clone, Copy, Debug, PartialEq, PartialOrd)]
 #[row(key)]
@@ -27,7 +27,7 @@ pub struct Long {
     amount: i32,
 }
 
-impl Kept for Long {
+impl TestRow for Long {
     const TABLE: &'static str = "long";
     const HASHED: &'static [bool] = &[false; 2];
     const FRONTS: &'static [usize] = &[3, 2];
@@ -99,7 +99,7 @@ impl Kept for Long {
         match index {
             0 => visitor.visit(table, Row::key, |row| (row.part, row.name, row.code)),
             _ => visitor.visit(
-                pass!(table.by(Long::BY_WRAPPED)),
+                call!(table.by(Long::BY_WRAPPED)),
                 |row| (row.part, row.wrapped, row.eight),
                 |row| (row.part, row.wrapped),
             ),
@@ -136,7 +136,7 @@ pub struct Tailed {
     notes: Vec<u8>,
 }
 
-impl Kept for Tailed {
+impl TestRow for Tailed {
     const TABLE: &'static str = "tailed";
     const HASHED: &'static [bool] = &[false; 2];
     const FRONTS: &'static [usize] = &[1, 2];
@@ -173,7 +173,7 @@ impl Kept for Tailed {
         match index {
             0 => visitor.visit(table, |row| (row.part, row.id), |row| row.part),
             _ => visitor.visit(
-                pass!(table.by(Tailed::BY_LENGTH)),
+                call!(table.by(Tailed::BY_LENGTH)),
                 |row| (row.part, row.length, row.id),
                 |row| (row.part, row.length),
             ),

@@ -6,7 +6,7 @@ use isles::Datum;
 
 use crate::long_rows::{Long, Tailed};
 use crate::operation::{Operation, Outcome, RangeKind, ScanEnd, ScanPlan, Verb};
-use crate::rows::{Aspect, Atom, Hashed, Kept, OnField, OnGroup, Plain, Probe, Wide};
+use crate::rows::{Aspect, Atom, Hashed, OnField, OnGroup, Plain, Probe, TestRow, Wide};
 
 type Keys = Vec<Atom>;
 
@@ -49,7 +49,7 @@ impl Fault {
 
 /// Properties of an engine that the model imitates.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Ways {
+pub struct EngineTraits {
     /// The engine has hash indexes, which refuse scans.
     pub hashes: bool,
     /// Operations belong to steps of procedures, which see their part only.
@@ -65,22 +65,22 @@ pub struct Model {
     pub hashed: Store<Hashed>,
     pub long: Store<Long>,
     pub tailed: Store<Tailed>,
-    pub ways: Ways,
+    pub traits: EngineTraits,
 }
 
 impl Model {
-    pub fn new(ways: Ways) -> Self {
-        Model { ways, ..Model::default() }
+    pub fn new(traits: EngineTraits) -> Self {
+        Model { traits, ..Model::default() }
     }
 
     pub fn apply(&mut self, operation: &Operation) -> Outcome {
-        let ways = self.ways;
+        let traits = self.traits;
         match operation.table {
-            0 => self.wide.apply(ways, operation),
-            1 => self.plain.apply(ways, operation),
-            2 => self.hashed.apply(ways, operation),
-            3 => self.long.apply(ways, operation),
-            _ => self.tailed.apply(ways, operation),
+            0 => self.wide.apply(traits, operation),
+            1 => self.plain.apply(traits, operation),
+            2 => self.hashed.apply(traits, operation),
+            3 => self.long.apply(traits, operation),
+            _ => self.tailed.apply(traits, operation),
         }
     }
 }
@@ -97,16 +97,16 @@ impl<R> Default for Store<R> {
     }
 }
 
-fn taken<R: Kept>(index: usize) -> String {
+fn duplicate<R: TestRow>(index: usize) -> String {
     let name = if index == 0 { "primary key" } else { R::INDEXES[index].name };
     format!("Duplicate in {}, {name}", R::TABLE)
 }
 
-fn said<T: std::fmt::Debug>(value: T) -> Outcome {
+fn success<T: std::fmt::Debug>(value: T) -> Outcome {
     Ok(format!("{value:?}"))
 }
 
-impl<R: Kept> Store<R> {
+impl<R: TestRow> Store<R> {
     fn find(&self, index: usize, probe: Probe) -> Option<&R> {
         let key = R::make(probe).keys().swap_remove(index);
         self.find_key(index, &key)
@@ -120,15 +120,15 @@ impl<R: Kept> Store<R> {
     }
 
     /// The first unique index that already has a key of this row.
-    fn collision(&self, ways: Ways, row: &R) -> Option<usize> {
+    fn collision(&self, traits: EngineTraits, row: &R) -> Option<usize> {
         let keys = row.keys();
-        let last = if ways.fault == Some(Fault::DuplicatesAccepted) { 1 } else { keys.len() };
+        let last = if traits.fault == Some(Fault::DuplicatesAccepted) { 1 } else { keys.len() };
         (0..last).find(|index| R::INDEXES[*index].unique && self.find_key(*index, &keys[*index]).is_some())
     }
 
-    fn insert(&mut self, ways: Ways, row: R) -> Result<(), String> {
-        match self.collision(ways, &row) {
-            Some(index) => Err(taken::<R>(index)),
+    fn insert(&mut self, traits: EngineTraits, row: R) -> Result<(), String> {
+        match self.collision(traits, &row) {
+            Some(index) => Err(duplicate::<R>(index)),
             None => {
                 self.rows.insert(row.keys().swap_remove(0), row);
                 Ok(())
@@ -136,95 +136,96 @@ impl<R: Kept> Store<R> {
         }
     }
 
-    fn remove(&mut self, ways: Ways, key: &Keys) -> Option<R> {
-        match ways.fault {
+    fn remove(&mut self, traits: EngineTraits, key: &Keys) -> Option<R> {
+        match traits.fault {
             Some(Fault::DeletionsLost) => self.rows.get(key).cloned(),
             _ => self.rows.remove(key),
         }
     }
 
     /// Replaces an existing row by another one.
-    fn replace(&mut self, ways: Ways, key: &Keys, new: R) -> Result<(), String> {
+    fn replace(&mut self, traits: EngineTraits, key: &Keys, new: R) -> Result<(), String> {
         let Some(old) = self.rows.remove(key) else { return Ok(()) };
-        let result = self.insert(ways, new);
+        let result = self.insert(traits, new);
         if result.is_err() {
             self.rows.insert(key.clone(), old);
         }
         result
     }
 
-    fn change(&mut self, ways: Ways, key: &Keys, (aspect, to): (Aspect, Probe)) -> Result<(), String> {
+    fn change(&mut self, traits: EngineTraits, key: &Keys, aspect: Aspect, to: Probe) -> Result<(), String> {
         let mut row = self.rows[key].clone();
-        if ways.fault != Some(Fault::TailsKept) || aspect != Aspect::Tail {
+        if traits.fault != Some(Fault::TailsKept) || aspect != Aspect::Tail {
             row.take_over(aspect, &R::make(to));
         }
-        self.replace(ways, key, row)
+        self.replace(traits, key, row)
     }
 
-    fn apply(&mut self, ways: Ways, operation: &Operation) -> Outcome {
+    fn apply(&mut self, traits: EngineTraits, operation: &Operation) -> Outcome {
         let Operation { index, probe, ref verb, .. } = *operation;
         let (new, found) = (R::make(probe), self.find(index, probe).cloned());
         let key = found.as_ref().map(|row| row.keys().swap_remove(0));
         match verb {
-            Verb::Attempt => said(1),
-            Verb::Get | Verb::GetForUpdate => said(found),
-            Verb::GetField(field) => said(found.map(|row| R::on_field(*field, ShowField(&row)))),
-            Verb::GetGroup(group) => said(found.map(|row| R::on_group(*group, ShowGroup(&row)))),
+            Verb::Attempt => success(1),
+            Verb::Get | Verb::GetForUpdate => success(found),
+            Verb::GetField(field) => success(found.map(|row| R::on_field(*field, ShowField(&row)))),
+            Verb::GetGroup(group) => success(found.map(|row| R::on_group(*group, ShowGroup(&row)))),
             Verb::GetMany(probes) => {
-                said(probes.iter().map(|probe| self.find(index, *probe).cloned()).collect::<Vec<_>>())
+                success(probes.iter().map(|probe| self.find(index, *probe).cloned()).collect::<Vec<_>>())
             }
-            Verb::Exists => said(found.is_some()),
-            Verb::Insert | Verb::InsertDynamic => self.insert(ways, new).and_then(said),
+            Verb::Exists => success(found.is_some()),
+            Verb::Insert | Verb::InsertDynamic => self.insert(traits, new).and_then(success),
             Verb::InsertAll(probes) => {
-                probes.iter().try_for_each(|probe| self.insert(ways, R::make(*probe))).and_then(said)
+                probes.iter().try_for_each(|probe| self.insert(traits, R::make(*probe))).and_then(success)
             }
-            Verb::InsertOrIgnore => said(self.insert(ways, new).is_ok()),
+            Verb::InsertOrIgnore => success(self.insert(traits, new).is_ok()),
             Verb::Upsert => {
-                let there = self.rows.get(&new.keys()[0]).cloned();
-                match &there {
-                    None => self.insert(ways, new)?,
-                    Some(row) => self.replace(ways, &row.keys()[0], new)?,
+                let existing = self.rows.get(&new.keys()[0]).cloned();
+                match &existing {
+                    None => self.insert(traits, new)?,
+                    Some(row) => self.replace(traits, &row.keys()[0], new)?,
                 }
-                said(there)
+                success(existing)
             }
             Verb::Update(aspect, to) => match key {
-                None => said(None::<()>),
-                Some(key) => self.change(ways, &key, (*aspect, *to)).map(Some).and_then(said),
+                None => success(None::<()>),
+                Some(key) => self.change(traits, &key, *aspect, *to).map(Some).and_then(success),
             },
             Verb::SetField(field, salt) => {
-                said(key.map(|key| self.write(ways, &key, (*field, *salt))).is_some())
+                success(key.map(|key| self.write(traits, &key, *field, *salt)).is_some())
             }
-            Verb::UpdateField(field, salt) => said(key.map(|key| self.write(ways, &key, (*field, *salt)))),
+            Verb::UpdateField(field, salt) => success(key.map(|key| self.write(traits, &key, *field, *salt))),
             Verb::SetKeyField => Err("Misuse".to_owned()),
-            Verb::Delete => said(key.and_then(|key| self.remove(ways, &key))),
-            Verb::Scan(plan) => self.scan(ways, operation, plan),
-            Verb::GetDynamic => said(self.find(0, probe).map(R::datums)),
-            Verb::ScanDynamic if ways.hashes && R::HASHED[0] => Err("Misuse".to_owned()),
-            Verb::ScanDynamicAfter(1..) if ways.hashes && R::HASHED[0] => Err("Misuse".to_owned()),
+            Verb::Delete => success(key.and_then(|key| self.remove(traits, &key))),
+            Verb::Scan(plan) => self.scan(traits, operation, plan),
+            Verb::GetDynamic => success(self.find(0, probe).map(R::datums)),
+            Verb::ScanDynamic if traits.hashes && R::HASHED[0] => Err("Misuse".to_owned()),
+            Verb::ScanDynamicAfter(1..) if traits.hashes && R::HASHED[0] => Err("Misuse".to_owned()),
             Verb::ScanDynamic => {
-                said(self.shown(ways, probe.part).map(|(_, row)| row.datums()).collect::<Vec<_>>())
+                success(self.shown(traits, probe.part).map(|(_, row)| row.datums()).collect::<Vec<_>>())
             }
             Verb::ScanDynamicAfter(count) => {
                 let after = new.keys().swap_remove(0);
-                let behind = self.shown(ways, probe.part).filter(|(key, _)| **key > after);
-                said(behind.take(*count).map(|(_, row)| row.datums()).collect::<Vec<Vec<Datum>>>())
+                let behind = self.shown(traits, probe.part).filter(|(key, _)| **key > after);
+                success(behind.take(*count).map(|(_, row)| row.datums()).collect::<Vec<Vec<Datum>>>())
             }
             Verb::Stray => Err("NoSuchTable".to_owned()),
         }
     }
 
     /// The rows of a scan without types: in a step, those of its part.
-    fn shown(&self, ways: Ways, part: u16) -> impl Iterator<Item = (&Keys, &R)> {
-        let is_shown = move |key: &Keys| !ways.in_steps || key[0] == Atom::Unsigned(part.into());
+    fn shown(&self, traits: EngineTraits, part: u16) -> impl Iterator<Item = (&Keys, &R)> {
+        let is_shown = move |key: &Keys| !traits.in_steps || key[0] == Atom::Unsigned(part.into());
         self.rows.iter().filter(move |(key, _)| is_shown(key))
     }
 
     /// Writes a field. Returns its former value.
-    fn write(&mut self, ways: Ways, key: &Keys, (field, salt): (usize, u32)) -> String {
+    fn write(&mut self, traits: EngineTraits, key: &Keys, field: usize, salt: u32) -> String {
         let mut row = self.rows[key].clone();
         let before = R::on_field(field, ShowField(&row));
         let new = R::make(Probe { part: 0, id: 0, salt });
-        let ignored = ways.fault == Some(Fault::NullIgnored) && R::on_field(field, ShowField(&new)) == "None";
+        let ignored =
+            traits.fault == Some(Fault::NullIgnored) && R::on_field(field, ShowField(&new)) == "None";
         if !ignored {
             R::on_field(field, CopyField(&mut row, &new));
         }
@@ -232,61 +233,64 @@ impl<R: Kept> Store<R> {
         before
     }
 
-    fn scan(&mut self, ways: Ways, operation: &Operation, plan: &ScanPlan) -> Outcome {
+    fn scan(&mut self, traits: EngineTraits, operation: &Operation, plan: &ScanPlan) -> Outcome {
         let index = operation.index;
         // An iterator of which no row is requested does not begin.
         let begins = plan.limit != Some(0) && !matches!(plan.end, ScanEnd::Rows(0));
-        if ways.hashes && R::HASHED[index] && begins {
+        if traits.hashes && R::HASHED[index] && begins {
             return Err("Misuse".to_owned());
         }
         let [from, to] = [operation.probe, plan.to].map(|probe| R::make(probe).keys().swap_remove(index));
-        let within = |key: &Keys| is_within(plan.range, (key, &from, &to), R::FRONTS[index], ways);
+        let range = ModelRange { kind: plan.range, from, to, front: R::FRONTS[index] };
         let mut rows: Vec<(Keys, R)> =
-            self.rows.values().map(|row| (ordering(row, index, ways), row.clone())).collect();
+            self.rows.values().map(|row| (ordering(row, index, traits), row.clone())).collect();
         rows.sort_by(|a, b| a.0.cmp(&b.0));
-        let mut rows: Vec<R> =
-            rows.into_iter().map(|(_, row)| row).filter(|row| within(&row.keys()[index])).collect();
-        if plan.reverse && ways.fault != Some(Fault::ReverseIgnored) {
+        let mut rows: Vec<R> = rows
+            .into_iter()
+            .map(|(_, row)| row)
+            .filter(|row| range.contains(&row.keys()[index], traits))
+            .collect();
+        if plan.reverse && traits.fault != Some(Fault::ReverseIgnored) {
             rows.reverse();
         }
         let last = rows.last().cloned();
-        let loose = usize::from(ways.fault == Some(Fault::LimitIsLoose));
+        let loose = usize::from(traits.fault == Some(Fault::LimitIsLoose));
         rows.truncate(plan.limit.map_or(usize::MAX, |limit| limit as usize + loose));
         let keys = || rows.iter().map(|row| row.keys().swap_remove(0)).collect::<Vec<_>>();
         match plan.end {
-            ScanEnd::Collect | ScanEnd::IntoIterator | ScanEnd::Between => said(rows),
-            ScanEnd::First => said(rows.first()),
-            ScanEnd::Last => said(last.filter(|_| plan.limit != Some(0))),
-            ScanEnd::Count => said(rows.len()),
-            ScanEnd::ForEach(most) => said(rows.iter().take(most.max(1)).collect::<Vec<_>>()),
-            ScanEnd::Rows(most) => said(rows.iter().take(most).collect::<Vec<_>>()),
+            ScanEnd::Collect | ScanEnd::IntoIterator | ScanEnd::Between => success(rows),
+            ScanEnd::First => success(rows.first()),
+            ScanEnd::Last => success(last.filter(|_| plan.limit != Some(0))),
+            ScanEnd::Count => success(rows.len()),
+            ScanEnd::ForEach(most) => success(rows.iter().take(most.max(1)).collect::<Vec<_>>()),
+            ScanEnd::Rows(most) => success(rows.iter().take(most).collect::<Vec<_>>()),
             ScanEnd::Fields(group) => {
                 let group = group % R::GROUPS;
-                said(rows.iter().map(|row| R::on_group(group, ShowGroup(row))).collect::<Vec<_>>())
+                success(rows.iter().map(|row| R::on_group(group, ShowGroup(row))).collect::<Vec<_>>())
             }
             ScanEnd::TryForEach(most, to) => {
                 let keys: Vec<_> = keys().into_iter().take(most.max(1)).collect();
-                let changed = keys.iter().try_for_each(|key| self.change(ways, key, (Aspect::Values, to)));
-                changed.and_then(|()| said(keys.len()))
+                let changed = keys.iter().try_for_each(|key| self.change(traits, key, Aspect::Values, to));
+                changed.and_then(|()| success(keys.len()))
             }
             ScanEnd::Update(aspect, to) => {
                 let keys = keys();
-                let changed = keys.iter().try_for_each(|key| self.change(ways, key, (aspect, to)));
-                changed.and_then(|()| said(keys.len()))
+                let changed = keys.iter().try_for_each(|key| self.change(traits, key, aspect, to));
+                changed.and_then(|()| success(keys.len()))
             }
             ScanEnd::Delete => {
                 let keys = keys();
-                keys.iter().for_each(|key| drop(self.remove(ways, key)));
-                said(keys.len())
+                keys.iter().for_each(|key| drop(self.remove(traits, key)));
+                success(keys.len())
             }
         }
     }
 }
 
 /// The key by which a scan sorts.
-fn ordering<R: Kept>(row: &R, index: usize, ways: Ways) -> Keys {
+fn ordering<R: TestRow>(row: &R, index: usize, traits: EngineTraits) -> Keys {
     let mut key = row.keys().swap_remove(index);
-    if ways.fault == Some(Fault::SignsIgnored) {
+    if traits.fault == Some(Fault::SignsIgnored) {
         for atom in &mut key {
             if let Atom::Signed(number) = atom {
                 *atom = Atom::Unsigned(number.cast_unsigned());
@@ -296,31 +300,42 @@ fn ordering<R: Kept>(row: &R, index: usize, ways: Ways) -> Keys {
     key
 }
 
-/// True if a key is in a range of this form between two others.
-fn is_within(kind: RangeKind, (key, from, to): (&Keys, &Keys, &Keys), front: usize, ways: Ways) -> bool {
-    let [short, low, high] = [key, from, to].map(|key| &key[..front]);
-    match kind {
-        RangeKind::Full => true,
-        RangeKind::From => key >= from,
-        RangeKind::To => key < to,
-        RangeKind::ToInclusive => key <= to,
-        RangeKind::HalfOpen if ways.fault == Some(Fault::EndIncluded) => from <= key && key <= to,
-        RangeKind::HalfOpen => from <= key && key < to,
-        RangeKind::Inclusive => from <= key && key <= to,
-        RangeKind::Bounds => from < key && key < to,
-        RangeKind::Prefix => short == low,
-        RangeKind::Prefixes => low <= short && short < high,
-        RangeKind::PrefixesInclusive => low <= short && short <= high,
-        RangeKind::PrefixesFrom => low <= short,
-        RangeKind::PrefixesTo => short < high,
-        RangeKind::PrefixesToInclusive => short <= high,
+/// A range of this kind between two keys.
+struct ModelRange {
+    kind: RangeKind,
+    from: Keys,
+    to: Keys,
+    /// Number of leading columns that a range of prefixes compares.
+    front: usize,
+}
+
+impl ModelRange {
+    fn contains(&self, key: &Keys, traits: EngineTraits) -> bool {
+        let ModelRange { kind, from, to, front } = self;
+        let [short, low, high] = [key, from, to].map(|key| &key[..*front]);
+        match kind {
+            RangeKind::Full => true,
+            RangeKind::From => key >= from,
+            RangeKind::To => key < to,
+            RangeKind::ToInclusive => key <= to,
+            RangeKind::HalfOpen if traits.fault == Some(Fault::EndIncluded) => from <= key && key <= to,
+            RangeKind::HalfOpen => from <= key && key < to,
+            RangeKind::Inclusive => from <= key && key <= to,
+            RangeKind::Bounds => from < key && key < to,
+            RangeKind::Prefix => short == low,
+            RangeKind::Prefixes => low <= short && short < high,
+            RangeKind::PrefixesInclusive => low <= short && short <= high,
+            RangeKind::PrefixesFrom => low <= short,
+            RangeKind::PrefixesTo => short < high,
+            RangeKind::PrefixesToInclusive => short <= high,
+        }
     }
 }
 
 /// Displays one field.
 pub struct ShowField<'r, R>(pub &'r R);
 
-impl<R: Kept> OnField<R> for ShowField<'_, R> {
+impl<R: TestRow> OnField<R> for ShowField<'_, R> {
     type Output = String;
     fn visit<F: isles::Assign<R, Value: std::fmt::Debug + Clone>>(
         self,
@@ -335,7 +350,7 @@ impl<R: Kept> OnField<R> for ShowField<'_, R> {
 /// Displays a group of fields.
 pub struct ShowGroup<'r, R>(pub &'r R);
 
-impl<R: Kept> OnGroup<R> for ShowGroup<'_, R> {
+impl<R: TestRow> OnGroup<R> for ShowGroup<'_, R> {
     type Output = String;
     fn visit<F: isles::Select<R, Value: std::fmt::Debug>>(self, _: F, get: fn(&R) -> F::Value) -> String {
         format!("{:?}", get(self.0))
@@ -345,7 +360,7 @@ impl<R: Kept> OnGroup<R> for ShowGroup<'_, R> {
 /// Copies a field from the second row to the first.
 struct CopyField<'r, R>(&'r mut R, &'r R);
 
-impl<R: Kept> OnField<R> for CopyField<'_, R> {
+impl<R: TestRow> OnField<R> for CopyField<'_, R> {
     type Output = ();
     fn visit<F: isles::Assign<R, Value: std::fmt::Debug + Clone>>(
         self,

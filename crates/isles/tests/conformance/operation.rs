@@ -162,7 +162,7 @@ pub fn outcome<T: Debug>(result: Result<T, Error>) -> Outcome {
 }
 
 /// True if the attempt continues after an outcome.
-pub fn goes_on(outcome: &Outcome) -> bool {
+pub fn continues(outcome: &Outcome) -> bool {
     outcome.as_ref().err().is_none_or(|error| error == "NoSuchTable")
 }
 
@@ -236,7 +236,7 @@ impl Scope {
         let table = draw.of(&self.tables);
         let (indexes, _, _) = SHAPES[table];
         let index = draw.below(indexes as u64) as usize;
-        let mut verb = within.verb(draw, kind, (table, probe));
+        let mut verb = within.verb(draw, kind, table, probe);
         if let (true, Verb::Scan(plan)) = (HASHED.contains(&(table, index)), &mut verb) {
             // The engine refuses the scan unless the range is empty, and this one is not.
             plan.range = RangeKind::Prefix;
@@ -244,7 +244,7 @@ impl Scope {
         Operation { table, index, probe, verb }
     }
 
-    fn verb(&self, draw: &mut Draw, kind: u64, (table, probe): (usize, Probe)) -> Verb {
+    fn verb(&self, draw: &mut Draw, kind: u64, table: usize, probe: Probe) -> Verb {
         let (_, fields, groups) = SHAPES[table];
         let field = |draw: &mut Draw| draw.below(fields.max(1) as u64) as usize;
         let several = |draw: &mut Draw| (0..draw.below(5)).map(|_| self.probe(draw)).collect();

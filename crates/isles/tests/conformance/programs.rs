@@ -8,12 +8,12 @@ use std::time::Duration;
 use isles::{Error, Session, Ticket, Transaction};
 
 use crate::apply::apply;
-use crate::calls::{self, pass};
+use crate::calls::{self, call};
 use crate::deployed::Work;
 use crate::engines::{Directory, Engine, Kind, Opened, PARTS, options};
 use crate::model::{Fault, Model};
 use crate::operation::{
-    Draw, KINDS, Operation, Outcome, RangeKind, SHAPES, ScanEnd, ScanPlan, Scope, Verb, goes_on, kind,
+    Draw, KINDS, Operation, Outcome, RangeKind, SHAPES, ScanEnd, ScanPlan, Scope, Verb, continues, kind,
 };
 use crate::rows::Probe;
 
@@ -25,14 +25,14 @@ const OPERATIONS_MAX: u64 = 9;
 /// Limit of the conflicts of an object with parts of a deployment that have not ended.
 const CONFLICTS_MAX: usize = 5_000;
 
-/// Kind of a transaction.
+/// Function of the library that runs or begins a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum TransactionCall {
     Transaction,
     TryTransaction,
     TransactionAsync(usize),
     With(usize),
-    OfDatabase,
+    DatabaseTransaction,
     Snapshot(usize),
     Begin,
     WithBegin,
@@ -41,20 +41,26 @@ pub enum How {
     Procedure(bool),
 }
 
-const CLOSURES: [How; 10] = [
-    How::Transaction,
-    How::TryTransaction,
-    How::TransactionAsync(0),
-    How::TransactionAsync(1),
-    How::TransactionAsync(2),
-    How::TransactionAsync(3),
-    How::With(0),
-    How::With(1),
-    How::With(2),
-    How::OfDatabase,
+const CLOSURES: [TransactionCall; 10] = [
+    TransactionCall::Transaction,
+    TransactionCall::TryTransaction,
+    TransactionCall::TransactionAsync(0),
+    TransactionCall::TransactionAsync(1),
+    TransactionCall::TransactionAsync(2),
+    TransactionCall::TransactionAsync(3),
+    TransactionCall::With(0),
+    TransactionCall::With(1),
+    TransactionCall::With(2),
+    TransactionCall::DatabaseTransaction,
 ];
-const OBJECTS: [How; 4] = [How::Begin, How::WithBegin, How::IntoTransaction, How::DatabaseBegin];
-const SNAPSHOTS: [How; 3] = [How::Snapshot(0), How::Snapshot(1), How::Snapshot(2)];
+const OBJECTS: [TransactionCall; 4] = [
+    TransactionCall::Begin,
+    TransactionCall::WithBegin,
+    TransactionCall::IntoTransaction,
+    TransactionCall::DatabaseBegin,
+];
+const SNAPSHOTS: [TransactionCall; 3] =
+    [TransactionCall::Snapshot(0), TransactionCall::Snapshot(1), TransactionCall::Snapshot(2)];
 
 /// End of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +92,7 @@ impl End {
 #[derive(Clone, Debug)]
 pub struct Planned {
     pub instance: usize,
-    pub how: How,
+    pub call: TransactionCall,
     pub end: End,
     pub operations: Vec<Operation>,
 }
@@ -134,7 +140,7 @@ impl Program {
         let directory = self.durable.then(|| Directory::new(&name));
         let path = directory.as_ref().map(|directory| directory.0.as_path());
         let mut opened = self.open(path)?;
-        let mut models = opened.models(crate::model::Ways { fault, ..self.engine.ways() });
+        let mut models = opened.models(crate::model::EngineTraits { fault, ..self.engine.traits() });
         for (number, planned) in self.transactions.iter().enumerate() {
             let ran = run(&mut opened, self.engine, &mut models, planned);
             ran.map_err(|why| format!("{name}, transaction {number} ({planned:?}): {why}"))?;
@@ -214,7 +220,7 @@ fn first(instance: usize, parts: &[u16]) -> Vec<Planned> {
             }
         };
         let operations = (0..SHAPES.len()).map(operation).collect();
-        Planned { instance, how: How::Transaction, end: End::Commit, operations }
+        Planned { instance, call: TransactionCall::Transaction, end: End::Commit, operations }
     };
     parts.iter().copied().map(planned).collect()
 }
@@ -225,17 +231,17 @@ fn tour(draw: &mut Draw, instance: usize, parts: &[u16]) -> Vec<Planned> {
     let (parts, ranges) = (parts.to_vec(), &RangeKind::OF_AN_INSTANCE[..]);
     let scope = Scope { parts, ids: IDS, one_part: false, only_reads: false, tables: vec![1], ranges };
     let mut all = Vec::new();
-    for how in [How::Transaction, How::Begin, How::IntoTransaction] {
+    for call in [TransactionCall::Transaction, TransactionCall::Begin, TransactionCall::IntoTransaction] {
         for kind in 0..KINDS {
             let operations = vec![scope.operation_of(draw, kind)];
-            all.push(Planned { instance, how, end: End::Commit, operations });
+            all.push(Planned { instance, call, end: End::Commit, operations });
         }
     }
-    for how in CLOSURES.iter().chain(&SNAPSHOTS).chain(&OBJECTS).copied() {
+    for call in CLOSURES.iter().chain(&SNAPSHOTS).chain(&OBJECTS).copied() {
         for end in End::ALL {
-            let only_reads = matches!(how, How::Snapshot(_));
+            let only_reads = matches!(call, TransactionCall::Snapshot(_));
             let operations = vec![Scope { only_reads, ..scope.clone() }.operation(draw)];
-            all.push(Planned { instance, how, end, operations });
+            all.push(Planned { instance, call, end, operations });
         }
     }
     all
@@ -243,14 +249,14 @@ fn tour(draw: &mut Draw, instance: usize, parts: &[u16]) -> Vec<Planned> {
 
 fn planned(engine: Engine, draw: &mut Draw, instance: usize, parts: Vec<u16>) -> Planned {
     let several = engine == Engine::Deployment;
-    let how = match draw.below(8) {
+    let call = match draw.below(8) {
         0..=2 => draw.of(&CLOSURES),
-        3 if several => How::Procedure(draw.one_in(3)),
+        3 if several => TransactionCall::Procedure(draw.one_in(3)),
         4 => draw.of(&SNAPSHOTS),
-        5 if several => How::Procedure(false),
+        5 if several => TransactionCall::Procedure(false),
         _ => draw.of(&OBJECTS),
     };
-    let owned = matches!(how, How::IntoTransaction | How::DatabaseBegin);
+    let owned = matches!(call, TransactionCall::IntoTransaction | TransactionCall::DatabaseBegin);
     let end = match draw.below(8) {
         0 => End::CommitAsync,
         1 => End::RollBack,
@@ -259,8 +265,8 @@ fn planned(engine: Engine, draw: &mut Draw, instance: usize, parts: Vec<u16>) ->
         5 if owned => End::RollBackIntoSession,
         _ => End::Commit,
     };
-    let only_reads = matches!(how, How::Snapshot(_) | How::Procedure(true));
-    let of_procedure = matches!(how, How::Procedure(_));
+    let only_reads = matches!(call, TransactionCall::Snapshot(_) | TransactionCall::Procedure(true));
+    let of_procedure = matches!(call, TransactionCall::Procedure(_));
     let parts = if of_procedure { (0..PARTS).collect() } else { parts };
     let tables = (0..SHAPES.len()).collect();
     let ranges = match (of_procedure, several) {
@@ -270,7 +276,7 @@ fn planned(engine: Engine, draw: &mut Draw, instance: usize, parts: Vec<u16>) ->
     };
     let scope = Scope { parts, ids: IDS, one_part: of_procedure, only_reads, tables, ranges };
     let operations = (0..1 + draw.below(OPERATIONS_MAX)).map(|_| scope.operation(draw)).collect();
-    Planned { instance, how, end, operations }
+    Planned { instance, call, end, operations }
 }
 
 /// Outcomes of operations on a model, up to the first that ends the attempt.
@@ -278,7 +284,7 @@ fn expect(model: &mut Model, operations: &[Operation]) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     for operation in operations {
         let outcome = model.apply(operation);
-        let ends = !goes_on(&outcome);
+        let ends = !continues(&outcome);
         outcomes.push(outcome);
         if ends {
             break;
@@ -294,53 +300,53 @@ fn run(
     models: &mut Vec<Model>,
     planned: &Planned,
 ) -> Result<(), String> {
-    if let How::Procedure(only_reads) = planned.how {
+    if let TransactionCall::Procedure(only_reads) = planned.call {
         return run_procedure(opened, models, planned, only_reads);
     }
-    if matches!(planned.how, How::Snapshot(_)) && !engine.has_snapshots() {
+    if matches!(planned.call, TransactionCall::Snapshot(_)) && !engine.has_snapshots() {
         return run_refused_snapshot(opened, engine, planned);
     }
     let mut next = models[planned.instance].clone();
     let expected = expect(&mut next, &planned.operations);
     let failed =
-        expected.last().filter(|outcome| !goes_on(outcome)).and_then(|outcome| outcome.clone().err());
+        expected.last().filter(|outcome| !continues(outcome)).and_then(|outcome| outcome.clone().err());
     let (mut outcomes, mut ended) = perform(opened, planned);
     let gave_up = Err("Conflict".to_owned());
     for _ in 0..CONFLICTS_MAX {
         // A part may not have been notified of the end of the previous procedure yet: an object is
         // one attempt, and begins again.
-        let met = is_object(planned.how)
+        let conflicted = is_object(planned.call)
             && (outcomes.last() == Some(&gave_up) || ended == Err("Conflict".to_owned()));
-        if engine != Engine::Deployment || !met {
+        if engine != Engine::Deployment || !conflicted {
             break;
         }
         std::thread::sleep(Duration::from_micros(200));
         (outcomes, ended) = perform(opened, planned);
     }
-    differ(&planned.operations, &outcomes, &expected)?;
+    compare(&planned.operations, &outcomes, &expected)?;
     let rolled_back = "RollBack".to_owned();
-    let wanted = match (&failed, planned.how) {
-        (Some(_), _) if planned.end == End::Drop && is_object(planned.how) => Ok(()),
+    let wanted = match (&failed, planned.call) {
+        (Some(_), _) if planned.end == End::Drop && is_object(planned.call) => Ok(()),
         (Some(error), _) => Err(error.clone()),
-        (None, how) if is_object(how) || planned.end.commits() => Ok(()),
+        (None, call) if is_object(call) || planned.end.commits() => Ok(()),
         (None, _) => Err(rolled_back),
     };
     if ended != wanted {
         return Err(format!("it ended with {ended:?}, and should have with {wanted:?}"));
     }
     let commits = failed.is_none() && planned.end.commits();
-    if commits || next.ways.fault == Some(Fault::RollBackKeeps) {
+    if commits || next.traits.fault == Some(Fault::RollBackKeeps) {
         models[planned.instance] = next;
     }
     Ok(())
 }
 
-fn is_object(how: How) -> bool {
-    OBJECTS.contains(&how)
+fn is_object(call: TransactionCall) -> bool {
+    OBJECTS.contains(&call)
 }
 
 /// Compares outcomes.
-fn differ(operations: &[Operation], outcomes: &[Outcome], expected: &[Outcome]) -> Result<(), String> {
+fn compare(operations: &[Operation], outcomes: &[Outcome], expected: &[Outcome]) -> Result<(), String> {
     for (number, operation) in operations.iter().enumerate() {
         let (got, wanted) = (outcomes.get(number), expected.get(number));
         if got != wanted {
@@ -362,7 +368,7 @@ pub fn run_all<T: crate::verbs::Verbs>(
     for operation in operations {
         let outcome = apply(transaction, tables, operation);
         outcomes.push(outcome.clone());
-        if !goes_on(&outcome) {
+        if !continues(&outcome) {
             let again = transaction.exists(tables.plain, &(operation.probe.part, 0));
             let error = again.expect_err("no verb runs after one that has failed");
             assert_eq!(outcome, Err(kind(&error)), "every further verb gives the same error");
@@ -376,7 +382,7 @@ pub fn run_all<T: crate::verbs::Verbs>(
 /// transaction.
 fn perform(opened: &mut Opened, planned: &Planned) -> (Vec<Outcome>, Result<(), String>) {
     let (mut outcomes, tables, operations) = (Vec::new(), opened.tables, &planned.operations[..]);
-    let ended = if is_object(planned.how) {
+    let ended = if is_object(planned.call) {
         perform_object(opened, planned, &mut outcomes)
     } else {
         let mut body = |t: &mut Transaction<'_>| {
@@ -391,44 +397,44 @@ fn perform(opened: &mut Opened, planned: &Planned) -> (Vec<Outcome>, Result<(), 
 type Body<'b> = dyn FnMut(&mut Transaction<'_>) -> Result<(), Error> + 'b;
 
 fn perform_closure(opened: &mut Opened, planned: &Planned, body: &mut Body<'_>) -> Result<(), Error> {
-    if let (How::OfDatabase, Kind::One { database, .. }) = (planned.how, &opened.kind) {
-        return pass!(database.transaction(body));
+    if let (TransactionCall::DatabaseTransaction, Kind::One { database, .. }) = (planned.call, &opened.kind) {
+        return call!(database.transaction(body));
     }
-    if let (How::Snapshot(2), Kind::One { database, .. }) = (planned.how, &opened.kind) {
-        return pass!(database.snapshot(body));
+    if let (TransactionCall::Snapshot(2), Kind::One { database, .. }) = (planned.call, &opened.kind) {
+        return call!(database.snapshot(body));
     }
     let session = opened.session(planned.instance).as_mut().expect("a session");
-    match planned.how {
-        How::TryTransaction => pass!(session.try_transaction(body)),
-        How::TransactionAsync(wait) => {
-            let ((), ticket) = pass!(session.transaction_async(body))?;
+    match planned.call {
+        TransactionCall::TryTransaction => call!(session.try_transaction(body)),
+        TransactionCall::TransactionAsync(wait) => {
+            let ((), ticket) = call!(session.transaction_async(body))?;
             wait_for(ticket, wait)
         }
-        How::With(number) => {
-            let mut with = pass!(session.with(options()));
+        TransactionCall::With(number) => {
+            let mut with = call!(session.with(options()));
             match number {
-                0 => pass!(with.transaction(body)),
-                1 => pass!(with.try_transaction(body)),
-                _ => pass!(with.transaction_async(body)).map(drop),
+                0 => call!(with.transaction(body)),
+                1 => call!(with.try_transaction(body)),
+                _ => call!(with.transaction_async(body)).map(drop),
             }
         }
-        How::Snapshot(0) => pass!(session.snapshot(body)),
-        How::Snapshot(_) => {
+        TransactionCall::Snapshot(0) => call!(session.snapshot(body)),
+        TransactionCall::Snapshot(_) => {
             let mut with = session.with(options());
-            pass!(with.snapshot(body))
+            call!(with.snapshot(body))
         }
-        _ => pass!(session.transaction(body)),
+        _ => call!(session.transaction(body)),
     }
 }
 
 /// Waits for a commit by one of the methods.
 // The thread belongs to the program.
-fn wait_for(ticket: Ticket, way: usize) -> Result<(), Error> {
-    match way {
-        0 => pass!(ticket.wait()),
-        1 => pass!(ticket.wait_for(Duration::from_secs(5))).map(|on_disk| assert!(on_disk)),
+fn wait_for(ticket: Ticket, method: usize) -> Result<(), Error> {
+    match method {
+        0 => call!(ticket.wait()),
+        1 => call!(ticket.wait_for(Duration::from_secs(5))).map(|on_disk| assert!(on_disk)),
         2 => {
-            let on_disk = pass!(ticket.on_disk_by(|job| job()));
+            let on_disk = call!(ticket.on_disk_by(|job| job()));
             let mut on_disk = std::pin::pin!(on_disk);
             let mut context = std::task::Context::from_waker(std::task::Waker::noop());
             loop {
@@ -438,7 +444,7 @@ fn wait_for(ticket: Ticket, way: usize) -> Result<(), Error> {
             }
         }
         _ => {
-            let _ = pass!(ticket.is_on_disk());
+            let _ = call!(ticket.is_on_disk());
             Ok(())
         }
     }
@@ -446,25 +452,27 @@ fn wait_for(ticket: Ticket, way: usize) -> Result<(), Error> {
 
 fn perform_object(opened: &mut Opened, planned: &Planned, outcomes: &mut Vec<Outcome>) -> Result<(), Error> {
     let (tables, operations, end) = (opened.tables, &planned.operations[..], planned.end);
-    if matches!(planned.how, How::Begin | How::WithBegin) {
+    if matches!(planned.call, TransactionCall::Begin | TransactionCall::WithBegin) {
         let session = opened.session(planned.instance).as_mut().expect("a session");
-        let mut open = match planned.how {
-            How::Begin => pass!(session.begin())?,
+        let mut open = match planned.call {
+            TransactionCall::Begin => call!(session.begin())?,
             _ => {
                 let with = session.with(options());
-                pass!(with.begin())?
+                call!(with.begin())?
             }
         };
         let _ = run_all(&mut open, &tables, operations, outcomes);
         return match end {
-            End::Commit | End::CommitIntoSession => pass!(open.commit()),
-            End::CommitAsync => pass!(open.commit_async()).and_then(|ticket| wait_for(ticket, 0)),
-            End::RollBack | End::RollBackIntoSession => pass!(open.roll_back()),
+            End::Commit | End::CommitIntoSession => call!(open.commit()),
+            End::CommitAsync => call!(open.commit_async()).and_then(|ticket| wait_for(ticket, 0)),
+            End::RollBack | End::RollBackIntoSession => call!(open.roll_back()),
             End::Drop => Ok(()),
         };
     }
     let of_database = match &opened.kind {
-        Kind::One { database, .. } if planned.how == How::DatabaseBegin => Some(pass!(database.begin())?),
+        Kind::One { database, .. } if planned.call == TransactionCall::DatabaseBegin => {
+            Some(call!(database.begin())?)
+        }
         _ => None,
     };
     let place = opened.session(planned.instance);
@@ -472,22 +480,22 @@ fn perform_object(opened: &mut Opened, planned: &Planned, outcomes: &mut Vec<Out
         Some(owned) => owned,
         None => {
             let session: Session = place.take().expect("a session");
-            pass!(session.into_transaction())?
+            call!(session.into_transaction())?
         }
     };
     let _ = run_all(&mut owned, &tables, operations, outcomes);
     let ended = match end {
-        End::Commit => pass!(owned.commit()),
-        End::CommitAsync => pass!(owned.commit_async()).and_then(|ticket| wait_for(ticket, 0)),
-        End::RollBack => pass!(owned.roll_back()),
+        End::Commit => call!(owned.commit()),
+        End::CommitAsync => call!(owned.commit_async()).and_then(|ticket| wait_for(ticket, 0)),
+        End::RollBack => call!(owned.roll_back()),
         End::Drop => {
             drop(owned);
             Ok(())
         }
         End::CommitIntoSession | End::RollBackIntoSession => {
             let (session, ended) = match end {
-                End::CommitIntoSession => pass!(owned.commit_into_session()),
-                _ => pass!(owned.roll_back_into_session()),
+                End::CommitIntoSession => call!(owned.commit_into_session()),
+                _ => call!(owned.roll_back_into_session()),
             };
             *place = Some(session);
             ended
@@ -527,10 +535,10 @@ fn run_procedure(
     let home = steps.first().map_or(0, |step| opened.instance_of(step.part));
     for step in &steps {
         let instance = opened.instance_of(step.part);
-        next[instance].ways.in_steps = true;
+        next[instance].traits.in_steps = true;
         let outcomes = expect(&mut next[instance], &step.operations);
-        next[instance].ways.in_steps = false;
-        if let Some(Err(error)) = outcomes.last().filter(|outcome| !goes_on(outcome)) {
+        next[instance].traits.in_steps = false;
+        if let Some(Err(error)) = outcomes.last().filter(|outcome| !continues(outcome)) {
             errors.push(if instance == home { error.clone() } else { format!("Elsewhere {instance}") });
         }
         expected.push(outcomes);
@@ -539,14 +547,14 @@ fn run_procedure(
         unreachable!("procedures run on deployments")
     };
     let ran = match planned.operations.len() % 2 {
-        0 => pass!(deployment.run(work)),
-        _ => pass!(deployment.run_with(&options(), work)),
+        0 => call!(deployment.run(work)),
+        _ => call!(deployment.run_with(&options(), work)),
     };
     calls::enter("deployment");
     match ran {
         Ok(work) if errors.is_empty() && planned.end.commits() => {
             for ((step, outcomes), expected) in steps.iter().zip(&work.outcomes).zip(&expected) {
-                differ(&step.operations, outcomes, expected)?;
+                compare(&step.operations, outcomes, expected)?;
             }
             *models = next;
             Ok(())
@@ -575,10 +583,11 @@ pub fn compare_all(opened: &mut Opened, models: &[Model]) -> Result<(), String> 
         }
         for (table, index, verb) in checks {
             let operations = vec![Operation { table, index, probe, verb }];
-            let planned = Planned { instance, how: How::Transaction, end: End::Commit, operations };
+            let planned =
+                Planned { instance, call: TransactionCall::Transaction, end: End::Commit, operations };
             let expected = expect(&mut model.clone(), &planned.operations);
             let (outcomes, _) = perform(opened, &planned);
-            differ(&planned.operations, &outcomes, &expected)?;
+            compare(&planned.operations, &outcomes, &expected)?;
         }
     }
     Ok(())

@@ -9,7 +9,7 @@ use std::fmt::Debug;
 use isles::{Assign, Datum, Lookup, Prefix, Row, Select, Table, Text, Value};
 use serde::{Deserialize, Serialize};
 
-use crate::calls::pass;
+use crate::calls::call;
 
 /// Name of a row: the part and the number determine its primary key, the salt all other columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,7 +42,7 @@ pub enum Aspect {
 }
 
 /// A row type of the suite.
-pub trait Kept: Row + Clone + Debug + Send + 'static {
+pub trait TestRow: Row + Clone + Debug + Send + 'static {
     /// The table's name.
     const TABLE: &'static str;
     /// By index: true if it is a hash index, on engines with hash indexes.
@@ -67,7 +67,7 @@ pub trait Kept: Row + Clone + Debug + Send + 'static {
 }
 
 /// Code over one of the indexes of a table.
-pub trait OnIndex<R: Kept> {
+pub trait OnIndex<R: TestRow> {
     type Output;
     fn visit<L: Lookup<Row = R>, P: Prefix<L::Key>>(
         self,
@@ -78,7 +78,7 @@ pub trait OnIndex<R: Kept> {
 }
 
 /// Code over one of the fields of a table.
-pub trait OnField<R: Kept> {
+pub trait OnField<R: TestRow> {
     type Output;
     fn visit<F: Assign<R, Value: Debug + Clone>>(
         self,
@@ -89,7 +89,7 @@ pub trait OnField<R: Kept> {
 }
 
 /// Code over fields that are read together.
-pub trait OnGroup<R: Kept> {
+pub trait OnGroup<R: TestRow> {
     type Output;
     fn visit<F: Select<R, Value: Debug>>(self, fields: F, get: fn(&R) -> F::Value) -> Self::Output;
 }
@@ -194,7 +194,7 @@ fn many(salt: u32) -> usize {
     }
 }
 
-impl Kept for Wide {
+impl TestRow for Wide {
     const TABLE: &'static str = "wide";
     const HASHED: &'static [bool] = &[false; 3];
     const FRONTS: &'static [usize] = &[1, 2, 1];
@@ -319,11 +319,11 @@ impl Kept for Wide {
         match index {
             0 => visitor.visit(table, |row| (row.part, row.id), |row| row.part),
             1 => visitor.visit(
-                pass!(table.by(Wide::BY_COLOR)),
+                call!(table.by(Wide::BY_COLOR)),
                 |row| (row.part, row.color, row.id),
                 |row| (row.part, row.color),
             ),
-            _ => visitor.visit(pass!(table.by(Wide::BY_LABEL)), |row| (row.part, row.label), |row| row.part),
+            _ => visitor.visit(call!(table.by(Wide::BY_LABEL)), |row| (row.part, row.label), |row| row.part),
         }
     }
 
@@ -366,7 +366,7 @@ pub struct Plain {
     rating: Option<i8>,
 }
 
-impl Kept for Plain {
+impl TestRow for Plain {
     const TABLE: &'static str = "plain";
     const HASHED: &'static [bool] = &[false; 3];
     const FRONTS: &'static [usize] = &[1, 2, 1];
@@ -420,11 +420,11 @@ impl Kept for Plain {
         match index {
             0 => visitor.visit(table, |row| (row.part, row.id), |row| row.part),
             1 => visitor.visit(
-                pass!(table.by(Plain::BY_GROUP)),
+                call!(table.by(Plain::BY_GROUP)),
                 |row| (row.part, row.group, row.id),
                 |row| (row.part, row.group),
             ),
-            _ => visitor.visit(pass!(table.by(Plain::BY_CODE)), |row| (row.part, row.code), |row| row.part),
+            _ => visitor.visit(call!(table.by(Plain::BY_CODE)), |row| (row.part, row.code), |row| row.part),
         }
     }
 
@@ -466,7 +466,7 @@ pub struct Hashed {
     remark: Option<String>,
 }
 
-impl Kept for Hashed {
+impl TestRow for Hashed {
     const TABLE: &'static str = "hashed";
     const HASHED: &'static [bool] = &[true, true, true, false];
     const FRONTS: &'static [usize] = &[1, 1, 2, 2];
@@ -514,15 +514,15 @@ impl Kept for Hashed {
         match index {
             0 => visitor.visit(table, |row| (row.part, row.id), |row| row.part),
             1 => {
-                visitor.visit(pass!(table.by(Hashed::BY_TOKEN)), |row| (row.part, row.token), |row| row.part)
+                visitor.visit(call!(table.by(Hashed::BY_TOKEN)), |row| (row.part, row.token), |row| row.part)
             }
             2 => visitor.visit(
-                pass!(table.by(Hashed::BY_MARK)),
+                call!(table.by(Hashed::BY_MARK)),
                 |row| (row.part, row.mark, row.id),
                 |row| (row.part, row.mark),
             ),
             _ => visitor.visit(
-                pass!(table.by(Hashed::BY_KIND)),
+                call!(table.by(Hashed::BY_KIND)),
                 |row| (row.part, row.kind, row.id),
                 |row| (row.part, row.kind),
             ),

@@ -7,7 +7,7 @@ use isles::{
     Transaction,
 };
 
-use crate::calls::pass;
+use crate::calls::call;
 
 /// A type with the verbs of a transaction.
 pub trait Verbs {
@@ -60,10 +60,10 @@ macro_rules! verbs {
     ($($transaction:ty: $body:expr;)+) => { $(
         impl Verbs for $transaction {
             fn get<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>> {
-                pass!(self.get(index, key))
+                call!(self.get(index, key))
             }
             fn get_for_update<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>> {
-                pass!(self.get_for_update(index, key))
+                call!(self.get_for_update(index, key))
             }
             fn get_field<L: Lookup, F: Select<L::Row>>(
                 &mut self,
@@ -71,40 +71,40 @@ macro_rules! verbs {
                 key: &L::Key,
                 field: F,
             ) -> Result<Option<F::Value>> {
-                pass!(self.get_field(index, key, field))
+                call!(self.get_field(index, key, field))
             }
             fn get_many<L: Lookup>(
                 &mut self,
                 index: L,
                 keys: impl IntoIterator<Item: Borrow<L::Key>>,
             ) -> Result<Vec<Option<L::Row>>> {
-                pass!(self.get_many(index, keys))
+                call!(self.get_many(index, keys))
             }
             fn exists<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<bool> {
-                pass!(self.exists(index, key))
+                call!(self.exists(index, key))
             }
             fn scan<L: Lookup>(
                 &mut self,
                 index: L,
                 range: impl KeyRange<L::Key>,
             ) -> Scan<'_, L::Row, L::Key> {
-                pass!(self.scan(index, range))
+                call!(self.scan(index, range))
             }
             fn insert<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<()> {
-                pass!(self.insert(table, row))
+                call!(self.insert(table, row))
             }
             fn insert_all<R: Row>(
                 &mut self,
                 table: Table<R>,
                 rows: impl IntoIterator<Item: Borrow<R>>,
             ) -> Result<()> {
-                pass!(self.insert_all(table, rows))
+                call!(self.insert_all(table, rows))
             }
             fn insert_or_ignore<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<bool> {
-                pass!(self.insert_or_ignore(table, row))
+                call!(self.insert_or_ignore(table, row))
             }
             fn upsert<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<Option<R>> {
-                pass!(self.upsert(table, row))
+                call!(self.upsert(table, row))
             }
             fn update<L: Lookup, T>(
                 &mut self,
@@ -112,7 +112,7 @@ macro_rules! verbs {
                 key: &L::Key,
                 change: impl FnOnce(&mut L::Row) -> T,
             ) -> Result<Option<T>> {
-                pass!(self.update(index, key, change))
+                call!(self.update(index, key, change))
             }
             fn set_field<L: Lookup, F: Assign<L::Row>>(
                 &mut self,
@@ -121,7 +121,7 @@ macro_rules! verbs {
                 field: F,
                 value: &F::Value,
             ) -> Result<bool> {
-                pass!(self.set_field(index, key, field, value))
+                call!(self.set_field(index, key, field, value))
             }
             fn update_field<L: Lookup, F: Assign<L::Row>, T>(
                 &mut self,
@@ -130,10 +130,10 @@ macro_rules! verbs {
                 field: F,
                 change: impl FnOnce(&mut F::Value) -> T,
             ) -> Result<Option<T>> {
-                pass!(self.update_field(index, key, field, change))
+                call!(self.update_field(index, key, field, change))
             }
             fn delete<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>> {
-                pass!(self.delete(index, key))
+                call!(self.delete(index, key))
             }
             fn body<T>(&mut self, act: impl FnOnce(&mut Transaction<'_>) -> T) -> T {
                 let body: fn(&mut Self, &mut dyn FnMut(&mut Transaction<'_>)) = $body;
@@ -151,6 +151,6 @@ macro_rules! verbs {
 
 verbs! {
     Transaction<'_>: |transaction, act| act(transaction);
-    OpenTransaction<'_>: |open, act| act(&mut pass!(open.verbs()));
-    OwnedTransaction: |owned, act| act(&mut pass!(owned.verbs()));
+    OpenTransaction<'_>: |open, act| act(&mut call!(open.verbs()));
+    OwnedTransaction: |owned, act| act(&mut call!(owned.verbs()));
 }

@@ -26,7 +26,7 @@ pub fn bars(label: &str, unit: &str, bars: &[Bar]) -> String {
     let left = (longest as f64 * CHARACTER + 14.0).clamp(60.0, WIDTH / 3.0);
     let most = bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
     let value_room = VALUE + unit.len() as f64 * CHARACTER;
-    let scale = Scale::linear((0.0, if most > 0.0 { most } else { 1.0 }), (left, WIDTH - value_room));
+    let scale = Scale::linear(0.0..if most > 0.0 { most } else { 1.0 }, left..WIDTH - value_room);
     for (row, bar) in bars.iter().enumerate() {
         let top = row as f64 * ROW + 2.0;
         let middle = top + THICKNESS / 2.0 + 4.0;

@@ -33,7 +33,7 @@ pub fn columns(
     let most = columns.iter().flat_map(|column| &column.values).copied().fold(0.0, f64::max);
     let most = most.max(line.map_or(0.0, |(value, _)| value));
     let bottom = height - BOTTOM;
-    let scale = Scale::linear((0.0, if most > 0.0 { most } else { 1.0 }), (bottom, TOP));
+    let scale = Scale::linear(0.0..if most > 0.0 { most } else { 1.0 }, bottom..TOP);
     for (value, name) in scale.ticks(4) {
         drawing.line((LEFT, scale.at(value)), (WIDTH, scale.at(value)), "var(--grid)", 1.0);
         drawing.text(LEFT - 6.0, scale.at(value) + 4.0, Anchor::End, "muted", name);

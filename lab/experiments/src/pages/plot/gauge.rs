@@ -29,13 +29,13 @@ pub fn gauge(label: &str, gauge: &Gauge) -> String {
     let values: Vec<f64> = values.into_iter().flatten().collect();
     let least = values.iter().copied().fold(f64::INFINITY, f64::min);
     let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let places = (LEFT, WIDTH - LEFT);
+    let places = LEFT..WIDTH - LEFT;
     let scale = if least > 0.0 && most / least > FACTOR {
-        Scale::logarithmic((least / 1.5, most * 1.5), places)
+        Scale::logarithmic(least / 1.5..most * 1.5, places)
     } else {
         let margin = ((most - least) * 0.3).max(most.abs() * 0.05).max(1e-9);
         let floor = if least >= 0.0 { (least - margin).max(0.0) } else { least - margin };
-        Scale::linear((floor, most + margin), places)
+        Scale::linear(floor..most + margin, places)
     };
     let mut drawing = Drawing::new(HEIGHT, label);
     axis(&mut drawing, &scale);

@@ -55,8 +55,8 @@ pub fn lines(lines: &Lines) -> String {
     let mut drawing = Drawing::new(lines.height, &lines.label);
     let legend = lines.series.len() > 1;
     let top = if legend { 44.0 } else { 26.0 };
-    let (x, y) = scales(lines, top);
-    let bottom = lines.height - BOTTOM;
+    let axes = Axes::new(lines, top);
+    let Axes { x, y, bottom, .. } = axes;
     for (value, text) in y.ticks(5) {
         drawing.line((LEFT, y.at(value)), (WIDTH - RIGHT, y.at(value)), "var(--grid)", 1.0);
         drawing.text(LEFT - 8.0, y.at(value) + 4.0, Anchor::End, "muted small", text);
@@ -70,34 +70,46 @@ pub fn lines(lines: &Lines) -> String {
         drawing.text(x.at(position), bottom + 17.0, Anchor::Middle, "muted small", text);
     }
     for (number, series) in lines.series.iter().enumerate() {
-        draw(&mut drawing, lines, number, series, (&x, &y, bottom));
+        draw_series(&mut drawing, lines, number, series, &axes);
     }
-    draw_marks(&mut drawing, &lines.marks, (&x, top, bottom));
+    draw_marks(&mut drawing, &lines.marks, &axes);
     if legend {
         draw_legend(&mut drawing, &lines.series);
     }
     drawing.finish()
 }
 
-fn scales(lines: &Lines, top: f64) -> (Scale, Scale) {
-    let bounds = |values: &mut dyn Iterator<Item = f64>| {
-        values
-            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)))
-    };
-    let (first, last) = bounds(&mut lines.positions.iter().copied());
-    let (first, last) = if first.is_finite() { (first, last) } else { (0.0, 1.0) };
-    let horizontal = (LEFT + 12.0 * f64::from(u8::from(lines.dots)), WIDTH - RIGHT - 8.0);
-    let factor = if lines.logarithmic { FACTOR } else { f64::INFINITY };
-    let x = Scale::fitting((first, last), horizontal, factor);
-    let (low, high) = bounds(&mut lines.series.iter().flat_map(|series| series.values.iter().copied()));
-    let (low, high) = if low.is_finite() { (low, high) } else { (0.0, 1.0) };
-    let vertical = (lines.height - BOTTOM, top);
-    let y = if low > 0.0 && high / low > factor {
-        Scale::logarithmic((low / 1.2, high * 1.2), vertical)
-    } else {
-        Scale::linear((low.min(0.0), if high > 0.0 { high * 1.06 } else { 1.0 }), vertical)
-    };
-    (x, y)
+/// The axes of a drawing.
+struct Axes {
+    x: Scale,
+    y: Scale,
+    /// Vertical places between which the lines are.
+    top: f64,
+    bottom: f64,
+}
+
+impl Axes {
+    fn new(lines: &Lines, top: f64) -> Axes {
+        let (first, last) = bounds(lines.positions.iter().copied());
+        let horizontal = LEFT + 12.0 * f64::from(u8::from(lines.dots))..WIDTH - RIGHT - 8.0;
+        let factor = if lines.logarithmic { FACTOR } else { f64::INFINITY };
+        let x = Scale::fitting(first..last, horizontal, factor);
+        let (low, high) = bounds(lines.series.iter().flat_map(|series| series.values.iter().copied()));
+        let bottom = lines.height - BOTTOM;
+        let y = if low > 0.0 && high / low > factor {
+            Scale::logarithmic(low / 1.2..high * 1.2, bottom..top)
+        } else {
+            Scale::linear(low.min(0.0)..if high > 0.0 { high * 1.06 } else { 1.0 }, bottom..top)
+        };
+        Axes { x, y, top, bottom }
+    }
+}
+
+/// The smallest and the largest value; 0 and 1 if there are none.
+fn bounds(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    let (low, high) = values
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
+    if low.is_finite() { (low, high) } else { (0.0, 1.0) }
 }
 
 /// Positions with a label: all, or as many as there is room for.
@@ -121,24 +133,18 @@ fn positions(lines: &Lines, x: &Scale) -> Vec<(f64, String)> {
     labels
 }
 
-fn draw(
-    drawing: &mut Drawing,
-    lines: &Lines,
-    number: usize,
-    series: &Series,
-    (x, y, bottom): (&Scale, &Scale, f64),
-) {
+fn draw_series(drawing: &mut Drawing, lines: &Lines, number: usize, series: &Series, axes: &Axes) {
     let colour = colour(number);
     let points: Vec<(f64, f64)> = lines
         .positions
         .iter()
         .zip(&series.values)
-        .map(|(position, value)| (x.at(*position), y.at(*value)))
+        .map(|(position, value)| (axes.x.at(*position), axes.y.at(*value)))
         .collect();
     if let (false, Some(first), Some(last)) = (lines.dots, points.first(), points.last()) {
-        let mut surface = vec![(first.0, bottom)];
+        let mut surface = vec![(first.0, axes.bottom)];
         surface.extend(&points);
-        surface.push((last.0, bottom));
+        surface.push((last.0, axes.bottom));
         drawing.surface(&surface, &colour, 0.12);
     }
     drawing.path(&points, &colour, series.dashed);
@@ -150,10 +156,10 @@ fn draw(
 }
 
 /// Draws vertical lines with their names, one above the other if they are close.
-fn draw_marks(drawing: &mut Drawing, marks: &[(f64, String)], (x, top, bottom): (&Scale, f64, f64)) {
+fn draw_marks(drawing: &mut Drawing, marks: &[(f64, String)], axes: &Axes) {
     for (number, (position, text)) in marks.iter().enumerate() {
-        let (at, height) = (x.at(*position), top + 12.0 + 13.0 * (number % MARK_ROWS) as f64);
-        drawing.path(&[(at, top), (at, bottom)], "var(--line)", true);
+        let (at, height) = (axes.x.at(*position), axes.top + 12.0 + 13.0 * (number % MARK_ROWS) as f64);
+        drawing.path(&[(at, axes.top), (at, axes.bottom)], "var(--line)", true);
         let is_late = at > f64::midpoint(LEFT, WIDTH);
         let (place, anchor) = if is_late { (at - 5.0, Anchor::End) } else { (at + 5.0, Anchor::Start) };
         drawing.text(place, height, anchor, "muted small", text);

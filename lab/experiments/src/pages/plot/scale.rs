@@ -1,5 +1,7 @@
 //! Axes: from values to coordinates of a drawing.
 
+use std::ops::Range;
+
 use crate::numbers;
 
 /// A linear or logarithmic axis.
@@ -13,29 +15,31 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// A linear axis that shows `low` to `high` between the places `from` and `to`. An empty range
+    /// A linear axis that shows these values between the ends of `places`. An empty range of values
     /// is widened.
-    pub fn linear((low, high): (f64, f64), (from, to): (f64, f64)) -> Self {
+    pub fn linear(values: Range<f64>, places: Range<f64>) -> Self {
+        let Range { start: low, end: high } = values;
         let high = if high > low { high } else { low + low.abs().max(1.0) };
-        Scale { low, high, from, to, logarithmic: false }
+        Scale { low, high, from: places.start, to: places.end, logarithmic: false }
     }
 
-    /// A logarithmic axis; a linear one if `low` is not positive.
-    pub fn logarithmic((low, high): (f64, f64), (from, to): (f64, f64)) -> Self {
+    /// A logarithmic axis; a linear one if the lowest value is not positive.
+    pub fn logarithmic(values: Range<f64>, places: Range<f64>) -> Self {
+        let Range { start: low, end: high } = values;
         if low <= 0.0 {
-            return Scale::linear((low, high), (from, to));
+            return Scale::linear(values, places);
         }
         let high = if high > low { high } else { low * 2.0 };
-        Scale { low, high, from, to, logarithmic: true }
+        Scale { low, high, from: places.start, to: places.end, logarithmic: true }
     }
 
     /// An axis for positive numbers of this range: logarithmic if they are more than a factor of
     /// `factor` apart.
-    pub fn fitting(range: (f64, f64), places: (f64, f64), factor: f64) -> Self {
-        if range.0 > 0.0 && range.1 / range.0 > factor {
-            Scale::logarithmic(range, places)
+    pub fn fitting(values: Range<f64>, places: Range<f64>, factor: f64) -> Self {
+        if values.start > 0.0 && values.end / values.start > factor {
+            Scale::logarithmic(values, places)
         } else {
-            Scale::linear(range, places)
+            Scale::linear(values, places)
         }
     }
 

@@ -2,16 +2,16 @@ use super::*;
 
 #[test]
 fn scales_place_values() {
-    let scale = Scale::linear((0.0, 10.0), (100.0, 200.0));
+    let scale = Scale::linear(0.0..10.0, 100.0..200.0);
     assert_eq!(
         [0.0, 5.0, 10.0, -3.0, 99.0].map(|value| scale.at(value)),
         [100.0, 150.0, 200.0, 100.0, 200.0]
     );
-    let scale = Scale::logarithmic((1.0, 100.0), (0.0, 2.0));
+    let scale = Scale::logarithmic(1.0..100.0, 0.0..2.0);
     assert!((scale.at(10.0) - 1.0).abs() < 1e-12);
-    assert!(!Scale::logarithmic((0.0, 1.0), (0.0, 1.0)).is_logarithmic());
+    assert!(!Scale::logarithmic(0.0..1.0, 0.0..1.0).is_logarithmic());
     // An empty range has a middle too.
-    assert!(Scale::linear((3.0, 3.0), (0.0, 1.0)).at(3.0).is_finite());
+    assert!(Scale::linear(3.0..3.0, 0.0..1.0).at(3.0).is_finite());
 }
 
 #[test]
@@ -20,12 +20,12 @@ fn ticks_are_round_and_within() {
         scale.ticks(count).into_iter().map(|(_, text)| text).collect()
     };
     assert_eq!(
-        texts(Scale::linear((0.0, 1.0e6), (0.0, 1.0)), 5),
+        texts(Scale::linear(0.0..1.0e6, 0.0..1.0), 5),
         ["0", "200 k", "400 k", "600 k", "800 k", "1 M"]
     );
-    assert_eq!(texts(Scale::logarithmic((6.0, 60.0), (0.0, 1.0)), 3), ["10", "20", "50"]);
+    assert_eq!(texts(Scale::logarithmic(6.0..60.0, 0.0..1.0), 3), ["10", "20", "50"]);
     for (low, high) in [(0.0, 1e-6), (3.0, 1e12), (0.9, 1.1), (1e-9, 1e9), (7.0, 7.0)] {
-        for scale in [Scale::linear((low, high), (0.0, 1.0)), Scale::logarithmic((low, high), (0.0, 1.0))] {
+        for scale in [Scale::linear(low..high, 0.0..1.0), Scale::logarithmic(low..high, 0.0..1.0)] {
             let ticks = scale.ticks(6);
             assert!(!ticks.is_empty() && ticks.len() <= 8, "{low} {high}: {ticks:?}");
         }
