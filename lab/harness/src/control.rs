@@ -3,7 +3,7 @@
 use boundary::Stage;
 use serde::{Deserialize, Serialize};
 
-/// How a run goes at this moment.
+/// The progress of a run at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// Seconds until the run ends, as far as known.
@@ -14,7 +14,7 @@ pub struct Sample {
     pub abort_ratio: f64,
 }
 
-/// Receiver of progress reports. All methods are called on the thread that called the driver, in
+/// Receiver of progress reports. All methods are called on the thread that called the harness, in
 /// the order of the stages.
 pub trait Progress {
     /// The opening of a database is at step `done` of `total` of this stage.
@@ -23,39 +23,39 @@ pub trait Progress {
     /// Loading of this many rows begins.
     fn loading(&self, _rows: u64) {}
 
-    /// So many rows are loaded so far, in all.
+    /// This many rows are loaded so far, in total.
     fn loaded(&self, _rows: u64) {}
 
     /// A run of about `seconds` begins; 0 if its length in seconds is not known.
     fn running(&self, _seconds: f64) {}
 
-    /// The run goes on.
+    /// The run continues.
     fn tick(&self, _sample: Sample) {}
 
-    /// A decision of the run about itself while it continues, in words.
+    /// A message about a decision that was made during the run.
     fn said(&self, _words: &str) {}
 
     /// The run is over, the consistency checks begin.
     fn checking(&self) {}
 }
 
-/// Ignores how the run goes.
+/// Ignores progress reports.
 pub struct Silence;
 
 impl Progress for Silence {}
 
-/// The two ways between a run and its caller.
+/// The channels between a run and its caller.
 #[derive(Clone, Copy)]
 pub struct Control<'a> {
-    /// Hears how the run goes.
+    /// Receives progress reports.
     pub progress: &'a dyn Progress,
-    /// True if to end the run early: loading fails, and a run ends with a valid measurement of what
-    /// ran. Threads of the run ask every few milliseconds.
+    /// Returns true to end the run early: loading fails, and a run ends with a valid measurement of
+    /// the time so far. Threads of the run call it every few milliseconds.
     pub stop_requested: &'a (dyn Fn() -> bool + Sync),
 }
 
 impl Control<'static> {
-    /// The control of a run that is neither watched nor stopped.
+    /// The control of a run without progress reports, which is not stopped.
     pub const NONE: Control<'static> = Control { progress: &Silence, stop_requested: &never };
 }
 

@@ -1,46 +1,46 @@
-//! Why a run ends without a measurement.
+//! The reason why a run ends without a measurement.
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use terms::Abort;
 
-/// Why a run ends without a measurement. Displays as one line.
+/// The reason why a run ends without a measurement. Displays as one line.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
     /// The caller ended the run while it loaded.
     #[error("interrupted while loading")]
     Interrupted,
-    /// The directory holds what an interrupted run has loaded.
+    /// The directory contains incomplete data of a run that was interrupted while loading.
     #[error("{}: its loading was interrupted: remove it, or take another", .0.display())]
     HalfLoaded(PathBuf),
-    /// The directory holds other data than the run is about.
+    /// The directory contains other data than those of the run.
     #[error(transparent)]
     OtherData(#[from] OtherData),
-    /// A transaction failed for good.
+    /// A transaction failed, and is not tried again.
     #[error("{kind}: {abort}")]
     Transaction {
         /// The kind of transaction.
         kind: &'static str,
-        /// Why.
+        /// The cause.
         abort: Abort,
     },
-    /// A worker panicked, or ended otherwise without a result.
+    /// A worker panicked, or ended without a result for another reason.
     #[error("{0}")]
     Worker(&'static str),
-    /// A worker of another instance has left before its time: something else ended there.
+    /// A worker of another instance has left too early, because of another failure there.
     #[error("{0}")]
     PeerGone(String),
-    /// The process of an instance has ended before its time: which, and how.
+    /// The process of an instance has ended too early: its name and how it ended.
     #[error("{0}")]
     InstanceGone(String),
-    /// The engine or the machine refuses, and why.
+    /// The engine or the machine refuses, for this reason.
     #[error("{0}")]
     Refused(String),
 }
 
-/// Why what is asked for does not fit what a directory holds. Displays as one line.
+/// The reason why a directory does not contain the requested data. Displays as one line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{asked}: {problem} (accepted: {accepted})")]
 pub struct OtherData {
@@ -58,12 +58,12 @@ impl RunError {
         RunError::Refused(error.to_string())
     }
 
-    /// The one of these errors that may have caused the others.
+    /// The error among these that may have caused the others.
     pub(crate) fn first_cause(errors: impl IntoIterator<Item = RunError>) -> Option<RunError> {
         errors.into_iter().min_by_key(|error| matches!(error, RunError::PeerGone(_)))
     }
 
-    /// A refusal for this reason, which lies at `path`: the path is named once.
+    /// A refusal for this reason, with the path in the message exactly once.
     pub(crate) fn at(path: &Path, error: &dyn std::fmt::Display) -> RunError {
         let (path, text) = (path.display().to_string(), error.to_string());
         RunError::Refused(if text.contains(&path) { text } else { format!("{path}: {text}") })

@@ -1,5 +1,5 @@
-//! The platforms that workloads run on: how databases are made there, how procedures run, and what
-//! the platform counts of itself.
+//! The platforms of workloads: creation of databases, execution of procedures, and counters of the
+//! platform.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use crate::execution::executors;
 use crate::measurement::machine_use::{self, HotLine, MachineUse, PortUse};
 use crate::measurement::values::{Counters, Measurement, Simulation};
 
-/// [`Host::OPEN_PAGED`].
+/// The type of [`Host::OPEN_PAGED`].
 pub type OpenPaged<P> = fn(
     <P as Platform>::Core,
     &PagedOptions,
@@ -34,28 +34,28 @@ pub struct Counts {
     statistics: Option<Statistics>,
 }
 
-/// A platform that the driver runs workloads on.
+/// A platform on which the harness runs workloads.
 pub trait Host: Files + Links {
-    /// Makes a database under a scheme: see [`engine::MemoryDatabase::create`].
+    /// Creates a database under a scheme: see [`engine::MemoryDatabase::create`].
     const CREATE: Create<Self>;
     /// Opens a durable database under a scheme: see [`engine::MemoryDatabase::open_with_progress`].
     const OPEN: Open<Self>;
-    /// Opens or makes a database over pages: see [`pages::PagedDatabase::open`].
+    /// Opens or creates a database over pages: see [`pages::PagedDatabase::open`].
     const OPEN_PAGED: OpenPaged<Self>;
-    /// How procedures run inline: compiled with the engine where speed is judged by real time, else
-    /// through the engine's dynamic boundary.
+    /// Creates inline executors: compiled with the engine if real time is measured, else through
+    /// the engine's dynamic boundary.
     fn inline<Q: Compiled>() -> MakeInline<Self, Q>;
-    /// Sets the counters to zero: what came before is not part of the measurement.
+    /// Sets the counters to zero, at the beginning of the measurement.
     fn reset_counters(c: Self::Core);
-    /// Counters since then.
+    /// Returns the counters since they were reset.
     fn counts(c: Self::Core) -> Counts;
 
-    /// The worker is one of this instance, whose workers may end while others run on, where the
-    /// machine is made so.
+    /// Makes this thread a worker of an instance. On machines with crashes the workers of an
+    /// instance may end while others continue.
     fn join_instance(_: Self::Core, _instance: usize) {}
-    /// From now on that may happen, as far as this worker is concerned.
+    /// Allows crashes of this worker from now on.
     fn allow_falls(_: Self::Core) {}
-    /// The instance that was the one of this number whose workers have ended so.
+    /// The instance of crash number `number`, if it has happened.
     fn fallen_instance(_: Self::Core, _number: usize) -> Option<usize> {
         None
     }
@@ -63,9 +63,10 @@ pub trait Host: Files + Links {
     fn cut(_: Self::Core, _number: usize) -> Option<Cut> {
         None
     }
-    /// From now on no instance ends so any more, and no machines are cut off from each other.
+    /// Prevents further crashes and cuts.
     fn end_troubles(_: Self::Core) {}
-    /// The users of a directory have ended so; with `power`, what they have not flushed is lost.
+    /// Reports that the users of a directory have crashed; with `power`, the data that they have
+    /// not flushed are lost.
     fn lose_directory(_: Self::Core, _: &Path, _power: bool) {}
 }
 
@@ -140,8 +141,8 @@ impl Host for VirtualMachine {
 }
 
 impl Counts {
-    /// Puts all of it into a measurement; `occupants` says what lies at addresses, as far as it
-    /// knows.
+    /// Adds the counters to a measurement; `occupants` returns the structures at these addresses,
+    /// as far as they are known.
     pub(crate) fn enter(
         self,
         measured: &mut Measurement,
@@ -152,7 +153,7 @@ impl Counts {
         measured.counters = self.counters;
     }
 
-    /// How the machine was used.
+    /// The use of the parts of the machine.
     fn machine_use(&self, occupants: impl FnOnce(&[Address]) -> Vec<Option<Occupant>>) -> Option<MachineUse> {
         let statistics = self.statistics.as_ref()?;
         let addresses: Vec<Address> = statistics.hot_lines.iter().map(|line| line.address).collect();

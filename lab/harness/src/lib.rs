@@ -1,25 +1,25 @@
-//! The driver of workloads: loads one on a deployment, warms it up, runs it, measures and checks
-//! it.
+//! The harness of workloads: loads a workload on a deployment, warms it up, runs, measures and
+//! checks it.
 //!
 //! The command line, campaigns and tests describe a run with plain values and get plain values
 //! back:
 //!
-//! - [`Deployment`]: instances, and where their workers and memory are;
+//! - [`Deployment`]: instances, and the places of their workers and memory;
 //! - [`Workload`]: the list of workloads;
 //! - [`Plan`]: scheme, execution, durability, length and seed of the run;
-//! - [`Control`]: what hears how the run goes, and may end it;
-//! - [`Measurement`]: what came of it.
+//! - [`Control`]: receives progress reports of the run, and may end it;
+//! - [`Measurement`]: the result.
 //!
-//! [`on_hardware`] and [`in_virtual_machine`] are no generic functions: what platform, scheme and
-//! workload are at run time is chosen here, and the engine is compiled for each combination in this
-//! crate alone. [`run_and_inspect`] is for tests of a workload's own.
+//! [`on_hardware`] and [`in_virtual_machine`] are not generic: platform, scheme and workload are
+//! chosen at run time, and this crate alone compiles the engine for each combination.
+//! [`run_and_inspect`] is for tests with their own workloads.
 //!
 //! - `execution/`: executors of a procedure's phases and actions;
 //! - `workloads/`: the list of workloads, as one type, and experiments without a database;
 //! - `deployment/`: instances, the places of their workers and memory, deployment files;
 //! - `workers/`: workers of a run, from the opening of the database to the end; `owned`: state
 //!   shared by workers that own partitions;
-//! - `owners/`: changes of the map of partitions while a run goes on;
+//! - `owners/`: changes of the map of partitions during a run;
 //! - `members/`: workers of a deployment of several instances: their links (`seats`, `news`), their
 //!   transactions over several instances (`crossing`, `waiting`, `batch`, `pace`);
 //! - `instances/`: instances as processes; `in_trouble`: instances of one process that are lost and

@@ -13,7 +13,7 @@ use workloads::ycsb::YcsbWorkload;
 
 /// A flag with a fixed set of values.
 pub trait Choice: Copy + PartialEq + 'static {
-    /// Names and values that work.
+    /// The accepted names, and their values.
     const ALL: &'static [(&'static str, Self)];
 
     /// The name on the command line and in results.
@@ -22,7 +22,7 @@ pub trait Choice: Copy + PartialEq + 'static {
         named.map(|(name, _)| *name).expect("every value has a name")
     }
 
-    /// The names that work, for messages.
+    /// The accepted names, for messages.
     fn accepted() -> String {
         let names: Vec<&str> = Self::ALL.iter().map(|(name, _)| *name).collect();
         names.join(", ")

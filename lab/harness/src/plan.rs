@@ -22,27 +22,27 @@ use crate::retry::Retry;
 /// host's memory.
 pub(crate) const SEGMENT_BYTES: u64 = 64 << 20;
 pub(crate) const SEGMENT_BYTES_VIRTUAL: u64 = 1 << 20;
-/// Bytes between workers and disk in virtual machines.
+/// Bytes of the log's buffer in virtual machines.
 const BUFFER_BYTES_VIRTUAL: u64 = 1 << 20;
-/// Most prepared parts in an instance over pages.
+/// Most prepared branches in an instance over pages.
 const PARTS_MAX: usize = 1 << 10;
 /// Bytes that one worker may insert in a second.
 const INSERT_BYTES_PER_SECOND: f64 = 300e6;
 /// Most bytes that one worker is expected to insert.
 const INSERT_BYTES_MAX: usize = 3 << 29;
-/// Bytes that one transaction may insert, where the length is given in transactions.
+/// Bytes that one transaction may insert, if the length is given in transactions.
 const INSERT_BYTES_PER_TRANSACTION: f64 = 1_500.0;
 
-/// When a commit is acknowledged.
+/// The moment at which a commit is acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Durability {
-    /// At once: nothing is logged.
+    /// Immediately: nothing is logged.
     #[default]
     None,
-    /// At once: the log follows.
+    /// Immediately: the log is written later.
     Async,
-    /// When its epoch is on disk; the worker goes on meanwhile.
+    /// When its epoch is on disk; the worker continues meanwhile.
     Group,
     /// When its epoch is on disk; the worker waits for it.
     Sync,
@@ -67,15 +67,15 @@ pub enum Missing {
     Wait,
 }
 
-/// Where rows lie.
+/// The engine for rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Engine {
-    /// In memory, under the scheme of the plan.
+    /// Rows in memory, under the scheme of the plan.
     #[default]
     Memory,
-    /// In pages, under two-phase locking.
+    /// Rows in pages, under two-phase locking.
     Paged {
-        /// Bytes of the pools of all instances together, which pages are in while they are used.
+        /// Bytes of the buffer pools of all instances together.
         pool_bytes: u64,
     },
 }
@@ -94,12 +94,12 @@ impl Serialize for Engine {
     }
 }
 
-/// How long a run is.
+/// The length of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Length {
     /// Seconds of the platform's own time.
     Seconds(f64),
-    /// Commits of the first worker to finish: then all stop.
+    /// Commits of the first worker to finish, after which all workers stop.
     Commits(u64),
     /// Transactions of each worker.
     Transactions(u64),
@@ -132,7 +132,7 @@ impl Serialize for Length {
     }
 }
 
-/// The names of the optimisations that are left out.
+/// The names of the optimisations that are switched off.
 fn serialize_without<S: Serializer>(optimisations: &Optimisations, to: S) -> Result<S::Ok, S::Error> {
     let without = Optimisation::ALL.iter().filter(|(_, one)| !optimisations.has(*one));
     to.collect_seq(without.map(|(name, _)| name))
@@ -160,20 +160,20 @@ fn serialize_switch<S: Serializer>(is_on: &bool, to: S) -> Result<S::Ok, S::Erro
 /// concurrency control depends on the engine, and is serialised beside the plan.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plan {
-    /// Where rows lie.
+    /// The engine for rows.
     #[serde(flatten)]
     pub engine: Engine,
     /// Concurrency control of rows in memory.
     #[serde(skip)]
     pub scheme: SchemeName,
-    /// How procedures run.
+    /// The execution of procedures.
     pub execution: Execution,
-    /// When a commit is acknowledged.
+    /// The moment at which a commit is acknowledged.
     pub durability: Durability,
-    /// Directory of the database, which is opened again if it holds one; `None`: a temporary one,
-    /// or none at all.
+    /// Directory of the database, which is opened if it exists; `None`: a temporary directory, or
+    /// none.
     pub path: Option<PathBuf>,
-    /// How long the run is.
+    /// The length of the run.
     #[serde(flatten)]
     pub length: Length,
     /// Seconds of the platform's time before measuring.
@@ -187,10 +187,10 @@ pub struct Plan {
     /// Shortest epoch.
     #[serde(skip)]
     pub epoch_nanos: u64,
-    /// Where timestamps come from.
+    /// The source of timestamps.
     #[serde(rename = "timestamp", serialize_with = "serialize_name")]
     pub timestamps: TimestampSource,
-    /// The optimisations that the instance has.
+    /// The optimisations of the instance.
     #[serde(rename = "without", serialize_with = "serialize_without")]
     pub optimisations: Optimisations,
     /// Choices of the instance that differ from the default.
@@ -209,17 +209,17 @@ pub struct Plan {
     /// The rules of the protocol between instances, which tests break.
     #[serde(skip)]
     pub protocol: distributed::Rules,
-    /// How partitions of workers that own them follow the workload; `None`: they stay as they are.
+    /// The adaptation of the partitions of workers that own them; `None`: they do not change.
     #[serde(rename = "adapt_interval", serialize_with = "serialize_interval")]
     pub adaptation: Option<Adaptation>,
-    /// When partitions move because somebody wants to see what that costs; then nothing else moves
-    /// them.
+    /// Planned shifts of partitions, to measure their cost; then partitions do not follow the
+    /// workload.
     #[serde(skip)]
     pub shifts: Vec<Shift>,
-    /// True if workers change the map of partitions at random, which tests ask for.
+    /// True if workers change the map of partitions at random, for tests.
     #[serde(skip)]
     pub restless: bool,
-    /// Sockets that fail meanwhile, if there is one instance.
+    /// Sockets that fail during the run, if there is one instance.
     #[serde(skip)]
     pub failures: Vec<Failure>,
     /// The rules of workers that own partitions, which tests break.
@@ -277,8 +277,8 @@ impl Plan {
         let workers = deployment.instances[instance].workers.len();
         let share = u128::from(deployment.memory_bytes_max) * workers as u128 / deployment.workers() as u128;
         InstanceOptions {
-            // Another one looks at the data before and after the workers. A single worker's session
-            // is the only one.
+            // One more session reads the data before and after the workers run. A single worker's
+            // session is the only one.
             sessions_max: if workers == 1 { 1 } else { workers + 1 },
             memory_bytes_max: share as u64,
             epoch_nanos: self.epoch_nanos,
@@ -294,7 +294,7 @@ impl Plan {
         }
     }
 
-    /// Options of an instance over pages with files in this directory; `None` if rows lie in
+    /// Options of an instance over pages with files in this directory; `None` if rows are in
     /// memory.
     pub(crate) fn paged_options(
         &self,
@@ -319,7 +319,7 @@ impl Plan {
         };
         Some(PagedOptions {
             sessions_max: if workers == 1 { 1 } else { workers + 1 },
-            // One of each worker's transaction.
+            // One branch of each worker's transaction.
             branches_max: if self.execution.sharing().is_some() { workers } else { 0 },
             parts_max: if is_one { 0 } else { self.parts_max(workers, all) },
             wait_nanos_max: (!is_one).then(|| distributed::wait_nanos_max(workers)),
@@ -332,9 +332,10 @@ impl Plan {
         })
     }
 
-    /// Parts that an instance has prepared at a time, at most: each worker of another instance has
-    /// begun so many transactions, and as many again whose ends have not come yet; each own worker
-    /// prepares its own part, and keeps room for one. More are refused, and tried again.
+    /// Most branches that an instance has prepared at a time: each worker of another instance has
+    /// up to `in_flight` transactions, and as many again whose ends have not been received yet;
+    /// each own worker prepares its own branches, and one more. Further branches are refused, and
+    /// tried again.
     fn parts_max(&self, workers: usize, all: usize) -> usize {
         let in_flight = self.in_flight.max(1);
         (2 * in_flight * (all - workers) + (1 + in_flight) * workers).min(PARTS_MAX)

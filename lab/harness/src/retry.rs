@@ -20,17 +20,16 @@ pub enum Retry {
     /// which does not grow, and runs others meanwhile. If the buffer is full it sleeps until the
     /// first one is ready.
     ///
-    /// So does the public program of Bang, May, Petrov, Binnig, "The full story of 1000 cores",
-    /// VLDB Journal 2022: DataManagementLab/DBx1000 at 0ada3f6, `thread_t::run` of
-    /// `system/thread.cpp`, with `ABORT_BUFFER_SIZE` and `ABORT_PENALTY` of
-    /// `variant_config/28skt/config-2optimised.h`.
+    /// Like the public program of Bang, May, Petrov, Binnig, "The full story of 1000 cores", VLDB
+    /// Journal 2022: DataManagementLab/DBx1000 at 0ada3f6, `thread_t::run` of `system/thread.cpp`,
+    /// with `ABORT_BUFFER_SIZE` and `ABORT_PENALTY` of `variant_config/28skt/config-2optimised.h`.
     Buffer,
 }
 
 names! { Retry { Exponential = "exponential", Fixed = "fixed", Buffer = "buffer" } }
 
 impl Retry {
-    /// How a session pauses that tries a transaction again itself.
+    /// The pauses of a session that tries a transaction again itself.
     pub(crate) fn pauses(self) -> Pauses {
         match self {
             Retry::Exponential | Retry::Buffer => Pauses::Growing,
@@ -39,15 +38,15 @@ impl Retry {
     }
 }
 
-/// Transactions that a worker's buffer has room for.
+/// Capacity of a worker's buffer, in transactions.
 pub const PLACES: usize = 10;
-/// Longest pause, in nanoseconds, where pauses do not grow.
+/// Longest pause, in nanoseconds, if pauses do not grow.
 pub const PAUSE_NANOS: u64 = boundary::FIXED_PAUSE_NANOS;
 
 /// A transaction that waits for its next attempt.
 pub(crate) struct Deferred<Q> {
     pub procedure: Q,
-    /// When its first attempt began.
+    /// The time at which its first attempt began.
     pub began: Nanos,
     /// Attempts so far.
     pub attempts: u32,
@@ -59,7 +58,7 @@ pub(crate) enum Next<Q> {
     Again(Deferred<Q>),
     /// A new transaction.
     New,
-    /// Nothing, until this moment: there is no room for one more.
+    /// Nothing until this time: the buffer is full.
     Wait(Nanos),
 }
 
@@ -79,7 +78,7 @@ impl<Q> Buffer<Q> {
     }
 
     /// The step at `now`: the first transaction of the buffer that is ready, else a new one, unless
-    /// there is no room for one more or `no_more` are wanted.
+    /// the buffer is full or `no_more` transactions begin.
     pub(crate) fn next(&mut self, now: Nanos, no_more: bool) -> Next<Q> {
         let is_ready =
             |place: &&mut Option<(Nanos, _)>| place.as_ref().is_some_and(|(ready, _)| now > *ready);
@@ -93,10 +92,10 @@ impl<Q> Buffer<Q> {
         }
     }
 
-    /// Lets a transaction wait whose attempt failed at `now`.
+    /// Buffers a transaction whose attempt failed at `now`.
     ///
     /// # Panics
-    /// If there is no room: the caller asks [`Self::next`] before each attempt.
+    /// If the buffer is full: the caller calls [`Self::next`] before each attempt.
     pub(crate) fn defer(&mut self, now: Nanos, deferred: Deferred<Q>) {
         let ready = now.plus(self.random.below(PAUSE_NANOS));
         let free = self.places.iter_mut().find(|place| place.is_none());

@@ -1,26 +1,26 @@
-//! Why there is no such deployment.
+//! The reason why a deployment is refused.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use machine::{HardwareThread, Node, PlaceError};
 
-/// Why there is no such deployment. Displays as one line.
+/// The reason why a deployment is refused. Displays as one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeploymentError {
-    /// The workers have no place on the machine.
+    /// The workers do not fit on the machine.
     #[error(transparent)]
     Place(#[from] PlaceError),
-    /// One memory node, or none.
+    /// The machine has at most one memory node.
     #[error("the machine has one memory node")]
     OneNode,
-    /// No memory node at the distance asked for.
+    /// There is no memory node at the requested distance.
     #[error("no such node seen from node {}", from.0)]
     NoSuchNode {
         /// The node of the worker.
         from: Node,
-        /// Hops from there to other nodes: each number that there is, ascending.
+        /// The distances in hops from there to other nodes, each once, ascending.
         hops: Vec<u32>,
     },
     /// Several instances for a workload that has no database.
@@ -38,42 +38,42 @@ pub enum DeploymentError {
     /// No memory for rows.
     #[error("memory_bytes_max is 0: rows and indexes need memory")]
     NoMemory,
-    /// An instance without an address, where others have one.
+    /// An instance without an address, although others have one.
     #[error("instance {0} has no address: on several machines every instance needs one")]
     NoAddress(usize),
-    /// Addresses of instances, and none of the command.
+    /// Instances have addresses, and the command has none.
     #[error("no address of the command: instances on several machines have to find it")]
     NoCommand,
-    /// Two that listen at the same address.
+    /// Two processes would listen at the same address.
     #[error("{0} is the address of two")]
     TwiceAt(SocketAddr),
-    /// An instance without a directory, where others have one.
+    /// An instance without a directory, although others have one.
     #[error("instance {0} has no path, and others have one: all of them, or none")]
     NoPath(usize),
     /// Two instances in one directory.
     #[error("{} is the path of two", .0.display())]
     TwiceIn(PathBuf),
-    /// An address that others than this machine reach, and nobody proves who they are.
+    /// An address that other machines can reach, without authentication.
     #[error(
         "{0} is no address of this machine alone: certificates = \"DIRECTORY\" (made by isles certificates), or plain = true in a \
          network that one trusts"
     )]
     Unprotected(SocketAddr),
-    /// Two that exclude each other.
+    /// Two settings that exclude each other.
     #[error("certificates, and plain = true: one of the two")]
     PlainAndCertificates,
-    /// Several machines, and a transport that needs one.
+    /// Several machines, with a transport that works within one machine only.
     #[error("transport {0} does not cross machines: tcp does")]
     NoNetwork(&'static str),
-    /// A file that is no deployment.
+    /// A text that is no deployment.
     #[error("{0}")]
     Malformed(String),
     /// A file that cannot be read, or is no deployment.
     #[error("{}: {problem}", path.display())]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The problem.
         problem: String,
     },
 }

@@ -6,16 +6,16 @@ use machine::{HardwareThread, Node, Topology};
 
 use super::error::DeploymentError;
 
-/// Where rows live.
+/// The placement of rows in memory nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryPlacement {
-    /// On the node of the worker whose home they are.
+    /// On the node of the worker for which they are home.
     Local,
     /// All on one node: that of the first worker.
     Central,
-    /// On another node than that of the worker whose home they are.
+    /// On another node than that of the worker for which they are home.
     Remote,
-    /// On a node this many hops from that of the worker whose home they are.
+    /// On a node at this many hops from that of the worker for which they are home.
     Hops(u32),
 }
 
@@ -52,8 +52,8 @@ pub(crate) fn hops_by_distance(topology: &Topology) -> Vec<Vec<u32>> {
     hops
 }
 
-/// The memory node of each worker's rows, always one of its machine. Of several nodes at the
-/// distance asked for, a worker takes the next one after its own, so that workers of different
+/// The memory node of each worker's rows, which is on the worker's machine. If several nodes are at
+/// the requested distance, a worker uses the next one after its own, so that workers of different
 /// nodes load different memories.
 pub(crate) fn memory_nodes(
     memory: MemoryPlacement,
@@ -65,7 +65,7 @@ pub(crate) fn memory_nodes(
     let own = |thread: &HardwareThread| {
         topology.node_of(*thread).and_then(|node| topology.node_position(node)).unwrap_or(0)
     };
-    // Machines are equal, and their nodes follow each other.
+    // All machines are equal, and the nodes of a machine have consecutive numbers.
     let inside = (nodes.len() / topology.machine_count().max(1)).max(1);
     let distance = |from: usize, to: usize| {
         hops.get(from % inside).and_then(|row| row.get(to % inside)).copied().unwrap_or(1)

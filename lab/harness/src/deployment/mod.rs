@@ -1,10 +1,10 @@
-//! Where a workload runs: a value, made from a request and a machine (threads are chosen by
-//! [`machine::place_workers`]), read from a file, or put together by a program. Guide:
+//! Deployments: values that are derived from a request and a machine (with threads chosen by
+//! [`machine::place_workers`]), read from a file, or built by a program. Guide:
 //! `docs/deployments.md`.
 //!
-//! - `value`: the deployment; `error`: why there is none;
+//! - `value`: the deployment; `error`: the reasons for refusing one;
 //! - `memory`: the memory nodes of rows; `request`: deployments that follow from a machine;
-//! - `file`: the form in files; `run_file`: files that say what runs, too.
+//! - `file`: the form in files; `run_file`: files that also name the workload.
 
 mod error;
 mod file;

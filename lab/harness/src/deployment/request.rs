@@ -22,19 +22,19 @@ pub struct DeploymentRequest {
     /// Number of instances, whose numbers of workers differ by at most one.
     #[serde(rename = "deploy", serialize_with = "serialize_instances")]
     pub instances: usize,
-    /// Where workers run.
+    /// The placement of workers.
     #[serde(serialize_with = "serialize_name")]
     pub placement: Placement,
-    /// Where rows live.
+    /// The placement of rows.
     #[serde(serialize_with = "serialize_memory")]
     pub memory: MemoryPlacement,
-    /// Two workers that run as peers, wherever `placement` would have them.
+    /// Two workers that run as peers, instead of by `placement`.
     #[serde(skip)]
     pub peers: Option<Peers>,
-    /// How parts of the data are dealt to workers.
+    /// How parts of the data are assigned to workers.
     #[serde(skip)]
     pub partitioning: Partitioning,
-    /// How instances on one machine talk.
+    /// The transport between instances on one machine.
     pub transport: Transport,
 }
 
@@ -47,7 +47,7 @@ fn serialize_memory<S: Serializer>(memory: &MemoryPlacement, to: S) -> Result<S:
 }
 
 impl Default for DeploymentRequest {
-    /// One worker, with its rows beside it.
+    /// One worker, with its rows on its own node.
     fn default() -> Self {
         DeploymentRequest {
             workers: 1,
@@ -66,17 +66,17 @@ impl Deployment {
     /// The deployment of `request` on this machine.
     ///
     /// # Errors
-    /// [`DeploymentError`]: what the machine does not have.
+    /// [`DeploymentError`]: the machine lacks something.
     pub fn on_topology(request: &DeploymentRequest, topology: &Topology) -> Result<Self, DeploymentError> {
         Deployment::on(request, topology, &hops_by_distance(topology), topology.memory_bytes())
     }
 
     /// As [`Self::on_topology`], with the `hops` between the nodes of `topology`, of a cluster
-    /// those of one machine, on a host with this much memory (0 where the host does not say): what
-    /// is simulated lives there too.
+    /// those of one machine, on a host with this much memory (0 if unknown), which also holds the
+    /// memory of simulated machines.
     ///
     /// # Errors
-    /// [`DeploymentError`]: what the machine does not have.
+    /// [`DeploymentError`]: the machine lacks something.
     pub fn on(
         request: &DeploymentRequest,
         topology: &Topology,
@@ -88,7 +88,7 @@ impl Deployment {
             Some(peers) => peer_sets(place_peers(topology, peers)?, instances)?,
             None => place_workers(topology, &WorkerRequest { workers, smt, instances, placement })?,
         };
-        // Peers are two, and other workers as many as asked for.
+        // The number of peers is two, that of other workers the requested one.
         let available = sets.iter().map(Vec::len).sum();
         if available < workers {
             return Err(PlaceError::TooFewThreads { wanted: workers, available }.into());

@@ -1,5 +1,5 @@
-//! Deployments in files that also say what runs on them, and where instances on several machines
-//! are reached: what `isles deploy` reads. A deployment's own file is one, too.
+//! Deployments in files that also contain the workload, and the addresses of instances on several
+//! machines, for `isles deploy`. The file of a deployment alone is valid, too.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -11,29 +11,29 @@ use super::error::DeploymentError;
 use super::file::malformed;
 use super::value::{Deployment, Instance, MEMORY_BYTES_UNKNOWN, Partitioning, Transport, WorkerPlace};
 
-/// A deployment, and what runs on it.
+/// A deployment and its workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunFile {
     /// The deployment.
     pub deployment: Deployment,
-    /// The workload, as arguments of `isles bench`; empty if the file does not say.
+    /// The workload, as arguments of `isles bench`; empty if the file does not name it.
     pub run: String,
-    /// Where the instances of several machines find the command, and where each of them is reached;
-    /// `None` if all are on this machine.
+    /// The addresses of the command and of the instances on several machines; `None` if all are on
+    /// this machine.
     pub machines: Option<Machines>,
     /// The directories of the instances' databases, each on the machine of its instance; empty if
-    /// the file does not say.
+    /// the file does not name them.
     pub paths: Vec<PathBuf>,
 }
 
 /// Addresses of a deployment on several machines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machines {
-    /// Where the command listens for instances.
+    /// The address at which the command listens for instances.
     pub command: SocketAddr,
-    /// Where each instance listens for others.
+    /// The address at which each instance listens for others.
     pub addresses: Vec<SocketAddr>,
-    /// The directory of certificates, as it is written; `None` if nobody proves who they are.
+    /// The directory of certificates, as written in the file; `None`: no authentication.
     pub certificates: Option<PathBuf>,
     /// The name in the command's certificate.
     pub command_name: String,
@@ -42,11 +42,11 @@ pub struct Machines {
 }
 
 impl Machines {
-    /// The credentials that the process of this instance, or of the command, proves and demands.
-    /// The directory of certificates is relative to that of the file.
+    /// The credentials of the process of this instance, or of the command. The directory of
+    /// certificates is relative to that of the file.
     ///
     /// # Errors
-    /// Certificates that are missing, or do not fit together.
+    /// Certificates are missing, or do not match.
     pub fn credentials(
         &self,
         file: &Path,
@@ -58,7 +58,7 @@ impl Machines {
         Credentials::of_directory(&directory, name).map(Some)
     }
 
-    /// The proof that processes with these credentials demand of each other.
+    /// The certificates that processes with these credentials accept from each other.
     pub(crate) fn trust(&self, credentials: Option<Credentials>) -> Result<Option<Trust>, CredentialsError> {
         let trust = |credentials: Credentials| credentials.trust(self.names.iter().map(String::as_str));
         credentials.map(trust).transpose()
@@ -114,7 +114,8 @@ impl Default for File {
 }
 
 impl RunFile {
-    /// A number that files which say other things have not, as far as 32 bits can tell.
+    /// A fingerprint of the file: files with other contents have other fingerprints, up to
+    /// collisions of 32 bits.
     pub fn fingerprint(&self) -> u32 {
         distributed::messages::fingerprint(std::iter::once(self))
     }
@@ -122,8 +123,8 @@ impl RunFile {
     /// The deployment of a file.
     ///
     /// # Errors
-    /// [`DeploymentError::File`]: the file cannot be read, is no deployment, or is one that nothing
-    /// could run.
+    /// [`DeploymentError::File`]: the file cannot be read, is no deployment, or describes an
+    /// invalid one.
     pub fn from_file(path: &Path) -> Result<Self, DeploymentError> {
         let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
         let deployed = text.and_then(|text| RunFile::from_toml(&text).map_err(|error| error.to_string()));
@@ -133,7 +134,7 @@ impl RunFile {
     /// The deployment of a text.
     ///
     /// # Errors
-    /// [`DeploymentError`]: the text is no deployment, or one that nothing could run.
+    /// [`DeploymentError`]: the text is no deployment, or describes an invalid one.
     pub fn from_toml(text: &str) -> Result<Self, DeploymentError> {
         let file: File = toml::from_str(text).map_err(|error| malformed(text, &error))?;
         let machines = file.machines()?;
@@ -162,7 +163,7 @@ impl RunFile {
 }
 
 impl File {
-    /// The directories, of all or of none. Those of one machine differ.
+    /// The directories, of all instances or of none. Those on one machine differ.
     fn paths(&self, on_one_machine: bool) -> Result<Vec<PathBuf>, DeploymentError> {
         let paths: Vec<PathBuf> = self.instances.iter().filter_map(|one| one.path.clone()).collect();
         if paths.is_empty() {
@@ -178,7 +179,7 @@ impl File {
         }
     }
 
-    /// The addresses, of all or of none.
+    /// The addresses, of all instances or of none.
     fn machines(&self) -> Result<Option<Machines>, DeploymentError> {
         let addresses: Vec<SocketAddr> = self.instances.iter().filter_map(|one| one.address).collect();
         let Some(command) = self.command.or(addresses.first().copied()) else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! A deployment: instances, their workers, places and memory nodes, and how instances talk.
+//! A deployment: instances, their workers with places and memory nodes, and their transport.
 
 use std::fmt;
 
@@ -10,16 +10,16 @@ use serde::{Deserialize, Serialize};
 use super::error::DeploymentError;
 use crate::names::names;
 
-/// Limit for rows and indexes where nothing else is known.
+/// Limit for rows and indexes if the memory of the host is not known.
 pub(crate) const MEMORY_BYTES_UNKNOWN: u64 = 8 << 30;
 
-/// Where one worker runs, and where its rows are.
+/// The place of one worker, and the memory node of its rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WorkerPlace {
     /// The hardware thread that the worker is pinned to; `None` leaves it to the operating system.
     pub thread: Option<HardwareThread>,
-    /// The memory node of the worker's rows; `None` where the machine shows one node or none.
+    /// The memory node of the worker's rows; `None` if the machine has at most one node.
     pub node: Option<Node>,
     /// The socket that the worker runs on.
     pub socket: u32,
@@ -29,14 +29,14 @@ pub struct WorkerPlace {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Instance {
-    /// The machine that its workers are on, of several: 0 is the first.
+    /// The number of the machine of its workers; 0 is the first.
     pub machine: u32,
     /// Its workers.
     pub workers: Vec<WorkerPlace>,
 }
 
 impl Default for Instance {
-    /// One worker that runs anywhere.
+    /// One worker that is not pinned.
     fn default() -> Self {
         Instance { machine: 0, workers: vec![WorkerPlace::default()] }
     }
@@ -52,8 +52,8 @@ impl Instance {
     }
 }
 
-/// How the instances of a deployment on one machine talk to each other; those on two machines use
-/// TCP. It means nothing if there is one instance.
+/// The transport between instances on one machine; instances on two machines use TCP. It has no
+/// effect if there is one instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
@@ -88,7 +88,7 @@ impl Transport {
     }
 }
 
-/// How the parts of a workload's data are dealt to workers.
+/// How the parts of a workload's data are assigned to workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Partitioning {
@@ -99,7 +99,7 @@ pub enum Partitioning {
     Blocks,
 }
 
-// The names of `--load`: where warehouses are loaded.
+// The names of the flag `--load`.
 names! { Partitioning { RoundRobin = "home", Blocks = "block" } }
 
 impl Partitioning {
@@ -112,15 +112,15 @@ impl Partitioning {
     }
 }
 
-/// Where a workload runs. Workers are numbered through all instances, in their order; a part of the
-/// data belongs to the instance of the worker whose home it is. Displays as the file that it can be
-/// read from ([`Deployment::from_toml`]).
+/// A deployment of a workload. Workers are numbered across all instances, in their order; a part of
+/// the data belongs to the instance of the worker for which it is home. Displays as a file that can
+/// be read again ([`Deployment::from_toml`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Deployment {
-    /// How instances on one machine talk.
+    /// The transport between instances on one machine.
     pub transport: Transport,
-    /// How the parts of the data are dealt to workers.
+    /// How the parts of the data are assigned to workers.
     pub partitioning: Partitioning,
     /// Limit for rows and indexes, of all instances together.
     pub memory_bytes_max: u64,
@@ -129,7 +129,7 @@ pub struct Deployment {
 }
 
 impl Default for Deployment {
-    /// One instance with one worker, anywhere.
+    /// One instance with one worker, which is not pinned.
     fn default() -> Self {
         Deployment {
             transport: Transport::default(),
@@ -141,14 +141,13 @@ impl Default for Deployment {
 }
 
 impl Deployment {
-    /// One instance whose workers run wherever the platform puts them, in one memory.
+    /// One instance whose workers are not pinned, with one memory.
     pub fn unpinned(workers: usize, memory_bytes_max: u64) -> Self {
         let instance = Instance { machine: 0, workers: vec![WorkerPlace::default(); workers] };
         Deployment { memory_bytes_max, instances: vec![instance], ..Deployment::default() }
     }
 
-    /// The same with the rows of worker `n` on node `nodes[n]`, beginning again where there are
-    /// fewer nodes than workers.
+    /// The same deployment with the rows of worker `n` on node `nodes[n % nodes.len()]`.
     #[must_use]
     pub fn with_nodes(mut self, nodes: &[Node]) -> Self {
         let workers = self.instances.iter_mut().flat_map(|instance| &mut instance.workers);
@@ -156,11 +155,11 @@ impl Deployment {
         self
     }
 
-    /// Refuses what nothing can run: no instances or workers, two workers on one hardware thread,
-    /// no memory.
+    /// Refuses an invalid deployment: one without instances, workers or memory, or with two workers
+    /// on one hardware thread.
     ///
     /// # Errors
-    /// [`DeploymentError`]: what is wrong.
+    /// [`DeploymentError`]: the problem.
     pub fn check(&self) -> Result<(), DeploymentError> {
         self.check_apart()?;
         let all: Vec<&Instance> = self.instances.iter().collect();
@@ -170,10 +169,10 @@ impl Deployment {
         }
     }
 
-    /// As [`Self::check`], where each instance may be on a machine of its own.
+    /// As [`Self::check`], for instances that may each be on a machine of its own.
     ///
     /// # Errors
-    /// [`DeploymentError`]: what is wrong.
+    /// [`DeploymentError`]: the problem.
     pub fn check_apart(&self) -> Result<(), DeploymentError> {
         if self.instances.is_empty() {
             return Err(DeploymentError::NoInstances);
@@ -190,7 +189,7 @@ impl Deployment {
         }
     }
 
-    /// The same with only the workers of one instance on threads and nodes of this machine.
+    /// The same deployment, with the workers of other instances not placed on this machine.
     #[must_use]
     pub(crate) fn on_machine_of(mut self, instance: usize) -> Self {
         let others = self.instances.iter_mut().enumerate().filter(|(number, _)| *number != instance);
@@ -199,10 +198,10 @@ impl Deployment {
         self
     }
 
-    /// [`Self::check`], and refuses several instances, for those who run one.
+    /// As [`Self::check`]; also refuses several instances.
     ///
     /// # Errors
-    /// [`DeploymentError`]: what is wrong.
+    /// [`DeploymentError`]: the problem.
     pub fn check_single(&self) -> Result<(), DeploymentError> {
         match self.instances.len() {
             0 | 1 => self.check(),
@@ -224,12 +223,12 @@ impl Deployment {
         workers.position(|end| worker < end).unwrap_or(self.instances.len() - 1)
     }
 
-    /// Machines that instances are on.
+    /// Number of machines.
     pub fn machines(&self) -> usize {
         self.instances.iter().map(|instance| instance.machine as usize + 1).max().unwrap_or(1)
     }
 
-    /// How two instances talk.
+    /// The transport between two instances.
     pub fn transport_between(&self, one: usize, other: usize) -> Transport {
         match self.instances[one].machine == self.instances[other].machine {
             true => self.transport,
@@ -247,7 +246,7 @@ impl Deployment {
         self.instances.iter().map(|instance| instance.workers.len()).sum()
     }
 
-    /// Where each worker runs.
+    /// The place of each worker.
     pub fn places(&self) -> Vec<Place> {
         self.all().map(|worker| Place { thread: worker.thread }).collect()
     }
@@ -280,9 +279,9 @@ impl Deployment {
         nodes
     }
 
-    /// The worker that loads part `part` of `parts`, on whose node the part then lies: the worker
-    /// whose home it is, or, with [`Partitioning::Blocks`], the worker in whose block of about
-    /// `parts / workers` parts it is, larger blocks first.
+    /// The worker that loads part `part` of `parts`, on its own node: the worker for which the part
+    /// is home, or, with [`Partitioning::Blocks`], the worker to whose block of about
+    /// `parts / workers` parts it belongs, larger blocks first.
     pub fn loader(&self, part: usize, parts: usize) -> usize {
         let workers = self.workers();
         if self.partitioning == Partitioning::RoundRobin {
@@ -299,7 +298,7 @@ impl Deployment {
     }
 }
 
-/// A hardware thread that two workers of these instances have.
+/// A hardware thread to which two workers of these instances are pinned.
 fn repeated(instances: &[&Instance]) -> Option<HardwareThread> {
     let workers = instances.iter().flat_map(|instance| &instance.workers);
     let mut threads: Vec<HardwareThread> = workers.filter_map(|worker| worker.thread).collect();

@@ -1,7 +1,7 @@
-//! How the phases and actions of a procedure run.
+//! The execution of the phases and actions of procedures.
 //!
-//! A new way is an entry of [`Execution`], an implementation of [`Executor`], and an arm of
-//! `Executors::executor`.
+//! A new kind of execution needs an entry of [`Execution`], an implementation of [`Executor`], and
+//! an arm of `Executors::executor`.
 
 use boundary::{AnySession, Bounds, Database, Ending, Procedure, Session};
 
@@ -15,31 +15,31 @@ use terms::Abort;
 use crate::names::Choice;
 use crate::owners::adapting::Adapting;
 
-/// How the phases and actions of procedures run.
+/// The kind of execution of procedures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Execution {
     /// The worker that began a transaction runs its actions in the order planned.
     #[default]
     Inline,
-    /// Workers own partitions, and actions go to the owners of what they touch; all share the state
-    /// of transactions.
+    /// Workers own partitions, and actions are sent to the owners of the rows that they touch; all
+    /// workers share the state of transactions.
     Plp,
-    /// The same, with the state of transactions divided by sockets.
+    /// As `Plp`, with the state of transactions divided by sockets.
     Atrapos,
     /// The same worker runs the actions of a phase in random order and passes values between phases
     /// as bytes: for tests.
     Shuffled,
 }
 
-/// All but that of tests.
+/// All kinds except the one for tests.
 impl Choice for Execution {
     const ALL: &'static [(&'static str, Self)] =
         &[("inline", Execution::Inline), ("plp", Execution::Plp), ("atrapos", Execution::Atrapos)];
 }
 
 impl Execution {
-    /// The sharing of the state of transactions, where workers own partitions.
+    /// The sharing of the state of transactions, if workers own partitions.
     pub fn sharing(self) -> Option<Sharing> {
         match self {
             Execution::Plp => Some(Sharing::Central),
@@ -54,16 +54,17 @@ pub trait Executor<'d, Q: Procedure> {
     /// Runs one transaction.
     fn run(&mut self, procedure: &mut Q, bounds: &Bounds) -> Result<Ending<()>, Abort>;
 
-    /// Tells of the transaction that the worker will run as number [`LOOK_AHEAD`] from here, so
-    /// that lines are asked for that it will use; there is no other effect. `None`: it is not
-    /// known. The worker calls this before each transaction.
+    /// Prefetches the lines of the transaction that the worker will run as number [`LOOK_AHEAD`]
+    /// from here; there is no other effect. `None`: that transaction is not known. The worker calls
+    /// this before each transaction.
     fn look_ahead(&mut self, procedure: Option<&Q>);
 
     /// The worker's session.
     fn session(&mut self) -> &mut (dyn AnySession<'d> + 'd);
 
-    /// Between two transactions, of a worker whose processor is gone: does for others what belongs
-    /// to it, for a while. Whether it is gone. `absent` becomes the workers of which that is known.
+    /// Called between two transactions; returns true if the worker's processor is gone. Such a
+    /// worker serves the other workers for a while, as the owner of its partitions. `absent`
+    /// becomes the list of workers whose processors are known to be gone.
     ///
     /// # Errors
     /// The database has stopped, or another worker is gone.
@@ -71,8 +72,8 @@ pub trait Executor<'d, Q: Procedure> {
         Ok(false)
     }
 
-    /// Between two transactions, of a worker that waits for all others: does for them what belongs
-    /// to it, for a while; false if nobody ever asks it for anything.
+    /// Called between two transactions of a worker that waits for all others: serves the other
+    /// workers for a while, as the owner of its partitions. Returns false if the worker owns none.
     ///
     /// # Errors
     /// The database has stopped, or another worker is gone.
@@ -80,8 +81,8 @@ pub trait Executor<'d, Q: Procedure> {
         Ok(false)
     }
 
-    /// Shifts so many borders between partitions: how many have shifted, by how many changes of the
-    /// map.
+    /// Shifts `count` borders between partitions; returns the number of shifted borders and of
+    /// changes of the map.
     ///
     /// # Errors
     /// The database has stopped, or another worker is gone.
@@ -89,7 +90,7 @@ pub trait Executor<'d, Q: Procedure> {
         Ok((0, 0))
     }
 
-    /// The worker runs no transaction any more; returns when no other worker needs it.
+    /// Called when the worker runs no more transactions; returns when no other worker needs it.
     ///
     /// # Errors
     /// The database has stopped, or another worker is gone.
@@ -103,24 +104,24 @@ pub trait Executor<'d, Q: Procedure> {
     }
 }
 
-/// The parts that a worker's executor is made from.
+/// The arguments for the executor of a worker.
 pub struct Seat<'d, P: Platform, Q: Procedure> {
     /// The worker's core.
     pub c: P::Core,
     /// The database.
     pub database: &'d Database<P>,
-    /// The tables that procedures work on.
+    /// The tables of the procedures.
     pub tables: &'d Q::Tables,
-    /// Where new rows lie.
+    /// The memory node of new rows.
     pub node: Option<Node>,
-    /// True if the breakdown of time is kept.
+    /// True if the breakdown of time is recorded.
     pub measure: bool,
-    /// The shared state of owners of partitions, if there are any, with the number and site of this
-    /// one.
+    /// The shared state of owners of partitions, if workers own partitions, with the number and
+    /// site of this worker.
     pub owners: Option<(&'d dora::Shared<P>, usize, Site)>,
-    /// The adaptation of their partitions, if they follow the workload.
+    /// The adaptation of the partitions, if they follow the workload.
     pub(crate) adapting: Option<&'d Adapting<P>>,
-    /// The seed of random changes of their map, if there are any.
+    /// The seed of random changes of the map of partitions, if there are any.
     pub restless: Option<u64>,
 }
 
@@ -133,5 +134,6 @@ impl<'d, P: Platform, Q: Procedure> Seat<'d, P, Q> {
 /// An executor, or too many sessions.
 pub type Made<'d, Q> = Result<Box<dyn Executor<'d, Q> + 'd>, TooManySessions>;
 
-/// Makes executors that run procedures inline, or where workers own partitions, if they do.
+/// Creates an executor that runs procedures inline, or at the owners of partitions if workers own
+/// partitions.
 pub type MakeInline<P, Q> = for<'d> fn(Seat<'d, P, Q>) -> Made<'d, Q>;

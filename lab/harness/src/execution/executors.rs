@@ -1,4 +1,4 @@
-//! Makes the executors of workers: inline, by owners of partitions, shuffled.
+//! The executors of workers: inline, at the owners of partitions, shuffled.
 
 use boundary::{AnySession, Bounds, Ending, Procedure, Session};
 use engine::testing::{Shuffle, run_shuffled};
@@ -9,14 +9,15 @@ use terms::Abort;
 use crate::execution::executor::{Execution, Executor, Made, MakeInline, Seat};
 use crate::execution::owning::Owning;
 
-/// Makes executors.
+/// Creates executors.
 pub(crate) struct Executors<P: Platform, Q: Procedure> {
-    /// Inline, or by owners of partitions, the way that the platform is best at.
+    /// Creates an inline executor, or one for owners of partitions, in the form that is best for
+    /// the platform.
     pub inline: MakeInline<P, Q>,
 }
 
 impl<P: Platform, Q: Procedure + 'static> Executors<P, Q> {
-    /// The executor of a worker; `seed` decides orders.
+    /// The executor of a worker; `seed` determines random orders.
     pub(crate) fn executor<'d>(&self, execution: Execution, seed: u64, seat: Seat<'d, P, Q>) -> Made<'d, Q> {
         match execution {
             Execution::Inline | Execution::Plp | Execution::Atrapos => (self.inline)(seat),
@@ -50,11 +51,11 @@ impl<'d, Q: Procedure> Executor<'d, Q> for Dynamic<'d, Q> {
     }
 }
 
-/// An executor that runs procedures inline, or where workers own partitions, if they do, on top of
-/// the engine's dynamic boundary.
+/// An executor that runs procedures inline, or at the owners of partitions if workers own
+/// partitions, through the engine's dynamic boundary.
 ///
 /// # Errors
-/// There are as many sessions as the database was made for.
+/// The database has its maximal number of sessions.
 pub fn dynamic<'d, P: Platform, Q: Procedure + 'static>(seat: Seat<'d, P, Q>) -> Made<'d, Q> {
     if seat.owners.is_some() {
         return Ok(Box::new(Owning::new(&seat, seat.session()?)));
@@ -83,7 +84,7 @@ impl<'d, Q: Procedure> Executor<'d, Q> for Together<'d, Q> {
     }
 }
 
-/// An executor for which the engine and the procedure are compiled together, where they are.
+/// An executor that is compiled together with the engine and the procedure, if there is one.
 pub(crate) fn together<'d, Q: Compiled>(seat: Seat<'d, Hardware, Q>) -> Made<'d, Q> {
     let place = Place { c: seat.c, database: seat.database, node: seat.node, measure: seat.measure };
     if seat.owners.is_some() {
@@ -98,7 +99,7 @@ pub(crate) fn together<'d, Q: Compiled>(seat: Seat<'d, Hardware, Q>) -> Made<'d,
     }
 }
 
-/// Runs procedures as badly as they may be treated.
+/// Runs procedures in the most adverse way that is allowed.
 struct Shuffled<'d, Q: Procedure> {
     session: Session<'d>,
     tables: &'d Q::Tables,

@@ -1,4 +1,4 @@
-//! Executors of procedures: inline, by owners of partitions, shuffled.
+//! Executors of procedures: inline, at the owners of partitions, shuffled.
 
 pub(crate) mod executor;
 pub(crate) mod executors;

@@ -1,4 +1,4 @@
-//! Runs procedures where workers own partitions.
+//! Runs procedures whose actions are executed by the owners of partitions.
 
 use boundary::{AnySession, Bounds, Branches, Ending, Procedure, Session, look_ahead_of};
 use dora::{Acting, Actions, Done, Dynamic, Meant, NO_BRANCHES, OwnerWorker, Typed};
@@ -9,14 +9,14 @@ use terms::random::Random;
 use crate::execution::executor::{Executor, Seat};
 use crate::owners::adapting::Part;
 
-/// Where a map changes at random, a worker changes it after one in so many transactions.
+/// If the map changes at random, a worker changes it after one in this many transactions.
 const RESTLESS: u64 = 8;
 /// Stream of the random numbers of these changes.
 const RESTLESS_STREAM: u64 = 1 << 33;
 
 /// The session of a worker that owns partitions.
 pub(crate) trait OwnersSession<'d, Q: Procedure> {
-    /// How actions run in it.
+    /// The execution of actions in the session.
     type Acting<'s>: Acting<Q>
     where
         Self: 's;
@@ -24,10 +24,10 @@ pub(crate) trait OwnersSession<'d, Q: Procedure> {
     /// The session as an object.
     fn object(&mut self) -> &mut (dyn AnySession<'d> + 'd);
 
-    /// How actions run in it now.
+    /// The execution of actions in the session now.
     ///
     /// # Errors
-    /// It has no branches.
+    /// The session has no branches.
     fn acting(&mut self) -> Result<Self::Acting<'_>, Abort>;
 }
 
@@ -61,7 +61,7 @@ impl<'d, Q: Procedure> OwnersSession<'d, Q> for Box<dyn fused::Owning<'d, Q> + '
     }
 }
 
-/// A session with which actions are compiled.
+/// A session that is compiled together with the actions.
 pub(crate) struct Together<'s, 'd, Q>(&'s mut (dyn fused::Owning<'d, Q> + 'd));
 
 impl<Q: Procedure> Acting<Q> for Together<'_, '_, Q> {
@@ -79,7 +79,7 @@ impl<Q: Procedure> Acting<Q> for Together<'_, '_, Q> {
     }
 }
 
-/// One worker.
+/// The executor of a worker that owns partitions.
 pub(crate) struct Owning<'d, P: Platform, Q: Procedure, S> {
     c: P::Core,
     number: usize,
@@ -87,13 +87,13 @@ pub(crate) struct Owning<'d, P: Platform, Q: Procedure, S> {
     tables: &'d Q::Tables,
     actions: Actions<Q>,
     worker: OwnerWorker<'d, P>,
-    /// There where partitions follow the workload.
+    /// `None` unless partitions follow the workload.
     part: Option<Part<'d, P>>,
-    /// There where the map changes at random.
+    /// `None` unless the map changes at random.
     restless: Option<Random>,
 }
 
-/// Implements the part of an action executor that is neither the session's nor the procedure's.
+/// The action executor of a worker, for a procedure if there is one.
 macro_rules! hands {
     ($owning:expr, $procedure:expr) => {
         Typed::new($owning.session.acting()?, ($owning.tables, &mut $owning.actions), $procedure)
@@ -101,7 +101,7 @@ macro_rules! hands {
 }
 
 impl<'d, P: Platform, Q: Procedure, S: OwnersSession<'d, Q>> Owning<'d, P, Q, S> {
-    /// The worker in this seat, which is one of an owner.
+    /// The executor for these arguments, which are those of an owner.
     pub(crate) fn new(seat: &Seat<'d, P, Q>, session: S) -> Self {
         let (shared, number, site) = seat.owners.expect("what owners of partitions share is there");
         let mut worker = OwnerWorker::new(seat.c, shared, (number, site)).expect("memory for a worker");
@@ -131,7 +131,7 @@ impl<'d, P: Platform, Q: Procedure, S: OwnersSession<'d, Q>> Executor<'d, Q> for
         Ok(ending)
     }
 
-    // Not of others' partitions: what they own is to stay in their caches.
+    // Rows of other workers' partitions are not prefetched: they stay in the owners' caches.
     fn look_ahead(&mut self, procedure: Option<&Q>) {
         let (me, map) = (self.number as u16, self.worker.map());
         let is_near = |table, column| map.owner_of_column(table, column).is_none_or(|owner| owner == me);
@@ -145,8 +145,8 @@ impl<'d, P: Platform, Q: Procedure, S: OwnersSession<'d, Q>> Executor<'d, Q> for
     fn stand_by(&mut self, absent: &mut Vec<usize>) -> Result<bool, Abort> {
         let Some(part) = &mut self.part else { return Ok(false) };
         let (known, is_absent) = part.absent();
-        // Two empty lists are not compared: they lie at no address in memory, and libc's comparison
-        // took 200 ns for such a pair and 5 for others.
+        // Two empty lists are not compared: they have no valid address, and libc's comparison took
+        // 200 ns for such a pair and 5 ns for others.
         if known.len() != absent.len() || (!known.is_empty() && known != absent) {
             known.clone_into(absent);
         }

@@ -1,9 +1,9 @@
 //! Sockets that fail while a workload runs.
 //!
-//! Workers of a failed socket run no transactions any more, from their next one on. Their clients
-//! turn to the others: each of these draws now and then in the name of one that is gone. What
-//! workers of the socket own they go on doing for others until it is taken from them, as threads
-//! would that the operating system has moved elsewhere.
+//! Workers of a failed socket begin no more transactions. Their clients use the other workers: each
+//! of these sometimes draws a transaction on behalf of a failed worker. The failed workers continue
+//! to serve the partitions that they own until other workers own these, like threads that the
+//! operating system has moved to other sockets.
 
 use terms::random::Random;
 
@@ -13,13 +13,13 @@ use crate::error::RunError;
 /// A socket that fails.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Failure {
-    /// When, in seconds of the measured time.
+    /// The time of the failure, in seconds of the measured time.
     pub seconds: f64,
-    /// The socket, as workers name it.
+    /// The number of the socket.
     pub socket: u32,
 }
 
-/// Why sockets cannot fail so.
+/// The reason why failures of sockets are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FailureError {
     /// Other instances wait for the workers of a socket.
@@ -34,7 +34,7 @@ pub enum FailureError {
 }
 
 impl Failure {
-    /// Checks that all of these can happen to workers in these sockets, of this many instances.
+    /// Checks these failures for workers in these sockets, in a deployment of this many instances.
     ///
     /// # Errors
     /// [`FailureError`]
@@ -51,7 +51,7 @@ impl Failure {
     }
 }
 
-/// Which workers are gone from when on.
+/// The times at which workers fail.
 #[derive(Clone, Debug)]
 pub(crate) struct Failing {
     /// By worker, in nanoseconds of the measured time.
@@ -59,10 +59,10 @@ pub(crate) struct Failing {
 }
 
 impl Failing {
-    /// The failures that concern these workers.
+    /// The failures of the workers of a deployment; `None` if there are none.
     ///
     /// # Errors
-    /// They cannot fail so ([`FailureError`]).
+    /// The failures are refused ([`FailureError`]).
     pub(crate) fn of(failures: &[Failure], deployment: &Deployment) -> Result<Option<Self>, RunError> {
         let sockets = deployment.sockets();
         let checked = Failure::check(failures, &sockets, deployment.instances.len());
@@ -77,19 +77,20 @@ impl Failing {
         Ok(Some(Failing { at: sockets.into_iter().map(first).collect() }))
     }
 
-    /// When a worker is gone, in nanoseconds of the measured time.
+    /// The time at which a worker fails, in nanoseconds of the measured time.
     pub(crate) fn of_worker(&self, worker: usize) -> Option<u64> {
         self.at.get(worker).copied().flatten()
     }
 
-    /// The workers that are gone after so long, ascending.
+    /// The workers that have failed by this time, ascending.
     pub(crate) fn gone(&self, elapsed_nanos: u64) -> Vec<usize> {
         let is_gone = |at: &Option<u64>| at.is_some_and(|at| at <= elapsed_nanos);
         self.at.iter().enumerate().filter(|(_, at)| is_gone(at)).map(|(worker, _)| worker).collect()
     }
 }
 
-/// In whose name a worker draws its next transaction, of so many workers of which these are gone.
+/// The worker on whose behalf a worker draws its next transaction: itself, or one of those that
+/// have failed.
 pub(crate) fn stand_in((worker, workers): (usize, usize), gone: &[usize], random: &mut Random) -> usize {
     let drawn = random.below(workers as u64) as usize;
     gone.get(drawn).copied().unwrap_or(worker)

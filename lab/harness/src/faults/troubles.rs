@@ -5,24 +5,23 @@ use terms::random::Random;
 
 use crate::deployment::Transport;
 
-/// Faults between instances. The machine decides which instances end early
+/// Faults between instances. The machine determines which instances crash
 /// ([`crate::Host::fallen_instance`]) and which machines are cut off from each other
 /// ([`crate::Host::cut`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Troubles {
-    /// Decides everything that is left open.
+    /// Seed of the random choices.
     pub seed: u64,
-    /// Connections that break and are made again.
+    /// Number of connections that break and are made again.
     pub cuts: u64,
-    /// Each connection within a machine takes so long at most, drawn from the seed, where it is
-    /// TCP.
+    /// Longest delay of a TCP connection within a machine; the delay of each is random.
     pub delay_nanos_max: u64,
-    /// True if the disk forgets what an instance that ends has not flushed.
+    /// True if the disk loses the data that a crashed instance has not flushed.
     pub loses_power: bool,
-    /// An instance that has ended is away for so long at most, drawn from the seed.
+    /// Longest time for which a crashed instance is down; the time of each is random.
     pub away_nanos_max: u64,
-    /// True if of instances that are away together the next one comes back when the one before runs
-    /// transactions again.
+    /// True if, of several instances that are down, the next one returns only when the one before
+    /// runs transactions again.
     pub in_turn: bool,
 }
 
@@ -33,11 +32,11 @@ pub struct TroublesMet {
     pub cuts: u64,
     /// Connections within a machine that are slower than others.
     pub delays: u64,
-    /// Messages that were heard twice.
+    /// Messages that were received twice.
     pub echoes: u64,
     /// Links that were made again after machines were cut off from each other.
     pub mended: u64,
-    /// Most instances that were away at one time.
+    /// Most instances that were down at one time.
     pub away_max: u64,
 }
 

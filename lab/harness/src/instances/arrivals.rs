@@ -1,9 +1,9 @@
-//! Instances of other machines, which come to the command by themselves.
+//! Instances on other machines, which connect to the command.
 //!
-//! An instance connects, proves who it is if the deployment has certificates, and says which
-//! instance it is. Whoever is none of the deployment, or has another file, is refused with a
-//! reason, which the command says, too. Those that have connected are heard side by side, each for
-//! a second and a few bytes ([`Reception`]), so that strangers hold up nobody.
+//! An instance connects, authenticates itself if the deployment has certificates, and sends its
+//! number. A process that is no instance of the deployment, or has another file, is refused with a
+//! reason, which the command prints, too. The command receives these introductions concurrently,
+//! each for at most a second and a few bytes ([`Reception`]), so that strangers delay no instance.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -16,32 +16,32 @@ use super::said::{Heard, Order, Word, hear_at_most, say};
 use crate::deployment::Machines;
 use crate::error::RunError;
 
-/// How long one that has connected may take to say who it is.
+/// Longest time for the introduction of a process that has connected.
 const INTRODUCTION: Duration = Duration::from_secs(1);
-/// Bytes of an introduction, at most.
+/// Most bytes of an introduction.
 const INTRODUCTION_BYTES: usize = 64;
-/// How long an instance that has said who it is waits for its welcome.
+/// Longest time for which an instance waits for the answer to its introduction.
 const WELCOME: Duration = Duration::from_secs(3);
-/// Bytes of a welcome, or of a reason why not, at most.
+/// Most bytes of the answer, which may be a refusal with its reason.
 const WELCOME_BYTES: usize = 1 << 12;
-/// Lines about strangers, at most.
+/// Most lines that are printed about strangers.
 const LINES_MAX: usize = 16;
-/// How long the command and its instances wait for each other.
+/// Longest time for which the command and its instances wait for each other.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Pause between two looks.
+/// Pause between two polls.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// An instance that has come.
+/// An instance that has connected.
 pub(crate) struct Arrival {
     /// Its name.
     pub name: String,
     pub stream: Bytes,
 }
 
-/// One that has connected: where from, and what it has said, or why it is sent away.
+/// A process that has connected: its address, and its introduction or the reason for refusing it.
 type Introduced = (SocketAddr, Result<(Bytes, Word), String>);
 
-/// A connection that is read until a moment, however little comes at a time.
+/// A connection that is read until a deadline, however few bytes arrive at a time.
 struct Until<'a>(&'a mut Bytes, Instant);
 
 impl Read for Until<'_> {
@@ -51,17 +51,17 @@ impl Read for Until<'_> {
     }
 }
 
-/// The command, as it waits for instances.
+/// The command's side: waits for instances.
 pub(crate) struct Arrivals {
     listener: TcpListener,
     reception: Reception<Introduced>,
     fingerprint: u32,
     credentials: Option<Credentials>,
-    /// Names that instances prove.
+    /// Names in the certificates of the instances.
     names: Vec<String>,
-    /// By instance.
+    /// By instance: the connection, until it is taken.
     came: Vec<Option<Arrival>>,
-    /// Those that are there.
+    /// By instance: true if it is connected.
     there: Vec<bool>,
 }
 
@@ -81,10 +81,10 @@ impl Arrivals {
         Ok(Arrivals { listener, reception, fingerprint, credentials, names, came, there })
     }
 
-    /// All of them, by their numbers.
+    /// Waits for all instances, and returns them by number.
     ///
     /// # Errors
-    /// The user ends the run, or some do not come, which are named.
+    /// The user ends the run, or an instance does not connect in time.
     pub(crate) fn all(&mut self, stop_requested: &dyn Fn() -> bool) -> Result<Vec<Arrival>, RunError> {
         let end = Instant::now() + PATIENCE;
         while let Some(missing) = self.came.iter().position(Option::is_none) {
@@ -101,7 +101,7 @@ impl Arrivals {
         Ok(self.came.iter_mut().filter_map(Option::take).collect())
     }
 
-    /// Hears those who have connected. Whether somebody has said who it is.
+    /// Accepts connections, and answers introductions. Returns true if there was one.
     fn look(&mut self) -> Result<bool, RunError> {
         for _ in 0..GUESTS_MAX {
             match self.listener.accept() {
@@ -111,8 +111,8 @@ impl Arrivals {
                     self.reception.receive(stream, hear);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                // One has gone again, or nothing is left to hear anybody with, which those who are
-                // heard give back.
+                // A process has disconnected, or all resources are in use until other introductions
+                // end.
                 Err(_) => break,
             }
         }
@@ -130,19 +130,19 @@ impl Arrivals {
         Ok(some)
     }
 
-    /// This instance is not there any more, and may come back.
+    /// Records that an instance is disconnected; it may come back.
     pub(crate) fn left(&mut self, number: usize) {
         self.there[number] = false;
     }
 
-    /// An instance that has come back, if one has.
+    /// Returns an instance that has come back, if there is one.
     pub(crate) fn back(&mut self) -> Result<Option<(usize, Arrival)>, RunError> {
         self.look()?;
         let number = self.came.iter().position(Option::is_some);
         Ok(number.and_then(|number| Some((number, self.came[number].take()?))))
     }
 
-    /// Whom the command wants is there from now on, and whoever else came was told why not.
+    /// Accepts an instance of the deployment; refuses another process, with the reason.
     fn welcome(&mut self, mut stream: Bytes, word: Word, from: SocketAddr) -> Result<(), RunError> {
         let Word::Here { version, instance, file } = word else {
             return Err(RunError::Refused(UNKNOWN.to_owned()));
@@ -158,12 +158,12 @@ impl Arrivals {
         };
         match refusal {
             Some(why) => {
-                // It may be gone already.
+                // The process may have disconnected.
                 let _ = say(&mut stream, &Order::Refuse(why.clone()));
                 Err(RunError::Refused(why))
             }
             None => {
-                // It comes again unless it hears that it is expected.
+                // The instance connects again unless it receives this answer.
                 say(&mut stream, &Order::Alive).map_err(RunError::of)?;
                 let name = format!("instance {instance} (at {})", from.ip());
                 self.came[instance] = Some(Arrival { name, stream });
@@ -174,10 +174,10 @@ impl Arrivals {
     }
 }
 
-/// The message about a process that sends something else.
+/// The reason for refusing a process that sends something else.
 const UNKNOWN: &str = "it does not say which instance it is";
 
-/// Has one that has connected prove who it is, if it has to, and say it.
+/// Authenticates a process that has connected, if that is required, and receives its introduction.
 fn introduce(stream: TcpStream, credentials: Option<&Credentials>) -> Result<(Bytes, Word), String> {
     let words = |error: io::Error| error.to_string();
     stream.set_nonblocking(false).map_err(words)?;
@@ -197,10 +197,11 @@ fn introduce(stream: TcpStream, credentials: Option<&Credentials>) -> Result<(By
     }
 }
 
-/// As [`warn`], of somebody who has knocked: whoever knocks for ever fills no disk with that.
+/// As [`warn`], about a stranger that has connected. The number of lines is bounded, so that
+/// repeated connections do not fill a disk.
 pub(crate) fn warn_of_stranger(what: std::fmt::Arguments<'_>) {
     static LINES: AtomicUsize = AtomicUsize::new(0);
-    // Relaxed: a count of lines alone.
+    // Relaxed: orders no other access.
     match LINES.fetch_add(1, Ordering::Relaxed) {
         lines if lines < LINES_MAX => warn(what),
         LINES_MAX => warn(format_args!("more are refused, and not named")),
@@ -208,15 +209,15 @@ pub(crate) fn warn_of_stranger(what: std::fmt::Arguments<'_>) {
     }
 }
 
-/// Tells whoever looks after this machine.
+/// Prints a warning to standard error.
 pub(crate) fn warn(what: std::fmt::Arguments<'_>) {
     // The reader of standard error may be gone.
     let _ = writeln!(io::stderr(), "isles: {what}");
 }
 
-/// The connection of an instance, which says `here`, to its command, which may come later. Both
-/// prove who they are, if this one can. One that the command has not heard, because others have
-/// knocked, comes again.
+/// Connects an instance to its command, which may start later, and sends the introduction `here`.
+/// Both sides authenticate themselves if there are credentials. If the command does not answer,
+/// because it is busy with other connections, the instance connects again.
 pub(crate) fn reach(
     machines: &Machines,
     credentials: Option<&Credentials>,
@@ -245,7 +246,7 @@ pub(crate) fn reach(
     }
 }
 
-/// A connection to the command.
+/// Connects to the command.
 fn connect(machines: &Machines, credentials: Option<&Credentials>, end: Instant) -> Result<Bytes, RunError> {
     let command = machines.command;
     loop {
@@ -255,7 +256,7 @@ fn connect(machines: &Machines, credentials: Option<&Credentials>, end: Instant)
                     return Bytes::plain(stream).map_err(RunError::of);
                 };
                 match credentials.secure_outgoing(stream, &machines.command_name) {
-                    // The command had too many guests, or was late.
+                    // The command had too many connections, or was late.
                     Err(PeerError::Silent(_) | PeerError::Gone(_)) if Instant::now() < end => {
                         std::thread::sleep(PAUSE);
                     }

@@ -1,6 +1,6 @@
-//! The process of an instance. It opens and loads its database, connects with the processes of the
-//! others, lets its workers run, and shows the command its rows. What it does next the command
-//! says; when the command is gone, it ends at once.
+//! The process of an instance. It opens and loads its database, connects to the processes of the
+//! other instances, runs its workers, and sends its rows to the command. The command orders each
+//! step; the process ends immediately when the command is gone.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -35,14 +35,15 @@ use crate::plan::Plan;
 use crate::run::transactions::Bench;
 use crate::workers::opening::{LogGrowth, RunDirectory};
 
-/// Bytes of rows that are sent together.
+/// Bytes of rows that are sent in one message.
 const BATCH_BYTES: usize = 1 << 16;
-/// How long an instance waits for its directory, which a process that ends may still have.
+/// Longest time for which an instance waits for its directory, which a process that is ending may
+/// still lock.
 const LOCK_PATIENCE: Duration = Duration::from_secs(3);
-/// Pause between two looks.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The command, as its instance sees it.
+/// The command, as the process of an instance sees it.
 pub(crate) struct Commander {
     orders: Receiver<Order>,
     stop: Arc<AtomicBool>,
@@ -50,13 +51,13 @@ pub(crate) struct Commander {
 }
 
 impl Commander {
-    /// The one that has started this process, which is heard from now on.
+    /// The command that has started this process; receives its orders from now on.
     pub(crate) fn above() -> Result<Self, RunError> {
         let to = io::stdout().as_fd().try_clone_to_owned().map_err(RunError::of)?;
         Ok(Commander::heard(io::stdin(), Box::new(File::from(to)), true))
     }
 
-    /// The one at the other end of a connection.
+    /// The command at the other end of a connection.
     pub(crate) fn at(stream: Bytes) -> Result<Self, RunError> {
         let from = stream.try_clone().map_err(RunError::of)?;
         Ok(Commander::heard(from, Box::new(stream), false))
@@ -74,7 +75,7 @@ impl Commander {
         say(&mut *self.to.borrow_mut(), word).map_err(RunError::of)
     }
 
-    /// Tells why this instance ends.
+    /// Reports why this instance ends.
     pub(crate) fn fail(&self, error: &RunError) -> Result<(), RunError> {
         let gone = matches!(error, RunError::PeerGone(_));
         let other_data = if let RunError::OtherData(other) = error { Some(other.clone()) } else { None };
@@ -99,13 +100,13 @@ fn unasked() -> RunError {
     RunError::Refused("nothing to do for an instance: isles bench starts its own".to_owned())
 }
 
-/// Hands on what the command says, as long as it is there. A command that has started this process
-/// may leave directories behind.
+/// Passes on the orders of the command until it is gone. If the command has started this process,
+/// removes the directories that the command leaves behind.
 fn obey(from: impl Read, is_parent: bool, orders: &mpsc::Sender<Order>, stop: &AtomicBool) {
     let (mut from, mut directories) = (io::BufReader::new(from), None::<Vec<PathBuf>>);
     loop {
         match hear(&mut from) {
-            // SeqCst: a flag, looked at now and then.
+            // SeqCst: a flag, which is rarely read.
             Ok(Some(Heard::Said(Order::Alive))) => {}
             Ok(Some(Heard::Said(Order::Stop))) => stop.store(true, Ordering::SeqCst),
             Ok(Some(Heard::Said(order))) => {
@@ -120,7 +121,7 @@ fn obey(from: impl Read, is_parent: bool, orders: &mpsc::Sender<Order>, stop: &A
             }
             _ => {
                 let Some(directories) = directories else { return };
-                // Either may be gone already: a directory, or the reader of standard error.
+                // Ignores errors: a directory may be removed already, and standard error closed.
                 if is_parent {
                     directories.iter().for_each(|directory| drop(std::fs::remove_dir_all(directory)));
                 } else {
@@ -134,7 +135,7 @@ fn obey(from: impl Read, is_parent: bool, orders: &mpsc::Sender<Order>, stop: &A
 
 impl Progress for Commander {
     fn loaded(&self, rows: u64) {
-        // Whether the command is there, the thread that hears it finds out.
+        // Ignores errors: the thread that receives orders detects that the command is gone.
         let _ = self.say(&Word::Loaded(rows));
     }
 
@@ -143,7 +144,7 @@ impl Progress for Commander {
     }
 }
 
-/// Receiver of progress reports of a run to which instances may come back.
+/// Receives progress reports of a run to which instances may come back.
 struct Watch<'a> {
     commander: &'a Commander,
     meeting: &'a Meeting<'a>,
@@ -155,7 +156,7 @@ struct Watch<'a> {
 impl Progress for Watch<'_> {
     fn tick(&self, sample: Sample) {
         self.commander.tick(sample);
-        // While workers run, nothing else is ordered.
+        // While workers run there are no other orders.
         while let Ok(order) = self.commander.orders.try_recv() {
             match order {
                 Order::Meet { instance, endpoint } => {
@@ -181,7 +182,7 @@ impl Watch<'_> {
     }
 }
 
-/// Where the process of an instance listens.
+/// The endpoint at which the process of an instance listens.
 fn endpoint(deployment: &Deployment, task: &Task) -> Endpoint {
     match (deployment.transport, task.address) {
         (Transport::Tcp, Some(address)) => Endpoint::Network(address),
@@ -192,7 +193,7 @@ fn endpoint(deployment: &Deployment, task: &Task) -> Endpoint {
     }
 }
 
-/// Serves orders from the first to the last.
+/// Executes the orders from the first to the last.
 pub(crate) fn serve<W: workloads::Workload>(
     c: HardwareCore,
     workload: &W,
@@ -277,12 +278,12 @@ pub(crate) fn serve<W: workloads::Workload>(
     bench.end(c, &directory)
 }
 
-/// Waits until nobody else has the directory: processes of a command that was killed end right
-/// after it. A directory that stays locked is an error of the opening.
+/// Waits until no other process locks the directory: processes of a command that was killed end
+/// shortly after it. If the directory stays locked, opening it fails.
 fn await_lock(c: HardwareCore, directory: &RunDirectory<Hardware>) {
     let Some(path) = directory.path() else { return };
-    // Where somebody else has not made it, as on a machine of its own: what cannot be made, the
-    // opening names.
+    // Creates the parent directory if no other process has, as on a machine of its own. If that
+    // fails, opening the directory reports it.
     if let Some(above) = path.parent().filter(|above| !above.as_os_str().is_empty() && !above.exists()) {
         drop(Hardware::open_directory(c, above, true));
     }
@@ -296,7 +297,8 @@ fn await_lock(c: HardwareCore, directory: &RunDirectory<Hardware>) {
     }
 }
 
-/// Goes on with what is there, while the others run: they resolve together what was under way.
+/// Continues with the existing data while the other instances run; they resolve the transactions in
+/// doubt together.
 fn returned<W: workloads::Workload>(
     c: HardwareCore,
     bench: &mut Bench<'_, Hardware, W>,
@@ -311,7 +313,8 @@ fn returned<W: workloads::Workload>(
     }
 }
 
-/// Loads, or ends what was under way when an earlier run ended, as the command says.
+/// Loads, or finishes the transactions that were in doubt when an earlier run ended, as the command
+/// orders.
 fn ready<W: workloads::Workload>(
     c: HardwareCore,
     bench: &mut Bench<'_, Hardware, W>,
@@ -339,7 +342,7 @@ fn ready<W: workloads::Workload>(
     Ok(loaded)
 }
 
-/// Shows rows, until the command has seen enough.
+/// Sends rows until the command ends the process.
 fn show(
     c: HardwareCore,
     database: &boundary::Database<Hardware>,
@@ -362,13 +365,13 @@ fn show(
             Order::Rows { table, index, low, high } => inspector.rows(table, index, (&low, &high), &mut add),
             Order::Row { table, index, keys } => {
                 for (key, number) in keys.iter().zip(0..) {
-                    // Its number stands in front.
+                    // The first word is the number of the key.
                     inspector.row(table, index, key, &mut |words, tail| {
                         add(&[&[number][..], words].concat(), tail);
                     });
                 }
             }
-            // It came too late.
+            // The order was sent before the command received the results.
             Order::Meet { .. } | Order::GiveUp => continue,
             Order::End => return Ok(()),
             _ => return Err(unasked()),

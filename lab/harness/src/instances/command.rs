@@ -1,5 +1,5 @@
-//! A run whose instances are processes, from the command's side: it says what comes next, adds up
-//! what the instances have measured as if they were threads, and checks their rows.
+//! A run whose instances are processes, from the command's side: it orders the steps, adds up the
+//! measurements of the instances as if they were threads, and checks their rows.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -34,7 +34,7 @@ pub(crate) fn run<W: Workload>(
     let Context { plan, deployment, .. } = cx;
     let division = Division::new(workload, plan, deployment)?;
     let owners = division.deployed(deployment.instances.len());
-    // Locked until all processes are gone.
+    // The directory stays locked until all processes have ended.
     let directory = match how {
         Instances::Started(program) if program.paths.is_empty() => {
             RunDirectory::<Hardware>::open(c, plan, Some(&owners))?
@@ -56,8 +56,8 @@ pub(crate) fn run<W: Workload>(
     })
 }
 
-/// The same, with what every part of it needs. Says when the data are there that a run after this
-/// one would go on with.
+/// As [`run`], in this directory. Sets `is_loaded` when the data are complete, so that a later run
+/// could continue on them.
 fn run_in<W: Workload>(
     c: HardwareCore,
     workload: &W,
@@ -69,11 +69,11 @@ fn run_in<W: Workload>(
     let tables = workload.create(&mut SchemaBuilder::new());
     let instances = deployment.instances.len();
     let mut crew = Crew::start(how, instances, control.stop_requested)?;
-    // Processes have numbers of their own, and a process starts at one time.
+    // Unique: process numbers of running processes differ, and a process starts once.
     let number = u64::from(std::process::id()) << 32 ^ Hardware::now(c).0;
     let place = crew.directory().to_owned();
     let temporary = directory.path().filter(|_| directory.is_temporary);
-    // Somebody else starts it, and can do so again: nothing is lost with it.
+    // A durable instance that the command has not started can be started again without losing data.
     let outlived = matches!(how, Instances::Come { .. }) && how.database(plan, 0).is_some();
     let task = |instance, returns| Task {
         outlived,
@@ -126,7 +126,7 @@ fn run_in<W: Workload>(
         Box::new(Shown { crew: &crew, number, ahead: Ahead::default(), failed: &failed })
     };
     let mut sources: Vec<_> = (0..instances).map(source).collect();
-    // Nobody counts what an instance had committed that has come back.
+    // The commits of an instance before it came back are not counted.
     let committed = (!existed && measured.losses == 0).then_some(&committed[..]);
     let checks = joint_checks((workload, &tables), division, &mut sources, committed);
     measured.checks = outcomes(checks);
@@ -137,8 +137,8 @@ fn run_in<W: Workload>(
     }
 }
 
-/// Lets all instances open their databases, and brings them together: what was under way when they
-/// went down is resolved. What that took, if there were data; otherwise they load from now on.
+/// Lets all instances open their databases, and resolves the transactions in doubt. Returns the
+/// cost, if there were data; otherwise orders the instances to load.
 fn open(
     c: HardwareCore,
     cx: Context<'_>,
@@ -164,15 +164,15 @@ fn open(
     crew.each(|word| matches!(word, Word::Finished).then_some(()))?;
     crew.tell_all(&Order::Forget);
     let recovered = opened.iter().filter_map(|(recovered, _, _)| *recovered);
-    // They were opened side by side.
+    // The instances were opened concurrently.
     let longest = recovered.clone().map(|recovered| recovered.seconds).fold(0.0, f64::max);
     let seconds = longest + Hardware::now(c).since(began) as f64 / 1e9;
     let all = recovered.reduce(Recovery::and);
     Ok(all.map(|all| Recovery { in_doubt, in_doubt_committed: committed, seconds, ..all }))
 }
 
-/// Lets all instances load, unless their data `existed`; what there is, and where each can be
-/// reached.
+/// Lets all instances load, unless their data `existed`; returns the measurement so far, and the
+/// endpoint of each instance.
 fn load<W: Workload>(
     workload: &W,
     cx: Context<'_>,
@@ -204,7 +204,7 @@ fn load<W: Workload>(
     Ok((measured, endpoints.into_iter().flatten().collect()))
 }
 
-/// Lets all workers run; what each did, by its number, and what all logs did.
+/// Lets all workers run; returns their results by number, and the work of all logs.
 fn work(cx: Context<'_>, crew: &mut Crew<'_>, instances: usize) -> Result<Ran, RunError> {
     let progress = cx.control.progress;
     let (mut logs, mut memory_taken) = (Vec::new(), MemoryTaken::default());
@@ -233,28 +233,27 @@ fn work(cx: Context<'_>, crew: &mut Crew<'_>, instances: usize) -> Result<Ran, R
     Ok(Ran { results: results.collect(), memory: memory_taken, log })
 }
 
-/// Keys that are asked for together, where a row is asked for and those behind it will probably be.
+/// Number of keys that are requested together, if ascending keys were requested before.
 const AHEAD: u64 = 128;
 
 /// Words and tail of a row.
 type CopiedRow = (Vec<u64>, Vec<u8>);
 
-/// Rows that were asked for by their keys.
+/// Prefetched rows of requests by key.
 #[derive(Default)]
 struct Ahead {
     table: usize,
     index: usize,
-    /// The key that was asked for last.
+    /// The last requested key.
     last: Vec<u64>,
-    /// From the last key to the next, in its last word.
+    /// Difference between the last word of this key and that of the key before.
     step: u64,
-    /// Rows that came and were not asked for yet, by key, or that there is none.
+    /// Prefetched rows by key; `None` if there is no row with that key.
     rows: VecDeque<(Vec<u64>, Option<CopiedRow>)>,
 }
 
 impl Ahead {
-    /// The next keys to ask for, if this one is asked for now: conditions go through rows by
-    /// ascending keys.
+    /// The keys to request now that this one is needed: conditions read rows by ascending keys.
     fn keys(&mut self, table: usize, index: usize, key: &[u64]) -> Vec<Vec<u64>> {
         let (word, last) = (key.last().copied(), self.last.last().copied());
         let step = word.unwrap_or(0).wrapping_sub(last.unwrap_or(0));
@@ -272,12 +271,12 @@ impl Ahead {
     }
 }
 
-/// The rows of an instance, as its process shows them.
+/// The rows of an instance, which its process sends.
 struct Shown<'r, 'c> {
     crew: &'r RefCell<Crew<'c>>,
     number: usize,
     ahead: Ahead,
-    /// Why rows are missing, if some are.
+    /// The error that caused rows to be missing, if there is one.
     failed: &'r RefCell<Option<RunError>>,
 }
 

@@ -1,5 +1,5 @@
-//! The processes of a deployment's instances, as the command sees them: started, heard, and ended,
-//! whatever happens.
+//! The processes of a deployment's instances, as the command sees them: it starts them, receives
+//! their messages, and ends them in any case.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -19,21 +19,21 @@ use crate::deployment::Machines;
 use crate::error::RunError;
 use crate::plan::{Durability, Plan};
 
-/// How often the command looks whether the user ends the run.
+/// Interval at which the command checks if the user ends the run.
 const LOOK: Duration = Duration::from_millis(20);
-/// How often the command tells instances of other machines that it is there.
+/// Interval at which the command sends keep-alive messages to instances on other machines.
 const GREETING: Duration = Duration::from_millis(200);
-/// How long the command waits for another instance's reason after one has said that it misses a
-/// peer.
+/// Longest time for which the command waits for another instance's error after one has reported
+/// that a peer is gone.
 const REASON: Duration = Duration::from_secs(2);
-/// How long an instance that was told to end may take.
+/// Longest time for the end of an instance after it was ordered to end.
 const ENDING: Duration = Duration::from_secs(10);
-/// The same, if it has a database to close.
+/// As [`ENDING`], if the instance has a database to close.
 const CLOSING: Duration = Duration::from_secs(3600);
-/// Messages that wait to be heard.
+/// Most messages that wait to be processed.
 const HEARD_MAX: usize = 64;
 
-/// How the process of an instance is started.
+/// The command line of the process of an instance.
 #[derive(Clone, Debug)]
 pub struct InstanceProgram {
     /// The program, which calls [`super::run_instance`].
@@ -44,14 +44,14 @@ pub struct InstanceProgram {
     pub paths: Vec<PathBuf>,
 }
 
-/// Where the processes of instances come from.
+/// The origin of the processes of instances.
 #[derive(Clone, Debug)]
 pub enum Instances {
     /// The command starts them.
     Started(InstanceProgram),
-    /// They are started by somebody else, perhaps on other machines, and connect to the command.
+    /// They are started independently, perhaps on other machines, and connect to the command.
     Come {
-        /// Where all of them are reached.
+        /// The addresses of all of them.
         machines: Machines,
         /// The directories of the instances' databases, each on its own machine; empty: below the
         /// plan's, on each machine.
@@ -64,7 +64,7 @@ pub enum Instances {
 }
 
 impl Instances {
-    /// The directory of an instance's database, if it is no matter of the command's own directory.
+    /// The directory of an instance's database, unless it is in the command's own directory.
     pub(crate) fn database(&self, plan: &Plan, instance: usize) -> Option<PathBuf> {
         let (paths, below) = match self {
             Instances::Started(InstanceProgram { paths, .. }) => (paths, None),
@@ -74,7 +74,7 @@ impl Instances {
         paths.get(instance).cloned().or(below).filter(|_| plan.durability != Durability::None)
     }
 
-    /// Where others reach an instance, if that is said.
+    /// The address of an instance, if it is configured.
     pub(crate) fn address(&self, instance: usize) -> Option<SocketAddr> {
         match self {
             Instances::Started(_) => None,
@@ -83,9 +83,9 @@ impl Instances {
     }
 }
 
-/// A process that ends with this value.
+/// The process of an instance, which is killed when this value is dropped.
 struct Instance {
-    /// `None` if somebody else has started it.
+    /// `None` if the command has not started it.
     child: Option<Child>,
     orders: Option<Box<dyn Write>>,
     /// Its name.
@@ -95,20 +95,20 @@ struct Instance {
 impl Drop for Instance {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
-            // It has ended, unless something went wrong.
+            // The process has ended already, unless there was a failure.
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 }
 
-/// A directory that is there as long as processes meet in it.
+/// A temporary directory for the endpoints of the processes, until they are connected.
 struct MeetingPlace(PathBuf);
 
 impl MeetingPlace {
     fn new() -> io::Result<Self> {
         let directory = std::env::temp_dir().join(format!("isles-instances-{}", std::process::id()));
-        // Left behind by a process of the same number.
+        // Removes a directory that a process with the same number has left behind.
         let _ = std::fs::remove_dir_all(&directory);
         std::fs::create_dir(&directory)?;
         Ok(MeetingPlace(directory))
@@ -117,7 +117,7 @@ impl MeetingPlace {
 
 impl Drop for MeetingPlace {
     fn drop(&mut self) {
-        // What is left behind is found under a name that says what it is.
+        // If this fails, the name of the directory tells its origin.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -125,7 +125,7 @@ impl Drop for MeetingPlace {
 /// A message of an instance, or its end.
 enum News {
     Heard(Heard<Word>),
-    /// There will be no more.
+    /// There will be no more messages.
     Silence,
 }
 
@@ -135,11 +135,11 @@ pub(crate) struct Crew<'a> {
     news: Receiver<(usize, News)>,
     place: Option<MeetingPlace>,
     stop_requested: &'a (dyn Fn() -> bool + Sync),
-    /// True if the instances were told to stop.
+    /// True if the instances were ordered to stop.
     stopping: bool,
-    /// When instances of other machines were told last that the command is there.
+    /// The time of the last keep-alive messages to instances on other machines.
     greeted: Instant,
-    /// Where instances of other machines come back.
+    /// Accepts instances of other machines that come back.
     arrivals: Option<Arrivals>,
     sender: SyncSender<(usize, News)>,
     /// Instances that are gone.
@@ -149,12 +149,12 @@ pub(crate) struct Crew<'a> {
 /// An event while workers run, and instances may come back.
 pub(crate) enum Event {
     Said(usize, Word),
-    /// It is gone: its name, and why.
+    /// The instance is gone, for this reason.
     Gone(usize, String),
     Back(usize),
 }
 
-/// Hears an instance until it says nothing more.
+/// Receives the messages of an instance until its stream ends.
 fn listen(number: usize, from: impl io::Read, to: &SyncSender<(usize, News)>) {
     let mut from = BufReader::with_capacity(1 << 16, from);
     while let Ok(Some(heard)) = hear(&mut from) {
@@ -162,18 +162,18 @@ fn listen(number: usize, from: impl io::Read, to: &SyncSender<(usize, News)>) {
             return;
         }
     }
-    // Nobody may be there to hear it.
+    // The receiver may be gone.
     let _ = to.send((number, News::Silence));
 }
 
-/// An instance that has come from another machine, and where it is heard.
+/// An instance that has connected from another machine, and the stream of its messages.
 fn come(Arrival { name, stream }: Arrival) -> Result<(Instance, Bytes), RunError> {
     let words = stream.try_clone().map_err(RunError::of)?;
     Ok((Instance { child: None, orders: Some(Box::new(stream)), name }, words))
 }
 
 impl<'a> Crew<'a> {
-    /// Starts so many processes, or waits for them.
+    /// Starts `count` processes, or waits for them.
     pub(crate) fn start(
         instances: &Instances,
         count: usize,
@@ -211,32 +211,32 @@ impl<'a> Crew<'a> {
     fn start_one(&mut self, number: usize, program: &InstanceProgram) -> Result<(), RunError> {
         let mut command = Command::new(&program.program);
         command.args(&program.arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
-        // What interrupts this process is its own affair: it tells the others.
+        // Signals of the terminal interrupt only this process, which stops the others.
         command.process_group(0);
         let mut child = command.spawn().map_err(|error| RunError::at(&program.program, &error))?;
         let (orders, words) = (child.stdin.take(), child.stdout.take());
         let name = format!("instance {number} (process {})", child.id());
         let orders = orders.map(|orders| Box::new(orders) as Box<dyn Write>);
-        // From here on it ends with the crew.
+        // From here on the process ends with this value.
         let instance = Instance { child: Some(child), orders, name };
         let words = words.ok_or(RunError::Worker("an instance without a way to be heard"))?;
         self.take_in(instance, words);
         Ok(())
     }
 
-    /// Takes an instance in, and hears it from now on.
+    /// Adds an instance, and receives its messages from now on.
     fn take_in(&mut self, instance: Instance, words: impl io::Read + Send + 'static) {
         self.instances.push(instance);
         self.hear(self.instances.len() - 1, words);
     }
 
-    /// Hears an instance from now on.
+    /// Receives the messages of an instance from now on.
     fn hear(&self, number: usize, words: impl io::Read + Send + 'static) {
         let sender = self.sender.clone();
         std::thread::spawn(move || listen(number, words, &sender));
     }
 
-    /// Hands on that the user ends the run, and greets those who are to be greeted.
+    /// Stops the instances if the user ends the run, and sends keep-alive messages.
     fn attend(&mut self) {
         if !self.stopping && (self.stop_requested)() {
             self.stopping = true;
@@ -245,17 +245,17 @@ impl<'a> Crew<'a> {
         self.greet();
     }
 
-    /// Where processes meet.
+    /// The directory for the endpoints of the processes.
     pub(crate) fn directory(&self) -> &Path {
         self.place.as_ref().map_or(Path::new(""), |place| &place.0)
     }
 
-    /// All have met.
+    /// Removes the directory of endpoints, because all processes are connected.
     pub(crate) fn have_met(&mut self) {
         self.place = None;
     }
 
-    /// True if they were told to stop.
+    /// True if the instances were ordered to stop.
     pub(crate) fn stopping(&self) -> bool {
         self.stopping
     }
@@ -270,8 +270,8 @@ impl<'a> Crew<'a> {
         (0..self.instances.len()).for_each(|number| self.tell(number, order));
     }
 
-    /// Says something to instances of other machines now and then: the kernel finds out who does
-    /// not take it any more.
+    /// Sends keep-alive messages to instances on other machines, so that the kernel detects broken
+    /// connections.
     fn greet(&mut self) {
         if self.greeted.elapsed() < GREETING {
             return;
@@ -286,7 +286,7 @@ impl<'a> Crew<'a> {
 
     pub(crate) fn tell(&mut self, number: usize, order: &Order) {
         if let Some(orders) = &mut self.instances[number].orders {
-            // An instance that hears nothing any more has ended, which is heard.
+            // Ignores errors: an instance that receives nothing has ended, which its stream shows.
             let _ = say(orders, order);
         }
     }
@@ -295,7 +295,7 @@ impl<'a> Crew<'a> {
         &self.instances[number].name
     }
 
-    /// How a process ended that says nothing more; `None` if it ended well, or somebody else has
+    /// How a process ended whose stream has ended; `None` if it ended well, or the command has not
     /// started it.
     fn ended(&mut self, number: usize) -> Option<String> {
         let child = self.instances[number].child.as_mut()?;
@@ -310,7 +310,7 @@ impl<'a> Crew<'a> {
         }
     }
 
-    /// How an instance ended that was not to end.
+    /// The error of an instance that ended too early.
     fn death(&mut self, number: usize) -> RunError {
         if self.instances[number].child.is_none() {
             return RunError::Refused(format!("{} has ended, or is out of reach", self.name(number)));
@@ -319,7 +319,7 @@ impl<'a> Crew<'a> {
         RunError::InstanceGone(format!("{} ended: {how}", self.name(number)))
     }
 
-    /// The next word of an instance. Hands on that the user ends the run.
+    /// Waits for the next word of an instance. Stops the instances if the user ends the run.
     ///
     /// # Errors
     /// An instance has failed, or ended.
@@ -330,7 +330,7 @@ impl<'a> Crew<'a> {
         }
     }
 
-    /// The next word of each instance, once all have sent it: `known` tells whether it makes sense.
+    /// Waits for the next word of each instance; `known` returns `None` for an unexpected word.
     pub(crate) fn each<T>(&mut self, known: impl Fn(Word) -> Option<T>) -> Result<Vec<T>, RunError> {
         let mut all: Vec<Option<T>> = self.instances.iter().map(|_| None).collect();
         while all.iter().any(Option::is_none) {
@@ -341,12 +341,13 @@ impl<'a> Crew<'a> {
         Ok(all.into_iter().flatten().collect())
     }
 
-    /// The meaning of an error while instances open or load, which end when they are told to stop.
+    /// The error to report while instances open or load: instances that were ordered to stop end
+    /// with an error.
     pub(crate) fn unless_stopping(&self, error: RunError) -> RunError {
         if self.stopping { RunError::Interrupted } else { error }
     }
 
-    /// The next event, waited for briefly: instances may end and come back.
+    /// Waits briefly for the next event: instances may end and come back.
     ///
     /// # Errors
     /// An instance that runs has failed.
@@ -377,7 +378,7 @@ impl<'a> Crew<'a> {
         })
     }
 
-    /// This instance is one of those that run again.
+    /// Records that an instance runs again.
     pub(crate) fn is_back(&mut self, number: usize) {
         self.missing.remove(&number);
     }
@@ -401,7 +402,7 @@ impl<'a> Crew<'a> {
     }
 
     fn heard(&mut self) -> Result<(usize, Heard<Word>), RunError> {
-        // Instances that have ended because another one did, and when the first of them said so.
+        // Errors of instances that ended because another one did, and the time of the first.
         let (mut missing, mut since) = (Vec::new(), None::<Instant>);
         loop {
             self.attend();
@@ -417,7 +418,7 @@ impl<'a> Crew<'a> {
                     missing.push((number, why));
                     since.get_or_insert_with(Instant::now);
                 }
-                // It has said why.
+                // The instance has reported the reason.
                 Ok((number, News::Silence)) if missing.iter().any(|(other, _)| *other == number) => {}
                 Ok((number, News::Silence)) => return Err(self.death(number)),
                 Ok((_, News::Heard(_))) if since.is_some() => {}
@@ -430,8 +431,8 @@ impl<'a> Crew<'a> {
         }
     }
 
-    /// Ends all processes, and waits until they are gone, which takes as long as writing all rows
-    /// if they are `durable`.
+    /// Ends all processes, and waits until they have ended, which includes writing all rows if they
+    /// are `durable`.
     pub(crate) fn end(mut self, durable: bool) -> Result<(), RunError> {
         self.tell_all(&Order::End);
         let patience = if durable { CLOSING } else { ENDING };

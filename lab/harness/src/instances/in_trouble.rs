@@ -1,15 +1,15 @@
 //! Links and instances that are lost and come back while a workload runs, all in one process.
 //!
-//! Workers hear of their links as [`crate::members::news`] says. Who tells them, here, is the main
-//! thread: it breaks connections and makes them again, makes links again between machines that were
-//! cut off from each other ([`Host::cut`]), and where a machine ends the workers of instances
-//! ([`Host::fallen_instance`]), it opens each again from what its directory holds, and starts its
-//! workers anew. The two ends of a link hear of its end at different moments, by some tens of
-//! microseconds; what was under way then is gone, or was taken before.
+//! Workers receive news of their links through [`crate::members::news`]. The main thread sends
+//! these news: it breaks connections and makes them again, and makes links again between machines
+//! that were cut off from each other ([`Host::cut`]). If a machine crashes the workers of instances
+//! ([`Host::fallen_instance`]), it opens each of these instances again from its directory, and
+//! restarts its workers. The two ends of a link receive the news of its end at different times,
+//! some tens of microseconds apart; messages in flight are lost, or were received before.
 //!
-//! An instance that has come back runs within the main thread's look at those that run, so that
-//! instances may end, and come back, while others are back or away: the lives of instances are a
-//! chain of boards.
+//! An instance that has come back runs within the main thread's poll of the workers that run, so
+//! that instances may crash and come back while other instances are back or down: the lives of
+//! instances are a chain of boards.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -32,14 +32,14 @@ use crate::workers::board::Board;
 use crate::workers::opening::OpenedDatabase;
 use crate::workers::worker::WorkerResult;
 
-/// The ends of a link hear of its end, or of the next link, within this time.
+/// The ends of a link receive the news of its end, or of the next link, within this time.
 const HEARD_NANOS: u64 = 40_000;
 /// Longest time between two connections that break.
 const CUT_NANOS: u64 = 400_000;
-/// How often the main thread looks.
+/// Interval at which the main thread polls.
 const LOOK_NANOS: u64 = 5_000;
 
-/// An instance that has ended, and comes back at a moment.
+/// An instance that has crashed, and the time at which it comes back.
 struct Away {
     instance: usize,
     from: Nanos,
@@ -49,11 +49,11 @@ struct Away {
 struct Returned<P: Host> {
     instance: usize,
     gate: Gate<P>,
-    /// Those that were away then.
+    /// The instances that were down then.
     away: Vec<usize>,
 }
 
-/// The workers that began together, and those that began before.
+/// The board of workers that began together, and the boards of those that began before.
 struct Lives<'b, P: Host> {
     board: &'b Board<P>,
     earlier: Option<&'b Lives<'b, P>>,
@@ -65,18 +65,19 @@ impl<P: Host> Lives<'_, P> {
         all.map(|lives| lives.board)
     }
 
-    /// Ends all workers where they are.
+    /// Ends all workers immediately.
     fn give_up(&self, c: P::Core) {
         for board in self.boards() {
-            // Relaxed, twice: nothing but the fact is handed on.
+            // Relaxed, twice: the flags order no other access.
             P::store(c, board.broken(), 1, Ordering::Relaxed);
             P::store(c, board.stop(), 1, Ordering::Relaxed);
         }
     }
 
-    /// An end of some workers ends all. Only the latest life receives the end of the run.
+    /// Ends all workers if some of them end. Only the workers of the latest life receive the end of
+    /// the run.
     fn agree(&self, c: P::Core) {
-        // Relaxed, all of them: flags. The main thread looks at no other board meanwhile.
+        // Relaxed, all of them: flags. The main thread polls no other board meanwhile.
         if self.boards().any(|board| P::load(c, board.broken(), Ordering::Relaxed) != 0) {
             self.give_up(c);
         }
@@ -85,7 +86,7 @@ impl<P: Host> Lives<'_, P> {
         }
     }
 
-    /// These workers have ended without a result, and nobody waits for their latest life.
+    /// Counts these workers as done: they have ended without a result, and have no later life.
     fn without(&self, c: P::Core, gone: &Range<usize>) {
         if let Some(board) = self.boards().find(|board| board.workers().contains(&gone.start)) {
             P::fetch_add(c, board.done(), gone.len() as u64, Ordering::Release);
@@ -105,7 +106,7 @@ pub(crate) struct Endured<P: Host> {
     pub met: TroublesMet,
 }
 
-/// The main thread's part.
+/// State of the main thread.
 struct Scene<'a, P: Host> {
     troubles: &'a Troubles,
     deployment: &'a Deployment,
@@ -154,7 +155,8 @@ impl<P: Host> Scene<'_, P> {
         Pair { deployment: self.deployment, names, bells, wire }.connect(c)
     }
 
-    /// Both workers hear of another link between them, and of the end of the one before if `lost`.
+    /// Sends both workers a new link between them, and the news of the end of the former one if
+    /// `lost`.
     fn connect_again(&mut self, c: P::Core, pair: [usize; 2], lost: bool) -> Result<(), RunError> {
         let [connection, back] = self.connect(c, pair)?;
         let [one, other] = pair.map(|worker| self.names[worker]);
@@ -170,7 +172,7 @@ impl<P: Host> Scene<'_, P> {
         Ok(())
     }
 
-    /// Breaks a connection, if it is time.
+    /// Breaks a connection, if it is due.
     fn cut(&mut self, c: P::Core) -> Result<(), RunError> {
         if self.cuts == 0 || self.arrivals.is_closed(c) || P::now(c) < self.next {
             return Ok(());
@@ -186,7 +188,8 @@ impl<P: Host> Scene<'_, P> {
         self.connect_again(c, pair, true)
     }
 
-    /// Makes links again between machines that were cut off from each other, and are not any more.
+    /// Makes links again between machines that were cut off from each other, after the cut has
+    /// ended.
     fn mend(&mut self, c: P::Core) -> Result<(), RunError> {
         while let Some(cut) = P::cut(c, self.arrivals.mended()).filter(|cut| cut.until <= P::now(c)) {
             for one in 0..self.names.len() {
@@ -208,11 +211,11 @@ impl<P: Host> Scene<'_, P> {
         Ok(())
     }
 
-    /// Notices instances that have ended: all others hear that they are gone.
+    /// Detects instances that have crashed, and sends all other workers the news.
     fn notice_falls(&mut self, c: P::Core) {
         while let Some(instance) = P::fallen_instance(c, self.fallen) {
             self.fallen += 1;
-            // Its gate does not open any more.
+            // The gate of its former life does not open any more.
             self.last.take_if(|last| last.instance == instance);
             let gone = self.workers(instance);
             let from = P::now(c).plus(self.random.below(self.troubles.away_nanos_max.max(1)));
@@ -231,7 +234,7 @@ impl<P: Host> Scene<'_, P> {
         }
     }
 
-    /// An instance that comes back now.
+    /// Takes an instance that is due to come back.
     fn who_comes_back(&mut self, c: P::Core) -> Option<usize> {
         let next = self.away.first()?;
         let last = self.last.as_ref().filter(|last| last.away.contains(&next.instance));
@@ -242,7 +245,7 @@ impl<P: Host> Scene<'_, P> {
         Some(self.away.remove(0).instance)
     }
 
-    /// Links of the workers of an instance that comes back, with all others that run.
+    /// Links the workers of an instance that comes back to all other workers that run.
     fn meet_again(
         &mut self,
         c: P::Core,
@@ -276,8 +279,7 @@ impl<P: Host> Scene<'_, P> {
         Ok(seats)
     }
 
-    /// Keeps what workers came to, unless they, or others in their place, have come to something
-    /// later.
+    /// Keeps the results of workers, unless there are results of a later life.
     fn keep(&mut self, first: usize, results: Results) {
         for (number, result) in results.into_iter().enumerate() {
             let kept = &mut self.results[first + number];
@@ -287,7 +289,7 @@ impl<P: Host> Scene<'_, P> {
 }
 
 impl<P: Host, W: Workload> Bench<'_, P, W> {
-    /// Lets the workers run as long as planned, through troubles.
+    /// Lets the workers run as long as planned, with faults.
     pub(crate) fn work_in_trouble(
         &self,
         c: P::Core,
@@ -334,7 +336,7 @@ impl<P: Host, W: Workload> Bench<'_, P, W> {
         }
     }
 
-    /// A look of the main thread at the workers that began last, and at all others.
+    /// One poll of the main thread: of the workers that began last, and of all others.
     fn attend(&self, c: P::Core, control: Control<'_>, scene: &mut Scene<'_, P>, lives: &Lives<'_, P>) {
         scene.notice_falls(c);
         if let Err(error) = scene.cut(c).and_then(|()| scene.mend(c)) {
@@ -343,7 +345,7 @@ impl<P: Host, W: Workload> Bench<'_, P, W> {
         }
         lives.agree(c);
         if P::load(c, lives.board.broken(), Ordering::Relaxed) != 0 {
-            // Nobody comes back to those that give up.
+            // Instances do not come back after the others have given up.
             for away in std::mem::take(&mut scene.away) {
                 scene.arrivals.all_told();
                 lives.without(c, &scene.workers(away.instance));
@@ -360,7 +362,7 @@ impl<P: Host, W: Workload> Bench<'_, P, W> {
         }
     }
 
-    /// Opens an instance again, and runs its workers to their ends.
+    /// Opens an instance again, and runs its workers until they end.
     fn bring_back(
         &self,
         c: P::Core,

@@ -1,8 +1,8 @@
 //! Links between the workers of instances that are processes.
 //!
-//! The instance with the lower number of two listens, and the workers of the other one connect to
-//! its workers. A process accepts on a thread of its own while it connects, so that no process
-//! waits for another one that waits, too.
+//! One of two instances listens, the one with the lower number, and the workers of the other
+//! connect to its workers. A process accepts connections on a separate thread while it connects, so
+//! that there is no circle of waiting processes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,14 +17,14 @@ use crate::error::RunError;
 use crate::members::Division;
 use crate::members::seats::{LinkSeat, Seats};
 
-/// How long a process waits for the others to come.
+/// Longest time for which a process waits for the others.
 const PATIENCE_NANOS: u64 = 30_000_000_000;
-/// How long one that runs waits for an instance that comes back.
+/// Longest time for which a running process waits for an instance that comes back.
 const RETURN_NANOS: u64 = 10_000_000_000;
-/// How often one that waits looks whether it still has to.
+/// Interval at which a waiting process checks if it still has to wait.
 const LOOK_NANOS: u64 = 20_000_000;
 
-/// The two sides of a connection.
+/// The parameters of both sides of the connections.
 pub(crate) struct Meeting<'a> {
     pub deployment: &'a Deployment,
     pub division: &'a Division,
@@ -32,15 +32,15 @@ pub(crate) struct Meeting<'a> {
     pub instance: usize,
     /// The number that all processes of the deployment have in common, and no other process.
     pub number: u64,
-    /// The proof that the other processes have to give, if any.
+    /// The authentication that the other processes need, if any.
     pub trust: Option<Trust>,
 }
 
-/// A link of one of the workers here, by its number among them.
+/// The number of a worker of this instance, and its link.
 pub(crate) type Met = (usize, Connection<Hardware>);
 
 impl Meeting<'_> {
-    /// Listens for the others.
+    /// Listens for the other instances.
     pub(crate) fn listen(&self, c: HardwareCore, endpoint: &Endpoint) -> Result<Listener, RunError> {
         let identity = Identity {
             version: distributed::messages::VERSION,
@@ -51,7 +51,8 @@ impl Meeting<'_> {
         Ok(listener.demanding(self.trust.clone()))
     }
 
-    /// Connects the workers here with all of other instances, which can be reached at `endpoints`.
+    /// Connects the workers of this instance to those of all other instances, which listen at
+    /// `endpoints`.
     pub(crate) fn connect(
         &self,
         c: HardwareCore,
@@ -68,7 +69,7 @@ impl Meeting<'_> {
             let accepting = scope.spawn(|| self.accept(listener, (&doorbells, others), until, &is_over));
             let lower = endpoints.iter().enumerate().take(self.instance);
             let reached = self.reach(c, &doorbells, lower, until);
-            // SeqCst: a flag, looked at now and then.
+            // SeqCst: a flag, which is rarely read.
             is_over.store(reached.is_err(), Ordering::SeqCst);
             (accepting.join(), reached)
         });
@@ -83,8 +84,7 @@ impl Meeting<'_> {
         Ok((doorbells, Seats::new(workers.start, seats)))
     }
 
-    /// Connects the workers here with those of an instance that comes back: the number of each
-    /// here, and its link.
+    /// Connects the workers of this instance to those of an instance that comes back.
     pub(crate) fn meet_again(
         &self,
         c: HardwareCore,
@@ -99,7 +99,7 @@ impl Meeting<'_> {
         self.accept(listener, (doorbells, others), until, &AtomicBool::new(false))
     }
 
-    /// The number of the deployment and of its tables.
+    /// A number of the deployment and its tables.
     fn deployment(&self) -> u64 {
         self.number ^ u64::from(self.division.fingerprint)
     }
@@ -112,7 +112,7 @@ impl Meeting<'_> {
         self.deployment.transport.mechanism()
     }
 
-    /// How links name a worker.
+    /// The name of a worker in handshakes.
     fn peer(&self, worker: usize) -> Peer {
         let WorkerName { instance, worker } = self.division.names[worker];
         let first = self.deployment.first_worker(usize::from(instance));
@@ -155,7 +155,7 @@ impl Meeting<'_> {
         Ok(met)
     }
 
-    /// Accepts so many workers of instances with higher numbers.
+    /// Accepts connections of `others` workers of instances with higher numbers.
     fn accept(
         &self,
         listener: &mut Listener,
@@ -191,12 +191,13 @@ impl Meeting<'_> {
                         continue;
                     };
                     let name = self.division.names[other];
-                    // It was too late to hear that it is welcome, and has come again.
+                    // Replaces an earlier connection of a peer that timed out before it was
+                    // accepted, and has connected again.
                     met.retain(|(number, before): &Met| (*number, before.to) != (own, name));
                     met.push(self.met(own, other, connection));
                 }
                 Ok(None) => {}
-                // Anybody may knock, and go away again.
+                // Strangers may connect and disconnect.
                 Err(
                     error @ (PeerError::Refused { .. }
                     | PeerError::RefusedThere { .. }
@@ -211,7 +212,7 @@ impl Meeting<'_> {
         Ok(met)
     }
 
-    /// The number of a worker that has come, which is one of a later instance.
+    /// The number of a connected worker, if it belongs to an instance with a higher number.
     fn other(&self, instance: u16, worker: u16) -> Option<usize> {
         let known = usize::from(instance) > self.instance
             && usize::from(instance) < self.deployment.instances.len()

@@ -1,23 +1,24 @@
 //! Instances as processes of their own: on this machine's hardware the command starts one for each
 //! instance of a deployment, watches it, and ends it.
 //!
-//! - `said`: what the command and an instance tell each other;
+//! - `messages`: the messages between the command and an instance;
 //! - `child`: the process of an instance;
-//! - `links`: how workers of different processes get their links;
-//! - `crew`: the processes as the command sees them; `arrivals`: those of other machines, which
-//!   come by themselves;
-//! - `command`: a run, from the command's side; `outliving` one in which instances may end and come
-//!   back.
+//! - `links`: links between workers of different processes;
+//! - `crew`: the processes as the command sees them; `arrivals`: processes of other machines, which
+//!   connect to the command;
+//! - `command`: a run, from the command's side; `outliving`: a run in which instances may end and
+//!   come back.
 //!
-//! Durable instances are opened together: each says what it has found and what is in doubt there,
-//! and the command, which knows that of all, says whether they load or how they end it.
+//! Durable instances are opened together: each reports the content of its directory and its
+//! transactions in doubt, and the command, which has all reports, orders the instances to load, or
+//! to finish these transactions.
 //!
-//! Both sides read the same flags, so that workload and plan do not travel; a sum over the plan
+//! Both sides read the same flags, so workload and plan are not sent; a fingerprint of the plan
 //! shows that they agree. An instance that ends, in whichever way, closes its standard output, and
-//! the command says which it was and how it ended. A command that ends closes the standard input of
-//! its instances, which end, too. Peers notice it by their links. Instances on other machines are
-//! no children of the command: they connect to it, and that connection stands for standard input
-//! and output.
+//! the command reports which one it was and how it ended. A command that ends closes the standard
+//! input of its instances, which end, too. Peers detect the end of an instance by their links.
+//! Instances on other machines are not children of the command: they connect to it, and the
+//! connection replaces standard input and output.
 
 mod arrivals;
 mod child;
@@ -58,8 +59,8 @@ pub fn on_processes(
     run_on_processes(&any, plan, deployment, instances, control)
 }
 
-/// As [`on_processes`], with a workload that need not be in the list, for tests. Its processes call
-/// [`run_instance_of`].
+/// As [`on_processes`], with a workload that may be missing in the list, for tests. Its processes
+/// call [`run_instance_of`].
 ///
 /// # Errors
 /// As [`on_processes`].
@@ -78,8 +79,9 @@ pub fn run_on_processes<W: workloads::Workload>(
     command::run(Hardware::core(), workload, Context { plan, deployment, control }, instances)
 }
 
-/// The main function of an instance's process: it obeys the command that started it, over standard
-/// input and output. `asked` is the plan of the flags, or their fault, which the command receives.
+/// The main function of an instance's process: it executes the orders of the command that started
+/// it, over standard input and output. `asked` is the plan of the flags, or an error in them, which
+/// is sent to the command.
 ///
 /// # Errors
 /// The command is gone, or there was none.
@@ -89,7 +91,7 @@ pub fn run_instance(asked: Result<(Workload, Plan), String>) -> Result<(), RunEr
     obey(asked, &task, &commander, None).or_else(|error| commander.fail(&error))
 }
 
-/// As [`run_instance`], with a workload that need not be in the list: see
+/// As [`run_instance`], with a workload that may be missing in the list: see
 /// [`crate::run_and_inspect`].
 ///
 /// # Errors
@@ -105,9 +107,9 @@ pub fn run_instance_of<W: workloads::Workload>(
     served.or_else(|error| commander.fail(&error))
 }
 
-/// As [`run_instance`], for instance `number` of a deployment over several machines, which is not
-/// started by the command but connects to it. `credentials` are those of this instance, if the
-/// deployment has certificates; `fingerprint` is that of the file.
+/// As [`run_instance`], for instance `number` of a deployment over several machines. The process
+/// connects to the command instead of being started by it. `credentials` are those of this
+/// instance, if the deployment has certificates; `fingerprint` is that of the file.
 ///
 /// # Errors
 /// There is no command, it refuses this instance, or this instance fails.
@@ -122,7 +124,7 @@ pub fn join_deployment(
     let here = said::Word::Here { version, instance: number, file: fingerprint };
     let commander = child::Commander::at(arrivals::reach(machines, credentials.as_ref(), &here)?)?;
     let task = commander.task()?;
-    // It is told here as well: the command is on another machine.
+    // The error is reported here as well, because the command is on another machine.
     obey(asked, &task, &commander, trust).inspect_err(|error| drop(commander.fail(error)))
 }
 

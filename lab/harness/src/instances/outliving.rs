@@ -1,9 +1,10 @@
-//! A run of durable instances on machines of their own, of which one may end while the others run
-//! on, and come back to them.
+//! A run of durable instances on separate machines. An instance may end while the others continue,
+//! and come back to them.
 //!
-//! An instance that is started again says what it has, connects with all others, and its workers
-//! resolve with theirs what is in doubt. If several are missing, they come back together. When the
-//! time is over nobody waits for one that is missing any more.
+//! An instance that is started again reports the content of its directory and connects to all
+//! others, and its workers resolve with theirs the transactions in doubt. If several instances are
+//! missing, they come back together. When the time is over the instances no longer wait for a
+//! missing one.
 
 use crate::context::Context;
 use crate::control::Sample;
@@ -18,7 +19,7 @@ use super::arrivals::warn;
 use super::crew::{Crew, Event};
 use super::said::{Order, Word};
 
-/// Why an instance cannot come back any more.
+/// The reason for refusing an instance that comes back too late.
 const TOO_LATE: &str = "the time is over";
 
 /// The stage of an instance.
@@ -27,12 +28,12 @@ enum Stage {
     Ran(Vec<WorkerResult>),
     Missing,
     Opens,
-    /// It waits for the others that are missing.
+    /// The instance waits for the other missing ones.
     Ready,
     Meets,
 }
 
-/// The others hear that these have come back, once none is missing.
+/// Sends the others the endpoints of the instances that have come back, once none is missing.
 fn introduce(crew: &mut Crew<'_>, stages: &mut [Stage], endpoints: &[String]) {
     if stages.iter().any(|stage| matches!(stage, Stage::Missing | Stage::Opens)) {
         return;
@@ -50,7 +51,8 @@ fn introduce(crew: &mut Crew<'_>, stages: &mut [Stage], endpoints: &[String]) {
     ready.for_each(|stage| *stage = Stage::Meets);
 }
 
-/// Why an instance that has come back cannot be one of these.
+/// The reason for refusing an instance that has come back with other data; `None` if it belongs to
+/// the deployment.
 fn stranger(found: &Found, number: usize, count: usize, owners: u32) -> Option<String> {
     let is_own = |membership: Membership| {
         let Membership { instance, instances, .. } = membership;
@@ -67,7 +69,7 @@ pub(crate) struct Ran {
     pub(crate) log: Option<LogGrowth>,
 }
 
-/// Lets all workers run; what each did in its last life.
+/// Lets all workers run; returns the results of each in its last life.
 pub(crate) fn work(
     cx: Context<'_>,
     crew: &mut Crew<'_>,
@@ -86,7 +88,7 @@ pub(crate) fn work(
         if all_done && (!is_missing || is_told) {
             break;
         }
-        // Those that run since the beginning know when it is over.
+        // Instances that run since the beginning report when the time is over.
         let from_the_beginning =
             |number: &usize| !returned[*number] && matches!(stages[*number], Stage::Runs);
         let mut left = (0..count).filter(from_the_beginning);
@@ -173,14 +175,14 @@ pub(crate) fn work(
     Ok(Ran { results: results.collect(), memory: memory_taken, log })
 }
 
-/// How a run goes whose instances go so.
+/// Combines the samples of all instances.
 pub(crate) fn together<'a>(samples: impl Iterator<Item = &'a Sample>) -> Sample {
     let mut all = Sample { seconds_left: 0.0, throughput: 0.0, abort_ratio: 0.0 };
     let mut attempts = 0.0;
     for sample in samples {
         all.seconds_left = sample.seconds_left.max(all.seconds_left);
         all.throughput += sample.throughput;
-        // Where all attempts are aborts nothing says how many there are.
+        // If all attempts abort, their number is unknown.
         attempts += sample.throughput / (1.0 - sample.abort_ratio).max(0.01);
     }
     if attempts > 0.0 {

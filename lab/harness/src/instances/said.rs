@@ -1,6 +1,6 @@
 //! Messages between the command and the process of an instance, through the pipes that are the
-//! process's standard input and output: messages in postcard, each behind its length, and rows as
-//! they are.
+//! process's standard input and output: messages in postcard, each preceded by its length, and
+//! unencoded rows.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::SocketAddr;
@@ -18,9 +18,9 @@ use crate::workers::membership::Found;
 use crate::workers::opening::LogGrowth;
 use crate::workers::worker::WorkerResult;
 
-/// Longest message. Results of a worker, the longest, have some 100 KB.
+/// Longest message. The results of a worker, which are the longest messages, have some 100 KB.
 const BYTES_MAX: usize = 1 << 28;
-/// Length and kind of what follows.
+/// Bytes of the header: length and kind.
 const HEAD_BYTES: usize = 5;
 
 /// The task of an instance.
@@ -28,24 +28,24 @@ const HEAD_BYTES: usize = 5;
 pub(crate) struct Task {
     /// The deployment, as its file.
     pub deployment: String,
-    /// Which of its instances this is.
+    /// The number of the instance.
     pub instance: usize,
-    /// A number that no other deployment has that runs at the time.
+    /// A number that is unique among the deployments that run.
     pub number: u64,
-    /// The directory in which processes of this machine meet, which the process removes if the
-    /// command ends without having done so.
+    /// The directory for the endpoints of the processes on this machine, which the process removes
+    /// if the command ends without removing it.
     pub directory: PathBuf,
-    /// Where others reach this instance, where they may be on other machines.
+    /// The address of this instance, if the others may be on other machines.
     pub address: Option<SocketAddr>,
     /// The directory of the instance's database; `None` if it is not durable, or chooses a
     /// temporary one.
     pub database: Option<PathBuf>,
-    /// A directory that the process removes if the command ends, for nothing in it is to stay: that
-    /// of the database is below it.
+    /// The temporary directory that contains the database's directory, which the process removes if
+    /// the command ends.
     pub temporary: Option<PathBuf>,
-    /// True if the others run on without it if it ends, and it comes back to them.
+    /// True if the other instances continue if this one ends, and it can come back to them.
     pub outlived: bool,
-    /// True if it comes back now.
+    /// True if the instance comes back now.
     pub returns: bool,
     /// [`plan_fingerprint`] of the command's plan.
     pub plan: u32,
@@ -54,21 +54,22 @@ pub(crate) struct Task {
 /// A message of the command.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// The first of all.
+    /// The first order.
     Begin(Task),
-    /// Load. If the deployment is durable it has this number from now on.
+    /// Load. If the deployment is durable this is its number from now on.
     Load(u64),
-    /// End the parts in doubt, of which these commit, in the order in which they were told.
+    /// Finish the branches in doubt: true for those that commit, in the order in which they were
+    /// reported.
     Finish(Vec<bool>),
-    /// All parts have ended everywhere: forget the decisions.
+    /// Forget the decisions, because all branches have finished everywhere.
     Forget,
-    /// Connect with the others, which can be reached at these endpoints.
+    /// Connect to the other instances, which listen at these endpoints.
     Connect(Vec<String>),
-    /// By one that comes back: what is in doubt is resolved with the others, while they run.
+    /// Come back: resolve the transactions in doubt with the other instances, while they run.
     Return,
-    /// Connect with an instance that comes back, which can be reached at this endpoint.
+    /// Connect to an instance that comes back, which listens at this endpoint.
     Meet { instance: usize, endpoint: String },
-    /// Wait no longer for an instance that is missing.
+    /// Stop waiting for a missing instance.
     GiveUp,
     /// Let the workers run.
     Run,
@@ -76,39 +77,41 @@ pub(crate) enum Order {
     Stop,
     /// Send the rows of a table with keys in a range of an index.
     Rows { table: usize, index: usize, low: Vec<u64>, high: Vec<u64> },
-    /// Send the rows of a table with these keys in an index, each behind the number of its key.
+    /// Send the rows of a table with these keys in an index, each preceded by the number of its
+    /// key.
     Row { table: usize, index: usize, keys: Vec<Vec<u64>> },
-    /// The last of all: end.
+    /// The last order: end.
     End,
-    /// You are none of these instances, and why.
+    /// This process is refused, for this reason.
     Refuse(String),
-    /// Nothing: said so often that whoever does not take it is known to be gone.
+    /// No order: a keep-alive message, so that broken connections are detected.
     Alive,
 }
 
 /// A message of an instance.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Word {
-    /// By an instance that was not started by the command: who it is, and
+    /// The introduction of an instance that was not started by the command, with
     /// [`crate::RunFile::fingerprint`] of its file.
     Here { version: u32, instance: usize, file: u32 },
-    /// Its database is open: what it took if there were data, whose it is, and what was under way
-    /// when it went down.
+    /// The database is open: the cost of recovery if there were data, its membership, and its
+    /// transactions in doubt.
     Opened { recovered: Option<Recovery>, found: Found, undecided: Undecided },
-    /// Its parts in doubt have ended durably.
+    /// The branches in doubt have finished durably.
     Finished,
-    /// So many rows are loaded.
+    /// This many rows are loaded so far.
     Loaded(u64),
-    /// All are: how many, in how many seconds, and where others can reach this one.
+    /// All rows are loaded: their number, the time that took, and the endpoint at which this
+    /// instance listens.
     Ready { rows: u64, seconds: f64, endpoint: String },
-    /// Its workers have links to all others.
+    /// Its workers have links to those of all other instances.
     Connected,
-    /// How the run goes.
+    /// Progress of the run.
     Goes(Sample),
     /// Results of its workers by their numbers, the memory they took, and the work of its log.
     Ran { results: Vec<WorkerResult>, memory: MemoryTaken, log: Option<LogGrowth> },
-    /// It ends, and why; `gone`: because another one did; `other_data`: because its directory does
-    /// not fit.
+    /// The instance ends, for this reason; `gone`: because another instance ended; `other_data`:
+    /// because its directory contains other data.
     Failed { why: String, gone: bool, other_data: Option<OtherData> },
 }
 
@@ -121,15 +124,16 @@ pub(crate) enum Heard<M> {
     Rows(Rows),
 }
 
-/// A batch of rows: words and tails behind their lengths.
+/// A batch of rows: words and tails, preceded by their lengths.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
     bytes: Vec<u8>,
-    /// True if these are the last that were asked for.
+    /// True if these are the last of the requested rows.
     pub is_last: bool,
 }
 
-/// The fingerprint of a plan: two processes have the same one, as far as 32 bits can tell.
+/// The fingerprint of a plan: plans that differ have other fingerprints, up to collisions of 32
+/// bits.
 pub(crate) fn plan_fingerprint(plan: &crate::plan::Plan) -> u32 {
     distributed::messages::fingerprint(std::iter::once(plan))
 }
@@ -151,7 +155,7 @@ impl Rows {
         self.bytes.clear();
     }
 
-    /// Visits all of them; `None` if they are none.
+    /// Visits all rows; returns `None` if the bytes are invalid.
     pub(crate) fn each(&self, visit: &mut dyn FnMut(&[u64], &[u8])) -> Option<()> {
         let (mut rest, mut words) = (&self.bytes[..], Vec::new());
         while !rest.is_empty() {
@@ -173,7 +177,7 @@ impl Rows {
     }
 }
 
-/// Says something.
+/// Sends a message.
 pub(crate) fn say<M: Serialize>(to: &mut impl Write, message: &M) -> io::Result<()> {
     let mut bytes = vec![0; HEAD_BYTES];
     bytes = postcard::to_extend(message, bytes).map_err(io::Error::other)?;
@@ -193,12 +197,12 @@ pub(crate) fn send(to: &mut impl Write, rows: &Rows) -> io::Result<()> {
     to.flush()
 }
 
-/// The next message or rows; `None` if there will be none any more.
+/// Receives the next message or rows; `None` if the stream has ended.
 pub(crate) fn hear<M: DeserializeOwned>(from: &mut impl Read) -> io::Result<Option<Heard<M>>> {
     hear_at_most(from, BYTES_MAX)
 }
 
-/// As [`hear`], of somebody who may be a stranger, and who is heard for so many bytes.
+/// As [`receive`], with a bound on the length, for messages of a process that may be a stranger.
 pub(crate) fn hear_at_most<M: DeserializeOwned>(
     from: &mut impl Read,
     bytes_max: usize,

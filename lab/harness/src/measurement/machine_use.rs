@@ -1,4 +1,4 @@
-//! How busy the parts of a machine were, and which lines its cores took from each other.
+//! The load of the parts of a machine, and the lines that moved between its cores.
 
 use serde::Serialize;
 
@@ -38,14 +38,14 @@ pub enum PortKind {
     Network,
 }
 
-/// A line that went from core to core.
+/// A line that moved between cores.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HotLine {
     /// Name of the structure that it belongs to.
     pub structure: String,
     /// Offset of the line in that structure, in bytes.
     pub offset: u64,
-    /// Times that it came from, or was taken from, another core.
+    /// Number of transfers from another core.
     pub misses: u64,
     /// Its share of all such misses, 0 to 1.
     pub share: f64,

@@ -4,17 +4,17 @@ use boundary::Database;
 use platform::Platform;
 use serde::{Deserialize, Serialize};
 
-/// Memory for rows and indexes at the end of a run, and what its commits took of it.
+/// Memory for rows and indexes at the end of a run, and the part that its commits took.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct MemoryFigures {
     /// Bytes in blocks that are in use.
     pub used_bytes: u64,
-    /// Bytes taken from the machine, those included that no block was cut from yet.
+    /// Bytes taken from the machine, including those that are not divided into blocks yet.
     pub reserved_bytes: u64,
     /// Bytes that were not used before, for each commit, warm-up included.
     pub fresh_per_commit: f64,
-    /// By how much what is stored has grown, for each commit: headers and words of rows, and their
-    /// entries in indexes.
+    /// Growth of the stored data for each commit: headers and words of rows, and their entries in
+    /// indexes.
     pub rows_per_commit: f64,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct MemoryTaken {
 }
 
 impl MemoryTaken {
-    /// As it is, while no transaction runs.
+    /// The memory now, while no transaction runs.
     pub(crate) fn of<P: Platform>(c: P::Core, database: &Database<P>) -> Self {
         let (memory, content) = (database.memory_use(c), database.content(c));
         MemoryTaken {
@@ -39,7 +39,7 @@ impl MemoryTaken {
         }
     }
 
-    /// That of another database, too.
+    /// The sum with another database.
     pub(crate) fn and(self, other: MemoryTaken) -> Self {
         MemoryTaken {
             used: self.used + other.used,
@@ -49,8 +49,8 @@ impl MemoryTaken {
         }
     }
 
-    /// As it is now; of what grows, what was not there before. A database that was opened anew
-    /// meanwhile has less than before.
+    /// The memory now, with growth since `before`. A database that was opened again meanwhile may
+    /// have less than before.
     #[must_use]
     pub(crate) fn since(self, before: MemoryTaken) -> Self {
         MemoryTaken {

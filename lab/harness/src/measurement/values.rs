@@ -18,7 +18,7 @@ pub struct Measurement {
     pub elapsed_seconds: f64,
     /// Counts by kind of transaction; their sums are the counts of the run.
     pub kinds: Vec<(&'static str, Kind)>,
-    /// Most attempts that one transaction needed; `None` where nothing is tried again.
+    /// Most attempts that one transaction needed; `None` if nothing is tried again.
     pub attempts_max: Option<u32>,
     /// Latency over all kinds.
     pub latency: Latency,
@@ -27,17 +27,17 @@ pub struct Measurement {
     /// Commits in consecutive intervals of `bin_seconds` from the start of the measured time; the
     /// last may be partial.
     pub bins: Vec<u64>,
-    /// Where worker time went; `None` when not instrumented.
+    /// The shares of worker time; `None` without instruments.
     pub breakdown: Option<Breakdown>,
     /// Hardware and engine counters.
     pub counters: Counters,
-    /// The use of parts of the machine; `None` where the platform does not know.
+    /// The use of parts of the machine; `None` if the platform does not count it.
     pub machine_use: Option<MachineUse>,
     /// The cost of simulating the measured time on the host; `None` on hardware.
     pub simulation: Option<Simulation>,
-    /// The story of adaptation; `None` without adaptation.
+    /// The steps of adaptation; `None` without adaptation.
     pub adaptation: Option<repartitioning::Story>,
-    /// Partitions that moved because somebody wanted to see what that costs.
+    /// The planned shifts of partitions, whose cost is measured.
     pub shifted: Vec<Shifted>,
     /// Instances of the engine.
     pub instances: usize,
@@ -46,24 +46,24 @@ pub struct Measurement {
     /// Messages between instances for each of those commits, attempts that failed included; `None`
     /// if there are none.
     pub messages_per_distributed: Option<f64>,
-    /// Messages that were sent and not by the protocol, or the other way round, over the whole
-    /// run: 0.
+    /// Difference between the messages that the protocol predicts and those that were sent, over
+    /// the whole run: 0.
     pub messages_amiss: i64,
     /// Transactions that were refused because another instance was missing.
     pub refused: u64,
     /// Links between workers of different instances that were lost, counted at each end.
     pub losses: u64,
-    /// Which instance ran where and who talked to whom; `None` if there is one.
+    /// The places of the instances and the messages between them; `None` if there is one instance.
     pub deployment: Option<Deployed>,
-    /// Consistency checks in the order they were made.
+    /// Consistency checks in the order in which they were made.
     pub checks: Vec<(String, Check)>,
     /// True if the user ended the run early.
     pub interrupted: bool,
     /// Rows loaded.
     pub rows_loaded: u64,
-    /// Time it took to load them.
+    /// Time for loading them.
     pub load_seconds: f64,
-    /// The recovery from the database's directory, if it held one.
+    /// The recovery from the directory, if it contained a database.
     pub recovered: Option<Recovery>,
     /// The recoveries of instances that came back to others that had continued.
     pub returned: Vec<Recovery>,
@@ -71,32 +71,32 @@ pub struct Measurement {
     pub troubles: TroublesMet,
     /// Figures of single threads, if the experiment has them.
     pub threads: Option<ThreadFigures>,
-    /// The round trip of a message beside that of a bare line, where it was measured.
+    /// The round trip of a message and that of a bare line, if they were measured.
     pub round_trip: Option<RoundTrip>,
     /// Figures of the log, if there is one.
     pub log: Option<LogFigures>,
-    /// Memory of tables and indexes, where there are any.
+    /// Memory of tables and indexes, if there are any.
     pub memory: Option<MemoryFigures>,
 }
 
-/// Several instances as they ran.
+/// The instances of a run, and their messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Deployed {
-    /// Where their workers were.
+    /// The instances with the places of their workers.
     pub instances: Vec<Instance>,
     /// By instance, the messages of its workers to those of each instance over the measured time.
     pub messages: Vec<Vec<u64>>,
 }
 
-/// The cost of a simulated machine on the host, while it was measured. Equal runs are equal on any
-/// host: its time is not compared.
+/// The cost of a simulated machine on the host during the measurement. The host's time is not
+/// compared, so that equal runs are equal on any host.
 #[derive(Clone, Copy, Debug)]
 pub struct Simulation {
     /// Atomic operations and lines of data that simulated cores touched.
     pub events: u64,
-    /// The machine's own time.
+    /// Virtual time.
     pub simulated_seconds: f64,
-    /// The host's.
+    /// Time of the host.
     pub host_seconds: f64,
 }
 
@@ -113,22 +113,21 @@ pub struct ThreadFigures {
     pub operations_min: u64,
     /// Operations of the thread with the most.
     pub operations_max: u64,
-    /// Attempts of all that were refused.
+    /// Refused attempts of all threads.
     pub refused: u64,
-    /// Mean time until an operation had what it was for; null where none was timed.
+    /// Mean time of an operation; null if none was timed.
     pub mean_ns: Option<f64>,
 }
 
-/// The round trip of a message to the other process, beside that of one bare line of memory in the
+/// The round trip of a message to the other process, and that of one bare line of memory in the
 /// same run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct RoundTrip {
-    /// Median time of a message there and back.
+    /// Median round-trip time of a message.
     pub message_ns: f64,
-    /// Median time of a line there and back that each side reads until it is its turn, and then
-    /// writes.
+    /// Median round-trip time of a line that each side reads until it is its turn, and then writes.
     pub line_ns: f64,
-    /// The same where both sides wait by compare and swap.
+    /// As `line_ns`, if both sides wait by compare and swap.
     pub line_swapped_ns: f64,
     /// The message's time over the line's.
     pub ratio: f64,
@@ -152,7 +151,7 @@ pub struct LogFigures {
 /// The cost of opening an existing database.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Recovery {
-    /// Records of the log that were repeated, each a transaction or a part of one.
+    /// Log records that were repeated, each of a transaction or a branch.
     pub records: u64,
     /// Changes of rows in them.
     pub changes: u64,
@@ -162,10 +161,9 @@ pub struct Recovery {
     pub bytes: u64,
     /// Time from the beginning of the opening to its end, on the platform's clock.
     pub seconds: f64,
-    /// Parts of transactions over several instances that were prepared and not decided, as far as
-    /// their instances knew.
+    /// Branches in doubt: prepared branches whose decision was not known.
     pub in_doubt: u64,
-    /// The parts in doubt that were committed, because their coordinators had decided so.
+    /// The branches in doubt that were committed, because their coordinators had decided so.
     pub in_doubt_committed: u64,
 }
 
@@ -196,13 +194,13 @@ pub struct Kind {
     pub commits: u64,
     /// Attempts that the engine aborted.
     pub aborts: u64,
-    /// Rollbacks that the transactions asked for.
+    /// Rollbacks that the transactions requested.
     pub rollbacks: u64,
-    /// From a transaction's first attempt to its acknowledgement.
+    /// Time from a transaction's first attempt to its acknowledgement.
     pub latency_us: Latency,
 }
 
-/// Percentiles in microseconds; `None` where nothing was measured.
+/// Percentiles in microseconds; `None` if nothing was measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Latency {
     /// Median.
@@ -292,7 +290,7 @@ impl Breakdown {
     }
 }
 
-/// Counters over the measured time; `None` where the platform does not know.
+/// Counters over the measured time; `None` if the platform does not count them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Counters {
     /// Misses of the last-level caches.
@@ -314,9 +312,9 @@ pub struct Counters {
 pub enum Check {
     /// The condition holds.
     Ok,
-    /// The condition does not apply, and why.
+    /// The condition does not apply, for this reason.
     NotApplicable(String),
-    /// The condition does not hold, and what was found.
+    /// The condition does not hold: a description of the violation.
     Violated(String),
 }
 

@@ -1,58 +1,57 @@
 //! Several transactions over the same instances as one: they run one after the other, and commit or
 //! roll back together.
 //!
-//! Where a part locks a partition as a whole, until it is known to be durable that its transaction
-//! commits, no other transaction gets in meanwhile, whatever it touches. So those that wait for
-//! their turn share one: one request, one vote, one decision, and two groups of the log for all of
-//! them, as commits share the groups themselves (decision 0086).
+//! If a branch locks a whole partition until the commit of its transaction is durable, it blocks
+//! all other transactions on that partition. So the transactions that wait are batched: there is
+//! one request, one vote, one decision, and two groups of the log for all of them, as commits share
+//! groups themselves (decision 0086).
 //!
-//! Actions of other instances belong to first phases, and run there in the order of the
-//! transactions. What is left of each transaction runs here, its first phase and the later ones,
-//! before anything of the next: so the effect is that of one after the other.
+//! Actions on other instances belong to first phases, and run there in the order of the
+//! transactions. The rest of each transaction, its first phase and the later ones, runs here before
+//! the rest of the next transaction. So the effect is that of one transaction after the other.
 
 use boundary::{Plan, Procedure, Verbs};
 use schema::Routes;
 
 use terms::Abort;
 
-/// One transaction, or several as one.
+/// One transaction, or several transactions as one.
 pub(crate) struct Batch<Q: Procedure> {
     first: Q,
-    /// There if there are several. In a box: most are alone.
+    /// The state of a batch of several transactions. In a box, because most batches have one.
     rest: Option<Box<Rest<Q>>>,
 }
 
-/// The transactions beside the first one.
+/// The transactions after the first one, and the state of the batch.
 struct Rest<Q: Procedure> {
     more: Vec<Q>,
-    /// Actions of first phases in other instances, until they are planned.
+    /// Actions of first phases on other instances, until they are planned.
     elsewhere: Vec<Q::Action>,
-    /// For each of them: the transaction, and the action's number in its first phase.
+    /// For each of these actions: the transaction, and the action's number in its first phase.
     places: Vec<(usize, usize)>,
     /// By transaction: the other actions of its first phase, each with its number.
     here: Vec<Vec<(usize, Q::Action)>>,
-    /// The transaction that runs, and its phase: the number of the next one, and of the one that
-    /// runs.
+    /// The transaction that runs, its next phase, and its current phase.
     at: usize,
     next: usize,
     phase: usize,
     /// By action of this phase: its number in the transaction's phase.
     numbers: Vec<usize>,
-    /// The transaction that rolls back.
+    /// The transaction that has requested the rollback.
     rolls_back: Option<usize>,
 }
 
 impl<Q: Procedure> Batch<Q> {
-    /// One transaction.
+    /// A batch of one transaction.
     pub(crate) fn one(procedure: Q) -> Self {
         Batch { first: procedure, rest: None }
     }
 
-    /// These transactions, of which each has actions in other instances; `is_here` tells of an
-    /// action whether it belongs to this one. There is at least one.
+    /// A batch of these transactions, at least one, each of which has actions on other instances;
+    /// `is_here` returns true for an action that belongs to this instance.
     ///
     /// # Errors
-    /// Those of `is_here`.
+    /// The errors of `is_here`.
     pub(crate) fn of(
         procedures: Vec<Q>,
         mut is_here: impl FnMut(&Q::Action) -> Result<bool, Abort>,
@@ -103,23 +102,23 @@ impl<Q: Procedure> Batch<Q> {
         }
     }
 
-    /// How many there are.
+    /// Number of transactions.
     pub(crate) fn count(&self) -> usize {
         1 + self.rest.as_ref().map_or(0, |rest| rest.more.len())
     }
 
-    /// The transaction on whose own decision all roll back, where there are several.
+    /// The transaction that has requested the rollback of all, if there are several.
     pub(crate) fn rolls_back(&self) -> Option<usize> {
         self.rest.as_ref().and_then(|rest| rest.rolls_back)
     }
 
-    /// All of them, in their order.
+    /// All transactions, in their order.
     pub(crate) fn into_members(self) -> impl Iterator<Item = Q> {
         let more = self.rest.map_or_else(Vec::new, |rest| rest.more);
         std::iter::once(self.first).chain(more)
     }
 
-    /// Plans what is left of the transactions, one after the other.
+    /// Plans the rest of the transactions, one after the other.
     fn go_on(&mut self, actions: &mut Vec<Q::Action>) -> Plan {
         let count = self.count();
         loop {
@@ -206,7 +205,7 @@ impl<Q: Procedure> Procedure for Batch<Q> {
 mod tests {
     use super::*;
 
-    /// Adds up what its actions give, in three phases; notes the order.
+    /// A procedure that records the outputs of its actions.
     struct Sum {
         name: u64,
         outputs: Vec<(usize, usize, u64)>,
@@ -244,7 +243,7 @@ mod tests {
         Sum { name, outputs: Vec::new(), rolls_back }
     }
 
-    /// Runs it as a coordinator does: first what is elsewhere, then the rest; the actions in their
+    /// Runs a batch like a coordinator: first the actions on other instances, then the rest, in
     /// order.
     fn run(batch: &mut Batch<Sum>) -> (Vec<(u64, u64)>, Plan) {
         let (mut ran, mut actions) = (Vec::new(), Vec::new());

@@ -1,8 +1,8 @@
 //! A worker's transactions over several instances: it gathers, submits and repeats them.
 //!
-//! Where parts lock partitions as wholes there is one under way at a time
-//! ([`Member::can_ask`](distributed::Member::can_ask)). Those that are drawn meanwhile gather, and
-//! those with the same other instance are submitted as one ([`crate::members::batch`]).
+//! If branches lock whole partitions, a worker has one such transaction in flight at a time
+//! ([`Member::can_ask`](distributed::Member::can_ask)). Transactions that are drawn meanwhile
+//! gather, and those with the same other instance are submitted as one ([`crate::members::batch`]).
 
 use std::collections::VecDeque;
 
@@ -20,17 +20,18 @@ use crate::members::waiting::{Distributed, Gathered, Ticket, Tickets, Waiting};
 use crate::plan::{Durability, Missing};
 use crate::retry::Deferred;
 
-/// Transactions that are submitted as one, at most: what they say in one message stays far below
-/// its bound.
+/// Most transactions that are submitted as one: their message stays far below the bound of a
+/// message.
 const BATCH_MAX: usize = 32;
-/// Longest wait of a local transaction for a part that holds its partition, before it tries again
-/// all the same.
+/// Longest wait of a local transaction for a branch that locks its partition, before it tries again
+/// in any case.
 const PART_NANOS: u64 = 1_000_000;
-/// Attempts of a local transaction that pause as if they had met another local one.
+/// Attempts of a local transaction that pause as after a conflict with another local one.
 const LOCAL_ATTEMPTS: u32 = 3;
 
 impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
-    /// Takes a turn as a member, and notes what has ended. Tells whether anything has come.
+    /// Processes messages as a member, and the transactions that have ended. Returns true if a
+    /// message was received.
     pub(crate) fn turn(&mut self) -> Result<bool, RunError> {
         let mut ended = std::mem::take(&mut self.ended);
         let some = self.member.turn(self.c, self.executor.session(), &mut ended).map_err(broken)?;
@@ -44,7 +45,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         Ok(some)
     }
 
-    /// An attempt has ended, of one transaction or of several as one.
+    /// Processes the end of an attempt, of one transaction or of several as one.
     fn end(&mut self, batch: Batch<W::Procedure>, tickets: Tickets, end: &End) -> Result<(), RunError> {
         let (count, rolls_back) = (batch.count(), batch.rolls_back());
         let now = P::now(self.c);
@@ -63,7 +64,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
                     self.committed(kind, (began, P::now(self.c)), *commit)?;
                 }
                 End::RolledBack(_) if count == 1 => self.rolled_back(kind, began, now),
-                // It has seen what others of the batch have changed, which is taken back.
+                // The transaction has read changes of others in the batch, which are undone.
                 End::RolledBack(_) => self.try_later(transaction, rolls_back == Some(number), now)?,
                 End::Conflict => self.try_later(transaction, false, now)?,
                 End::Missing(_) if self.job.plan.missing == Missing::Refuse => self.result.refused += 1,
@@ -88,7 +89,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         Ok(())
     }
 
-    /// A transaction has met another one.
+    /// Schedules the next attempt of a transaction that conflicted.
     pub(crate) fn defer(
         &mut self,
         transaction: Deferred<W::Procedure>,
@@ -122,18 +123,18 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         self.job.plan.durability != Durability::None
     }
 
-    /// True if one more transaction over several instances may be under way.
+    /// True if one more transaction over several instances may be in flight.
     pub(crate) fn can_submit(&self) -> bool {
         let Distributed { later, gathered, pace, .. } = &self.distributed;
         self.member.open() + later.len() + gathered.len() < pace.under_way_max()
     }
 
-    /// True if one of those that are to be tried again may be under way.
+    /// True if a transaction that waits for its next attempt may be in flight.
     fn can_submit_again(&self) -> bool {
         self.distributed.in_order || self.member.open() < self.distributed.pace.under_way_max()
     }
 
-    /// Begins an attempt, now or when the worker can ask others.
+    /// Begins an attempt, now or when the worker can send requests.
     pub(crate) fn submit(
         &mut self,
         mut transaction: Deferred<W::Procedure>,
@@ -151,7 +152,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         self.submit_gathered()
     }
 
-    /// Submits what has gathered, if the worker can ask others.
+    /// Submits the gathered transactions, if the worker can send requests.
     pub(crate) fn submit_gathered(&mut self) -> Result<(), RunError> {
         let gathered = &mut self.distributed.gathered;
         let can_ask = self.member.can_ask();
@@ -185,7 +186,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         submitted.map_err(broken)
     }
 
-    /// Attempts the transactions again whose pauses are over. The moment afterwards.
+    /// Tries the transactions again whose pauses are over. Returns the time afterwards.
     pub(crate) fn again(&mut self, now: Nanos) -> Result<Nanos, RunError> {
         while self.can_submit_again()
             && let Some(waiting) = self.distributed.take_ready(now)
@@ -201,18 +202,19 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         Ok(after)
     }
 
-    /// True if a transaction of this instance alone can be tried again.
+    /// True if a local transaction can be tried again.
     pub(crate) fn is_ready(&self, waiting: &Waiting<W::Procedure>, now: Nanos) -> bool {
         waiting.ready <= now || waiting.met.is_some_and(|met| met != self.member.parts_released())
     }
 
-    /// When the first transaction over several instances can be tried again that may be.
+    /// The time at which the next transaction over several instances can be tried again, if one may
+    /// be in flight.
     pub(crate) fn next_again(&self) -> Option<Nanos> {
         let later = self.distributed.later.iter().map(|waiting| waiting.ready);
         later.min().filter(|_| self.can_submit_again())
     }
 
-    /// Has the log write what parts wait for, which keep others out.
+    /// Makes the log write the records for which branches wait while they hold locks.
     pub(crate) fn hurry(&mut self) {
         self.member.hurry(self.executor.session());
     }

@@ -1,11 +1,12 @@
-//! The work of a worker in a deployment of several instances: local transactions the ordinary way,
-//! transactions over several instances as members of the deployment, and parts for others between
-//! two transactions.
+//! The work of a worker in a deployment of several instances: it runs local transactions as in a
+//! single instance, coordinates transactions over several instances, and executes branches for
+//! other instances between two transactions.
 //!
-//! A worker that has no transaction left says so to those of other instances, and goes on serving
-//! until all of them have: nobody loses a participant. A local transaction that meets another one
-//! is tried again by the loop, and not within its session, because it may have met a part that this
-//! very worker holds for another instance, and lets go when it hears the decision.
+//! A worker that has no transaction left reports this to those of other instances, and continues to
+//! serve until all of them have reported it, so that no transaction loses a participant. A local
+//! transaction that conflicted is tried again by the loop, and not within its session, because it
+//! may conflict with a branch of this same worker, which releases its locks only when the worker
+//! receives the decision.
 
 pub(crate) mod batch;
 mod crossing;
@@ -44,21 +45,21 @@ use crate::workers::board::{ANNOUNCE_COMMITS, Board};
 use crate::workers::upcoming::Upcoming;
 use crate::workers::worker::{Job, WorkerResult};
 
-/// Transactions that a worker of a durable instance has laid aside, at most: there, rows may be
-/// locked until groups are durable. Where nothing is durable they are locked for a round trip, and
-/// laying aside brings nothing: 0.93 to 1.03 of the throughput under seven schemes, 0.4 to 0.9 in
-/// most runs under `hstore` (docs/islands.md).
+/// Most conflicted local transactions that a worker of a durable instance keeps waiting while it
+/// runs others: its rows may be locked until groups are durable. Without durability rows are locked
+/// for a round trip, and waiting aside gains nothing: 0.93 to 1.03 of the throughput under seven
+/// schemes, 0.4 to 0.9 in most runs under `hstore` (docs/islands.md).
 const ASIDE_MAX: usize = 64;
-/// How often a worker that waits for answers looks whether the run is over.
+/// Interval at which a worker that waits for answers checks if the run is over.
 const LOOK_NANOS: u64 = 50_000;
 
-/// How the data of a workload are divided over the instances of a deployment.
+/// The division of the data of a workload over the instances of a deployment.
 #[derive(Clone)]
 pub(crate) struct Division {
     pub map: Map,
     /// Fingerprint of the tables.
     pub fingerprint: u32,
-    /// By worker.
+    /// The names of the workers.
     pub names: Vec<WorkerName>,
     /// Numbers of the openings of the instances.
     pub openings: Vec<u64>,
@@ -98,7 +99,7 @@ impl Division {
         DataOwners { instances, parts: self.map.instances() }
     }
 
-    /// How many partitions a worker has.
+    /// Number of partitions of a worker.
     fn partitions_of(&self, worker: WorkerName) -> usize {
         let parts = 0..self.map.instances().len();
         parts.filter(|part| self.map.owner_of_part(*part) == worker).count()
@@ -110,7 +111,7 @@ impl Division {
     }
 }
 
-/// Says that a worker is gone, unless it leaves as it should.
+/// Reports that a worker is gone when it is dropped, unless the worker has left properly.
 struct Presence<'a, P: Platform> {
     c: P::Core,
     board: &'a Board<P>,
@@ -120,7 +121,7 @@ struct Presence<'a, P: Platform> {
 impl<P: Platform> Drop for Presence<'_, P> {
     fn drop(&mut self) {
         if !self.leaves_well && !P::is_gone(self.c) {
-            // Relaxed: nothing but the fact is handed on.
+            // Relaxed: the flags order no other access.
             P::store(self.c, self.board.broken(), 1, Ordering::Relaxed);
             P::store(self.c, self.board.stop(), 1, Ordering::Relaxed);
         }
@@ -128,7 +129,7 @@ impl<P: Platform> Drop for Presence<'_, P> {
 }
 
 impl<'d, P: Host, W: Workload> Job<'d, P, W> {
-    /// As [`Self::run`], as a worker of one of several instances.
+    /// As [`Self::run`], for a worker of one of several instances.
     pub(crate) fn run_among(
         &self,
         c: P::Core,
@@ -222,7 +223,7 @@ impl<'d, P: Host, W: Workload> Job<'d, P, W> {
     }
 }
 
-/// A deployment that is broken, seen by a member.
+/// The error of a member whose deployment is broken.
 fn broken(error: MemberError) -> RunError {
     match error {
         MemberError::Receive { error: ref end, .. } if end.is_end() => RunError::PeerGone(error.to_string()),
@@ -231,7 +232,7 @@ fn broken(error: MemberError) -> RunError {
     }
 }
 
-/// One worker at work.
+/// State of one worker while it runs.
 struct Crew<'a, 'd, P: Host, W: Workload> {
     job: &'a Job<'d, P, W>,
     c: P::Core,
@@ -243,16 +244,15 @@ struct Crew<'a, 'd, P: Host, W: Workload> {
     random: Random,
     upcoming: Upcoming<W::Procedure>,
     ends: Nanos,
-    /// Transactions to begin.
+    /// Number of transactions still to begin.
     left: u64,
     result: WorkerResult,
     warm: bool,
     /// Later changes of its links.
     arrivals: Option<&'a Arrivals<P>>,
-    /// The worker's next transaction, if it has to wait: in a box, because most are never here.
+    /// The worker's next transaction, if it has to wait. In a box, because few transactions wait.
     current: Option<Box<Waiting<W::Procedure>>>,
-    /// Transactions in this instance alone that have met another one, and wait for their next
-    /// attempt.
+    /// Local transactions that conflicted, and wait for their next attempt.
     #[allow(clippy::vec_box)]
     aside: Vec<Box<Waiting<W::Procedure>>>,
     aside_max: usize,
@@ -260,18 +260,19 @@ struct Crew<'a, 'd, P: Host, W: Workload> {
     commits: u64,
     /// The member's counters at the end of the warm-up.
     counts_before: Counts,
-    /// Messages that it had sent to each instance by then.
+    /// Number of messages that the worker had sent to each instance by then.
     messages_before: Vec<u64>,
     actions: Vec<<W::Procedure as Procedure>::Action>,
     ended: Vec<Done<Batch<W::Procedure>, Tickets>>,
-    /// True if transactions that only read would see snapshots, which do not fit those of other
-    /// instances.
+    /// True if read-only transactions would see snapshots, which are not consistent with those of
+    /// other instances.
     avoids_snapshots: bool,
     acknowledgements: Acknowledgements,
 }
 
 impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
-    /// Runs transactions until the schedule or the board ends it, and serves until nobody has one.
+    /// Runs transactions until the schedule or the board ends the run, and serves until no worker
+    /// has one.
     fn work(&mut self) -> Result<(), RunError> {
         let (c, board) = (self.c, self.job.board);
         // As in a single instance, the end of a transaction is the beginning of the next.
@@ -279,16 +280,16 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         loop {
             self.end_warm_up(now);
             if self.turn()? {
-                // What was done for others is no part of the next transaction.
+                // The time of work for other workers is no part of the next transaction.
                 now = P::now(c);
             }
-            // Relaxed, twice: nothing but the moment is handed on.
+            // Relaxed, twice: the flags order no other access.
             let is_stopped = P::load(c, board.stop(), Ordering::Relaxed) != 0;
             if is_stopped && P::load(c, board.broken(), Ordering::Relaxed) != 0 {
                 return Ok(());
             }
-            // The first worker to finish stops all: those of other instances hear it from that
-            // worker itself.
+            // The first worker to finish stops all: those of other instances receive its departure
+            // from that worker itself.
             let is_first = self.job.schedule.commits_max.is_some() && self.member.has_departed_peer();
             let is_over = is_stopped || now >= self.ends || is_first;
             if is_over {
@@ -350,8 +351,8 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         self.result.attempts_max = 0;
     }
 
-    /// The next transaction: runs it here, submits it, or keeps it until it can be submitted. The
-    /// moment afterwards.
+    /// Begins the next transaction: runs it here, submits it, or keeps it until it can be
+    /// submitted. Returns the time afterwards.
     fn begin(&mut self, now: Nanos) -> Result<Nanos, RunError> {
         let Crew { job, worker, ref mut random, .. } = *self;
         let elapsed = if self.warm { now.since(self.result.warm) } else { 0 };
@@ -380,7 +381,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         self.go_on(now)
     }
 
-    /// Goes on with the transaction that waits, if it can be tried now. The moment afterwards.
+    /// Continues with the waiting transaction, if it can be tried now. Returns the time afterwards.
     fn go_on(&mut self, now: Nanos) -> Result<Nanos, RunError> {
         let can_run = self.current.as_ref().is_some_and(|waiting| match waiting.is_here {
             true => self.is_ready(waiting, now),
@@ -398,7 +399,8 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         RunError::Transaction { kind: self.job.workload.kinds()[kind], abort }
     }
 
-    /// Says goodbye; whether all have, and none will come back.
+    /// Reports the departure of this worker. Returns true if all workers have departed, and no
+    /// instance will come back.
     fn leave(&mut self) -> Result<bool, RunError> {
         let leaves = self.member.leave(self.c).map_err(broken)?;
         if self.arrivals.is_some_and(Arrivals::has_given_up) {
@@ -407,7 +409,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         Ok(leaves && self.arrivals.is_none_or(|arrivals| arrivals.close(self.c, self.worker)))
     }
 
-    /// Hears what has become of links.
+    /// Processes the news of links.
     fn hear_of_links(&mut self) -> Result<(), RunError> {
         let Some(arrivals) = self.arrivals else {
             let missing = self.member.missing().filter(|_| self.member.counts().losses > 0);
@@ -425,7 +427,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         Ok(())
     }
 
-    /// A transaction has committed, and is acknowledged when that may be.
+    /// Records a commit, and acknowledges it when the durability allows.
     fn committed(
         &mut self,
         kind: usize,
@@ -434,7 +436,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
     ) -> Result<(), RunError> {
         let waited = self.job.plan.durability == Durability::Sync;
         if waited {
-            // A commit of this instance alone is waited for without an epoch, which parts need.
+            // Waiting for a local commit does not end the epoch, for which branches wait.
             self.hurry();
         }
         self.acknowledgements.committed(self.executor.session(), (kind, began, commit))?;
@@ -442,7 +444,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         Ok(())
     }
 
-    /// Acknowledges what can be acknowledged.
+    /// Acknowledges the commits that can be acknowledged.
     fn acknowledge(&mut self, now: Nanos) {
         while let Some(done) = self.acknowledgements.next(self.executor.session()) {
             self.acknowledged(done.kind, done.began, now);
@@ -471,13 +473,13 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         }
     }
 
-    /// True if no transaction waits for anything but answers.
+    /// True if all remaining transactions wait for answers only.
     fn has_none(&self) -> bool {
         self.current.is_none() && self.aside.is_empty() && self.distributed.is_empty()
     }
 
-    /// One attempt of a transaction in this instance alone, which waits for another one after a
-    /// conflict. The moment afterwards.
+    /// Makes one attempt of a local transaction, which waits for the next attempt after a conflict.
+    /// Returns the time afterwards.
     #[inline]
     fn run_here(&mut self, mut transaction: Deferred<W::Procedure>) -> Result<Nanos, RunError> {
         let began = transaction.began;
@@ -495,8 +497,8 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
             Ok(Ending::RolledBack(_)) => self.rolled_back(kind, began, now),
             Err(abort) if abort.is_conflict() => {
                 let waiting = Box::new(self.defer(transaction, true, now)?);
-                // What it has met may be held for a round trip, or until it is durable: the worker
-                // goes on with others.
+                // The conflict may last for a round trip, or until a commit is durable: the worker
+                // runs other transactions meanwhile.
                 match self.aside.len() < self.aside_max {
                     true => self.aside.push(waiting),
                     false => self.current = Some(waiting),
@@ -507,8 +509,8 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         Ok(now)
     }
 
-    /// Waits for answers, or until a transaction can be tried again: the worker's own one at
-    /// `ready`. The moment afterwards.
+    /// Waits for answers, or until a transaction can be tried again: the current one at `ready`.
+    /// Returns the time afterwards.
     fn wait_for(&mut self, now: Nanos, ready: Option<Nanos>) -> Result<Nanos, RunError> {
         let aside = self.aside.iter().map(|waiting| waiting.ready);
         let moments = aside.chain(self.next_again()).chain(ready);

@@ -1,4 +1,4 @@
-//! News of links for workers that run: a link is lost, or a new one is there.
+//! News of links for running workers: a link is lost, or there is a new one.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -10,33 +10,34 @@ use platform::Nanos;
 
 use crate::host::Host;
 
-/// News of a worker's links.
+/// A change of a worker's links.
 pub(crate) enum News<P: Host> {
     /// The link to this worker is gone.
     Lost(WorkerName),
-    /// There is another one.
+    /// There is a new link.
     Met(Connection<P>),
 }
 
-/// News that is heard from a moment on.
+/// News, each with the time from which it is delivered.
 type Later<P> = VecDeque<(Nanos, News<P>)>;
 
-/// News for the workers of a process, for each in the order of sending.
+/// Queues of news for the workers of a process, in the order of sending.
 pub(crate) struct Arrivals<P: Host> {
     first: usize,
     queues: Vec<Mutex<Later<P>>>,
-    /// Instances that have fallen, come back, and of which all know.
+    /// Number of crashes after which the instance is back, and all workers have received the news.
     told: AtomicUsize,
-    /// Cuts between machines that are over, and of whose links all know.
+    /// Number of cuts between machines that are over, and whose new links all workers have
+    /// received.
     mended: AtomicUsize,
-    /// True if a worker has left: no news follow.
+    /// True if a worker has left: there will be no more news.
     closed: AtomicBool,
-    /// True if no worker waits for missing instances any more.
+    /// True if workers no longer wait for missing instances.
     given_up: AtomicBool,
 }
 
 impl<P: Host> Arrivals<P> {
-    /// For these workers.
+    /// Queues for these workers.
     pub(crate) fn new(workers: Range<usize>) -> Self {
         let queues = workers.clone().map(|_| Mutex::default()).collect();
         Arrivals {
@@ -53,26 +54,26 @@ impl<P: Host> Arrivals<P> {
         self.queues[worker - self.first].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells a worker, from a moment on.
+    /// Sends news to a worker, to be delivered from a time on.
     pub(crate) fn tell(&self, worker: usize, from: Nanos, news: News<P>) {
         self.queue(worker).push_back((from, news));
     }
 
-    /// The next news of a worker.
+    /// The next news for a worker.
     pub(crate) fn take(&self, worker: usize, now: Nanos) -> Option<News<P>> {
         let mut queue = self.queue(worker);
         let is_there = queue.front().is_some_and(|(from, _)| *from <= now);
         if is_there { queue.pop_front().map(|(_, news)| news) } else { None }
     }
 
-    /// Nothing that was told to a worker is heard.
+    /// Discards the news for a worker.
     pub(crate) fn forget(&self, worker: usize) {
         self.queue(worker).clear();
     }
 
-    // The flags are SeqCst: looked at now and then.
+    // The flags are SeqCst: they are rarely read.
 
-    /// Waits for nobody who is missing from now on.
+    /// Ends all waiting for missing instances.
     pub(crate) fn give_up(&self) {
         self.given_up.store(true, Ordering::SeqCst);
     }
@@ -81,35 +82,36 @@ impl<P: Host> Arrivals<P> {
         self.given_up.load(Ordering::SeqCst)
     }
 
-    /// All know of one more instance that has fallen.
+    /// Records that all workers have received the news of one more crash.
     pub(crate) fn all_told(&self) {
         self.told.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// How many cuts between machines are over, and all know of their links.
+    /// Number of cuts between machines that are over, and whose new links all workers have
+    /// received.
     pub(crate) fn mended(&self) -> usize {
         self.mended.load(Ordering::SeqCst)
     }
 
-    /// One more cut is over.
+    /// Records that one more cut is over.
     pub(crate) fn all_mended(&self) {
         self.mended.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// True if nothing is to be told now: an instance is down or machines are cut off, of which not
-    /// all know, or a worker has left.
+    /// True if no fault may be injected now: a crash or a cut is not over for all workers, or a
+    /// worker has left.
     pub(crate) fn is_closed(&self, c: P::Core) -> bool {
         self.closed.load(Ordering::SeqCst) || self.is_waiting(c)
     }
 
-    /// True if an instance has fallen, or machines were cut off from each other, and not all know
-    /// that it is over.
+    /// True if an instance has crashed, or machines were cut off from each other, and not all
+    /// workers have received the news of its end.
     fn is_waiting(&self, c: P::Core) -> bool {
         P::fallen_instance(c, self.told.load(Ordering::SeqCst)).is_some()
             || P::cut(c, self.mended()).is_some()
     }
 
-    /// A worker leaves, unless there is something left to hear.
+    /// Lets a worker leave, unless there are news for it; returns true if it leaves.
     pub(crate) fn close(&self, c: P::Core, worker: usize) -> bool {
         let leaves = !self.is_waiting(c) && self.queue(worker).is_empty();
         if leaves {

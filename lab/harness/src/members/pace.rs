@@ -1,30 +1,30 @@
-//! How many transactions over several instances a worker has under way, and how long those wait
-//! that met another one.
+//! Limits the transactions over several instances that a worker has in flight, and sets the pauses
+//! of those that conflicted.
 //!
-//! Parts keep what they have locked until their decision comes, so each transaction more that is
-//! under way makes it likelier that one meets another, and an attempt that is aborted has kept
-//! others out for nothing. So the number shrinks while more than a share of the attempts are
-//! aborted, and grows again to what the plan allows while few are: additive increase,
-//! multiplicative decrease (Chiu, Jain, "Analysis of the increase and decrease algorithms for
-//! congestion avoidance in computer networks", 1989), as Heiss and Wagner ("Adaptive load control
-//! in transaction processing systems", VLDB 1991) do with whole databases.
+//! Branches hold their locks until they receive the decision. So each additional transaction in
+//! flight makes conflicts more likely, and an aborted attempt has blocked others in vain. The limit
+//! therefore shrinks while more than a share of the attempts are aborted, and grows again up to
+//! that of the plan while few are: additive increase, multiplicative decrease (Chiu, Jain,
+//! "Analysis of the increase and decrease algorithms for congestion avoidance in computer
+//! networks", 1989), as Heiss and Wagner ("Adaptive load control in transaction processing
+//! systems", VLDB 1991) do with whole databases.
 //!
-//! The cause of a conflict lasts for about as long as a transaction takes. Where that is long,
-//! because votes wait until they are durable, pauses are as long, and not those after which a
-//! conflict within one instance is over.
+//! The cause of a conflict lasts for about as long as a transaction. If transactions are long,
+//! because votes wait until they are durable, pauses are as long, and not those for conflicts
+//! within one instance.
 
 use boundary::Backoff;
 use terms::random::{GOLDEN, Xorshift};
 
-/// Attempts over which conflicts are counted, at least: as many as are under way, where that is
-/// more.
+/// Fewest attempts over which conflicts are counted; the limit of transactions in flight, if that
+/// is more.
 const ATTEMPTS_MIN: u32 = 8;
-/// More than one conflict in so many attempts: fewer transactions are to be under way. This many
-/// conflicts cost a quarter of the work.
+/// The limit shrinks at more than one conflict in this many attempts: then conflicts waste a
+/// quarter of the work.
 const SHRINKS_AT: u32 = 4;
-/// Less than one conflict in so many attempts: more may be.
+/// The limit grows at less than one conflict in this many attempts.
 const GROWS_AT: u32 = 10;
-/// Doublings of a pause.
+/// Most doublings of a pause.
 const DOUBLINGS_MAX: u32 = 4;
 
 /// The pace of one worker.
@@ -33,38 +33,39 @@ pub(crate) struct Pace {
     now: usize,
     attempts: u32,
     conflicts: u32,
-    /// How long a transaction takes that commits, on average of the last ones.
+    /// Mean time of the last transactions that committed.
     commit_nanos: u64,
-    /// True if pauses are of that length.
+    /// True if pauses have about that length.
     long: bool,
     jitter: Xorshift,
 }
 
 impl Pace {
-    /// At most so many under way. `long`: what a transaction meets is there until it is durable.
+    /// A pace with at most `most` transactions in flight. `long`: locks are held until commits are
+    /// durable.
     pub(crate) fn new(most: usize, long: bool, seed: u64) -> Self {
         let most = most.max(1);
         let jitter = Xorshift::new(seed ^ GOLDEN);
         Pace { most, now: most, attempts: 0, conflicts: 0, commit_nanos: 0, long, jitter }
     }
 
-    /// How many may be under way.
+    /// The limit of transactions in flight.
     pub(crate) fn under_way_max(&self) -> usize {
         self.now
     }
 
-    /// True if transactions abort each other.
+    /// True if conflicts have reduced the limit.
     pub(crate) fn is_held_back(&self) -> bool {
         self.now < self.most
     }
 
-    /// An attempt has committed that took so long.
+    /// Records an attempt that committed, and its time.
     pub(crate) fn committed(&mut self, nanos: u64) {
         self.commit_nanos = if self.commit_nanos == 0 { nanos } else { (7 * self.commit_nanos + nanos) / 8 };
         self.ended(0);
     }
 
-    /// An attempt met another transaction.
+    /// Records an attempt that conflicted.
     pub(crate) fn met_another(&mut self) {
         self.ended(1);
     }
@@ -76,7 +77,7 @@ impl Pace {
             return;
         }
         if self.conflicts * SHRINKS_AT > self.attempts {
-            // Nearly all are aborted: there is far too much.
+            // Halves the limit if most attempts are aborted.
             let left = if self.conflicts * 2 > self.attempts { self.now / 2 } else { self.now * 3 / 4 };
             self.now = left.max(1);
         } else if self.conflicts * GROWS_AT < self.attempts {
@@ -85,7 +86,7 @@ impl Pace {
         (self.attempts, self.conflicts) = (0, 0);
     }
 
-    /// How long a transaction pauses whose attempts met others so many times, at least once.
+    /// The pause of a transaction after `attempts` attempts that conflicted, at least one.
     pub(crate) fn pause(&mut self, backoff: &mut Backoff, attempts: u32) -> u64 {
         let short = backoff.nanos(attempts, false);
         if !self.long || self.commit_nanos == 0 {
@@ -99,7 +100,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// So many attempts, of which one in `one_in` meets another transaction.
+    /// Records `attempts` attempts, of which one in `one_in` conflicts.
     fn run(pace: &mut Pace, attempts: u32, one_in: u32) {
         for attempt in 0..attempts {
             match attempt % one_in {

@@ -1,4 +1,4 @@
-//! Where workers of several instances wait, and their links to each other.
+//! The bells at which workers of several instances wait, and their links to each other.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,20 +12,20 @@ use crate::error::RunError;
 use crate::host::Host;
 use crate::members::news::Arrivals;
 
-/// The seats of the workers of this process, by worker, for each to take.
+/// The bells and links of the workers of this process, by worker, for each to take.
 pub(crate) struct Seats<P: Host> {
     first: usize,
     seats: Vec<Mutex<Option<LinkSeat<P>>>>,
     /// Later changes of links; without it, a link that is lost ends the run.
     pub arrivals: Option<Arc<Arrivals<P>>>,
-    /// There if the instance comes back to others that run.
+    /// `Some` if the instance comes back to others that run.
     pub gate: Option<Gate<P>>,
     /// Workers of instances that are down while this one comes back.
     pub down: Vec<WorkerName>,
 }
 
 impl<P: Host> Seats<P> {
-    /// The seats of these workers, `first` and those behind it.
+    /// The bells and links of these workers, from number `first` on.
     pub(crate) fn new(first: usize, seats: Vec<LinkSeat<P>>) -> Self {
         let seats = seats.into_iter().map(|seat| Mutex::new(Some(seat))).collect();
         Seats { first, seats, arrivals: None, gate: None, down: Vec::new() }
@@ -38,15 +38,15 @@ impl<P: Host> Seats<P> {
     }
 }
 
-/// Where each worker waits.
+/// The bells at which the workers wait.
 pub(crate) type Bells<P> = Vec<Arc<Bell<P>>>;
 
-/// How these instances talk to each other.
+/// The mechanism of links between these instances.
 fn mechanism(deployment: &Deployment, [one, other]: [u16; 2]) -> Mechanism {
     deployment.transport_between(usize::from(one), usize::from(other)).mechanism()
 }
 
-/// Two workers of different instances and where they wait, to be connected.
+/// Two workers of different instances, and their bells, to be connected.
 pub(crate) struct Pair<'a, P: Host> {
     pub deployment: &'a Deployment,
     pub names: [WorkerName; 2],
@@ -55,7 +55,7 @@ pub(crate) struct Pair<'a, P: Host> {
 }
 
 impl<P: Host> Pair<'_, P> {
-    /// A link between them: what each gets.
+    /// Links the workers, and returns the connection of each.
     pub(crate) fn connect(self, c: P::Core) -> Result<[Connection<P>; 2], RunError> {
         let Pair { deployment, names, bells, wire } = self;
         let place = |side: usize| Place {
@@ -68,8 +68,8 @@ impl<P: Host> Pair<'_, P> {
     }
 }
 
-/// A link for each pair of workers of different instances, all in this process; `wire` draws what
-/// each goes over.
+/// Links each pair of workers of different instances, all in this process; `wire` draws the wire of
+/// each link.
 pub(crate) fn connect<P: Host>(
     c: P::Core,
     deployment: &Deployment,

@@ -1,5 +1,5 @@
 //! Transactions of a worker of one of several instances that wait: for their next attempt, or until
-//! the worker can ask others.
+//! the worker can send requests.
 
 use std::collections::VecDeque;
 
@@ -8,14 +8,14 @@ use platform::Nanos;
 use crate::members::pace::Pace;
 use crate::retry::Deferred;
 
-/// The worker's name for a transaction over several instances.
+/// The record of a transaction over several instances, while it is in flight.
 #[derive(Clone, Copy)]
 pub(crate) struct Ticket {
     pub began: Nanos,
     pub attempts: u32,
 }
 
-/// The same of several that are submitted as one.
+/// The records of transactions that are submitted as one.
 pub(crate) struct Tickets {
     pub first: Ticket,
     pub more: Vec<Ticket>,
@@ -27,7 +27,7 @@ impl Tickets {
         Tickets { first, more: Vec::new(), submitted }
     }
 
-    /// There is at least one.
+    /// The records of several transactions, at least one.
     pub(crate) fn all(mut tickets: Vec<Ticket>, submitted: Nanos) -> Self {
         let more = tickets.split_off(1);
         Tickets { first: tickets[0], more, submitted }
@@ -43,23 +43,23 @@ pub(crate) struct Waiting<Q> {
     pub transaction: Deferred<Q>,
     pub ready: Nanos,
     pub is_here: bool,
-    /// True if its next attempt is its own, where several could be one.
+    /// True if the transaction is not batched with others in its next attempt.
     pub alone: bool,
-    /// How many parts the worker had let go when one of them kept it out: another number says that
-    /// it can be tried again.
+    /// Number of branches that the worker had released when one of them blocked the transaction: it
+    /// can be tried again once the number changes.
     pub met: Option<u64>,
 }
 
-/// A transaction over several instances that waits until its worker can ask others.
+/// A transaction over several instances that waits until its worker can send requests.
 pub(crate) struct Gathered<Q> {
     pub transaction: Deferred<Q>,
-    /// The only other instance, if it may be submitted together with others.
+    /// The only other instance, if the transaction may be batched with others.
     pub to: Option<u16>,
 }
 
-/// The transactions over several instances that are not under way.
+/// The transactions over several instances that are not in flight.
 pub(crate) struct Distributed<Q> {
-    /// Those that met another one, and wait for their next attempt.
+    /// Transactions that conflicted, and wait for their next attempt.
     pub later: Vec<Waiting<Q>>,
     pub gathered: VecDeque<Gathered<Q>>,
     pub(crate) pace: Pace,
@@ -76,7 +76,7 @@ impl<Q> Distributed<Q> {
         self.gathered.clear();
     }
 
-    /// The one that is to be tried again first, if its pause is over.
+    /// Takes the transaction that is due first, if its pause is over.
     pub(crate) fn take_ready(&mut self, now: Nanos) -> Option<Waiting<Q>> {
         let ready = self.later.iter().enumerate().filter(|(_, waiting)| waiting.ready <= now);
         let (first, _) = ready.min_by_key(|(_, waiting)| waiting.ready)?;

@@ -1,22 +1,22 @@
-//! Partitions that follow the workload of a run: what workers that own them count goes to a
-//! controller, and what it decides to the map.
+//! Partitions that follow the workload of a run: the counts of the workers that own them are sent
+//! to a controller, whose decisions change the map.
 //!
-//! The main thread monitors, as a thread of its own does in ATraPos (section V): a search takes
-//! milliseconds, in which a worker would answer nobody. When an interval is over it asks all
-//! workers for what they have counted; each answers after its next transaction. When the controller
-//! wants another map, the first worker that is there makes the changes between two of its
-//! transactions, while all others serve each other ([`dora::OwnerWorker::rearrange`]). An interval
-//! ends early when throughput changes in it, by the commits that workers announce
-//! ([`crate::owners::pulse`]): it may be eight times as long as the shortest one. Workers look at
-//! one word after each transaction, which changes with each question. A worker whose run is over
-//! answers no more, and nothing is decided from then on.
+//! The main thread monitors, like the separate thread of ATraPos (section V): a search takes
+//! milliseconds, in which a worker would serve no requests. At the end of an interval it requests
+//! the counts of all workers; each answers after its next transaction. When the controller decides
+//! on another map, the first present worker makes the changes between two of its transactions,
+//! while all others serve each other ([`dora::OwnerWorker::rearrange`]). An interval, which may be
+//! eight times as long as the shortest one, ends early when throughput changes in it, by the
+//! commits that workers announce ([`crate::owners::pulse`]). Workers read one word after each
+//! transaction, which changes with each request. A worker whose run is over answers no more, and
+//! there are no decisions from then on.
 //!
 //! Sockets that fail ([`crate::faults::failing`]), and processors that come and go
-//! ([`crate::owners::processors`]), are told to the controller at once: it gives the partitions of
-//! those that are gone to the cores that are left. A worker whose processor is gone hears of it
-//! with the next question, which it gets at once. From then on it runs no transactions of its own,
-//! and others draw for its clients; it does for others what belongs to it until that is taken from
-//! it, and takes part again when its processor is back.
+//! ([`crate::owners::processors`]), are reported to the controller immediately: it assigns the
+//! partitions of failed cores to the remaining ones. A worker whose processor is gone learns this
+//! with the next request, which is sent immediately. From then on it runs no transactions of its
+//! own, and others draw on behalf of its clients; it continues to serve its partitions until other
+//! workers own them, and participates again when its processor is back.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -36,68 +36,69 @@ use crate::faults::failing::Failing;
 use crate::owners::processors::Standing;
 use crate::owners::pulse::{Beat, Pulse};
 
-/// How partitions follow the workload of a run.
+/// The adaptation of partitions to the workload of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Adaptation {
     /// Settings of the controller.
     pub settings: Settings,
-    /// The workers' cores; `None`: they are in the sockets that the deployment says, all equally
-    /// far from each other.
+    /// The workers' cores; `None`: cores in the sockets of the deployment, all equally far from
+    /// each other.
     pub cores: Option<Cores>,
 }
 
 impl Adaptation {
-    /// With this shortest interval between two measurements.
+    /// Adaptation with this shortest interval between two measurements.
     pub fn every(seconds: f64) -> Self {
         let settings = Settings { change_seconds: CHANGE_SECONDS, ..Settings::new(seconds) };
         Adaptation { settings, cores: None }
     }
 }
 
-/// The assumed cost of a change until changes were measured: workers stop for as long as it takes
-/// to reach all of them, for any number of changes, and nothing is copied. So the assumed cost of
-/// 80 changes is that of a pause of 160 us.
+/// The assumed cost of a change until changes have been measured: workers stop for the time of
+/// reaching all of them, for any number of changes, and nothing is copied. So the assumed cost of
+/// 80 changes is a pause of 160 us.
 const CHANGE_SECONDS: f64 = 2e-6;
-/// Nanoseconds that a byte takes between two sockets where nobody knows: a line of 64 bytes in 128
-/// ns.
+/// Assumed nanoseconds of a byte between two sockets, if they are not known: a line of 64 bytes in
+/// 128 ns.
 const BYTE_NS: f64 = 2.0;
-/// The main thread looks so many times in an interval.
+/// Number of polls by the main thread in the shortest interval.
 const LOOKS: u64 = 16;
 
-/// Bits of a question that name a worker.
+/// Bits of a request that name a worker.
 const WORKER_BITS: u32 = 16;
-/// Set in questions that ask one worker to change the map; others ask all what they have counted.
+/// Set in requests to one worker to change the map; other requests are for the counts of all
+/// workers.
 const CHANGES: u64 = 1 << WORKER_BITS;
-/// One question.
+/// Difference between the numbers of two requests.
 const ONE: u64 = CHANGES << 1;
 
-/// Words that the workers look at: the question that is asked, and how often processors have come
-/// or gone. Not in the first line of their region: regions and pages begin with pages of memory,
-/// and what all transactions look at there competes for one set of the nearest cache.
+/// Offsets of the words that workers read: the current request, and the number of changes of
+/// processors. They are not in the first line of their region, because the first lines of regions
+/// and pages, which all transactions read, compete for one set of the nearest cache.
 const QUESTION: usize = 21 * LINE_BYTES;
 const STANDINGS: usize = QUESTION + 8;
 const WORDS_BYTES: usize = QUESTION + LINE_BYTES;
 
-/// Counts that a worker hands over.
+/// Counts that a worker has sent.
 struct Handed {
     worker: usize,
     arrays: Arrays,
     transactions: u64,
 }
 
-/// How a change of the map has ended.
+/// The result of a change of the map.
 struct Made {
     refused: Option<String>,
     nanos: u64,
 }
 
-/// Requests and counts between the workers and the main thread.
+/// Requests and answers between the main thread and the workers.
 #[derive(Default)]
 struct Desk {
-    /// The question that is asked.
+    /// The current request.
     question: u64,
     handed: Vec<Handed>,
-    /// The changes for the worker that is asked to change the map.
+    /// The changes of the map, for the worker that the request names.
     changes: Option<Vec<Change>>,
     made: Option<Made>,
 }
@@ -113,7 +114,7 @@ pub(crate) struct Adapting<P: Platform> {
 }
 
 impl<P: Platform> Adapting<P> {
-    /// State for the workers of this deployment.
+    /// Creates the state for the workers of this deployment.
     ///
     /// # Errors
     /// There is no memory.
@@ -136,7 +137,7 @@ impl<P: Platform> Adapting<P> {
         P::word_of(&self.words, QUESTION)
     }
 
-    /// How often processors have come or gone.
+    /// Number of changes of processors.
     fn standings(&self) -> &P::Word {
         P::word_of(&self.words, STANDINGS)
     }
@@ -145,10 +146,10 @@ impl<P: Platform> Adapting<P> {
         self.standing.with(c, |standing| Arc::clone(standing))
     }
 
-    /// Processors have come or gone: workers hear of it with the next question.
+    /// Publishes a change of processors, which workers read with the next request.
     fn stand(&self, c: P::Core, standing: Standing) {
         self.standing.with(c, |old| *old = Arc::new(standing));
-        // Relaxed: the next question orders it.
+        // Relaxed: the next request orders it.
         P::fetch_add(c, self.standings(), 1, Ordering::Relaxed);
     }
 }
@@ -163,28 +164,28 @@ fn equally_far(sockets: &[u32]) -> Cores {
     Cores::new(sockets, (0..count).map(row).collect()).expect("a run has workers, in dense sockets")
 }
 
-/// The part of one worker.
+/// The side of one worker.
 pub(crate) struct Part<'d, P: Platform> {
     shared: &'d Adapting<P>,
     worker: usize,
-    /// The last question that it has seen.
+    /// The last request that the worker has read.
     question: u64,
     /// The version of the map in its last transaction.
     version: u64,
-    /// How often processors have come or gone, as far as it knows, and who has one.
+    /// Number of changes of processors that the worker has read, and the latest state.
     standings: u64,
     standing: Option<Arc<Standing>>,
-    /// Transactions since it was asked, or since the map changed.
+    /// Transactions since the last request, or since the map changed.
     transactions: u64,
 }
 
 impl<'d, P: Platform> Part<'d, P> {
-    /// The part of the worker with this number.
+    /// The side of the worker with this number.
     pub(crate) fn new(shared: &'d Adapting<P>, worker: usize) -> Self {
         Part { shared, worker, question: 0, version: 0, standings: 0, standing: None, transactions: 0 }
     }
 
-    /// Workers whose processors are gone, as far as it knows, and whether its own is.
+    /// Workers whose processors are known to be gone; true if the worker's own is gone.
     #[inline]
     pub(crate) fn absent(&self) -> (&[usize], bool) {
         self.standing
@@ -192,7 +193,7 @@ impl<'d, P: Platform> Part<'d, P> {
             .map_or((&[], false), |standing| (standing.absent(), standing.is_absent(self.worker)))
     }
 
-    /// After a transaction of the worker: does what it is asked for.
+    /// Executes a pending request, after a transaction of the worker.
     ///
     /// # Errors
     /// The database has stopped, or a worker is gone.
@@ -211,7 +212,7 @@ impl<'d, P: Platform> Part<'d, P> {
         self.answer(c, worker, hands)
     }
 
-    /// Does what the worker is asked for.
+    /// Executes a pending request.
     ///
     /// # Errors
     /// The database has stopped, or a worker is gone.
@@ -222,17 +223,17 @@ impl<'d, P: Platform> Part<'d, P> {
         worker: &mut dora::OwnerWorker<'d, P>,
         hands: &mut dyn ActionExecutor,
     ) -> Result<(), Abort> {
-        // Acquire: pairs with the release of the main thread, whose question is on the desk.
+        // Acquire: pairs with the release of the main thread, whose request is in the exchange.
         let question = P::load(c, self.shared.question(), Ordering::Acquire);
         if question == self.question {
             return Ok(());
         }
         self.question = question;
-        // Relaxed: ordered by the question.
+        // Relaxed: ordered by the request.
         let standings = P::load(c, self.shared.standings(), Ordering::Relaxed);
         if standings != self.standings {
             let standing = self.shared.standing(c);
-            // Where that is refused the thread goes where the kernel lets it.
+            // If binding is refused, the kernel chooses the thread's processor.
             let _stays = P::bind(c, &standing.binding(self.worker));
             (self.standings, self.standing) = (standings, Some(standing));
         }
@@ -249,7 +250,7 @@ impl<'d, P: Platform> Part<'d, P> {
         let transactions = std::mem::take(&mut self.transactions);
         let handed = Handed { worker: self.worker, arrays, transactions };
         self.shared.desk.with(c, |desk| {
-            // Another question may have been asked meanwhile.
+            // There may be another request meanwhile.
             if desk.question == self.question {
                 desk.handed.push(handed);
             }
@@ -281,7 +282,7 @@ enum Waiting {
     Change,
 }
 
-/// The task of the main thread of a run, from the begin of the workers on.
+/// The task of the main thread during a run.
 pub(crate) struct Monitoring<'a, P: Platform> {
     shared: &'a Adapting<P>,
     failing: Option<&'a Failing>,
@@ -292,7 +293,7 @@ pub(crate) struct Monitoring<'a, P: Platform> {
 }
 
 impl<'a, P: Platform> Monitoring<'a, P> {
-    /// Monitors workers that own the partitions of this map, with this note.
+    /// Monitors workers that own the partitions of this map, with a note for the report.
     pub(crate) fn new(
         shared: &'a Adapting<P>,
         failing: Option<&'a Failing>,
@@ -301,14 +302,14 @@ impl<'a, P: Platform> Monitoring<'a, P> {
         Monitoring { shared, failing, map, note, monitor: None }
     }
 
-    /// How often the main thread looks.
+    /// Interval at which the main thread polls.
     pub(crate) fn look_nanos(&self) -> u64 {
         (nanos(self.shared.adaptation.settings.interval_seconds) / LOOKS).max(1)
     }
 
-    /// Does what is to be done now, of workers that have begun, measure from `warm` on (as far as
-    /// is known now), and have announced so many commits since; `say` hears what is decided. The
-    /// map of partitions, if it has changed.
+    /// Polls workers that began at `began`, measure from `warm` on (as far as is known now), and
+    /// have announced this number of commits; `report` receives messages about decisions. Returns
+    /// the map of partitions, if it has changed.
     pub(crate) fn look(
         &mut self,
         c: P::Core,
@@ -348,14 +349,15 @@ struct Monitor<'a, P: Platform> {
     controller: Controller,
     cores: Cores,
     standing: Standing,
-    /// True if workers are still to hear of processors that have come or gone.
+    /// True if a change of processors has not been sent to the workers yet.
     is_unheard: bool,
-    /// When the measured time begins.
+    /// The time at which the measured time begins.
     warm: Nanos,
     waiting: Waiting,
-    /// From when on transactions are counted: the last answers, or the last change of the map.
+    /// The time from which transactions are counted: that of the last answers, or of the last
+    /// change of the map.
     since: Nanos,
-    /// Ends an interval early in which throughput changes.
+    /// Detects a change of throughput, which ends an interval early.
     pulse: Pulse,
     beat: Beat,
     /// Throughput at the end of the interval, as a multiple of the mean over the interval.
@@ -395,8 +397,8 @@ impl<'a, P: Platform> Monitor<'a, P> {
         }
     }
 
-    /// The measured time begins later than was planned, by what the workers have prepared
-    /// meanwhile: nothing was counted in that time, and it is part of no interval.
+    /// Moves the beginning of the measured time to a later time, because workers have prepared for
+    /// the run: nothing was counted in that time, and it is part of no interval.
     fn begin_later(&mut self, warm: Nanos) {
         let pause = warm.since(std::mem::replace(&mut self.warm, warm));
         self.since = self.since.plus(pause);
@@ -405,13 +407,13 @@ impl<'a, P: Platform> Monitor<'a, P> {
         }
     }
 
-    /// Does what is to be done now, after so many commits; `say` hears what is decided.
+    /// Polls the workers, after this number of commits; `report` receives messages about decisions.
     fn look(&mut self, c: P::Core, commits: u64, say: &mut dyn FnMut(&str)) {
         let now = P::now(c);
         self.look_at_cores(c, now, say);
         match self.waiting {
             Waiting::Until(until) => {
-                // Nothing is announced before.
+                // Workers announce no commits before.
                 let felt = (now >= self.warm).then(|| self.pulse.feel((now, commits), self.beat)).flatten();
                 if now >= until || felt.is_some() {
                     self.times = felt.unwrap_or(1.0);
@@ -435,7 +437,7 @@ impl<'a, P: Platform> Monitor<'a, P> {
         }
     }
 
-    /// Tells the controller which cores have come or gone, and the workers which processors.
+    /// Reports changes of cores to the controller, and changes of processors to the workers.
     fn look_at_cores(&mut self, c: P::Core, now: Nanos, say: &mut dyn FnMut(&str)) {
         if self.standing.look::<P>(c) {
             self.shared.stand(c, self.standing.clone());
@@ -445,19 +447,19 @@ impl<'a, P: Platform> Monitor<'a, P> {
         let gone = failing.map_or_else(Vec::new, |failing| failing.gone(now.since(self.warm)));
         let is_gone = |core: Core| gone.contains(&core.index()) || self.standing.is_absent(core.index());
         let cores = self.cores.with(|core| !is_gone(core));
-        // Somebody has to run.
+        // At least one worker has to run.
         if cores != self.cores && cores.present().next().is_some() {
             self.cores = cores.clone();
             self.tell(c, Event::Cores(cores), say);
         }
-        // A change that was asked for is not to be forgotten.
+        // A pending change of the map must not be overwritten.
         if self.is_unheard && !matches!(self.waiting, Waiting::Change) {
             self.ask(c, None);
             self.since = now;
         }
     }
 
-    /// How the change of the map has ended, if it has.
+    /// The result of the change of the map, if it has ended.
     fn made(&self, c: P::Core) -> Option<Event> {
         let made = self.shared.desk.with(c, |desk| desk.made.take())?;
         Some(match made.refused {
@@ -480,7 +482,7 @@ impl<'a, P: Platform> Monitor<'a, P> {
         self.cores.present().next().unwrap_or(Core(0)).0
     }
 
-    /// Asks all workers what they have counted, or one to make changes.
+    /// Requests the counts of all workers, or changes of the map from one worker.
     fn ask(&mut self, c: P::Core, changes: Option<Vec<Change>>) {
         let number = (self.question / ONE + 1) * ONE;
         self.question = match &changes {
@@ -494,7 +496,7 @@ impl<'a, P: Platform> Monitor<'a, P> {
         P::store(c, self.shared.question(), question, Ordering::Release);
     }
 
-    /// Asks another worker for the change, if the one that was asked is gone and has not taken it.
+    /// Requests the change from another worker, if the requested one is gone and has not taken it.
     fn ask_again(&mut self, c: P::Core) {
         if self.cores.is_present(Core(self.question as u16)) {
             return;
@@ -516,7 +518,8 @@ impl<'a, P: Platform> Monitor<'a, P> {
         let transactions: u64 = handed.iter().map(|one| one.transactions).sum();
         let nanos = now.since(std::mem::replace(&mut self.since, now)).max(1) as f64;
         let map = self.controller.map();
-        // A worker that has begun no transaction since the map changed counts by the former one.
+        // A worker that has begun no transaction since the map changed still counts by the former
+        // map.
         let arrays = handed.iter().map(|one| (Core(one.worker as u16), &one.arrays));
         let arrays = arrays.filter(|(_, one)| one.version() == map.version());
         let grid = repartitioning::Grid::of(map);
@@ -529,12 +532,12 @@ impl<'a, P: Platform> Monitor<'a, P> {
         Some(Event::Measured { throughput, load, spent })
     }
 
-    /// A moment, in seconds of the run.
+    /// A time in seconds of the measured time.
     fn seconds(&self, at: Nanos) -> f64 {
         (at.0 as f64 - self.warm.0 as f64) / 1e9
     }
 
-    /// Tells the controller, and does what it says.
+    /// Passes an event to the controller, and executes its actions.
     fn tell(&mut self, c: P::Core, event: Event, say: &mut dyn FnMut(&str)) {
         let now = P::now(c);
         let at_seconds = self.seconds(now);
@@ -544,7 +547,7 @@ impl<'a, P: Platform> Monitor<'a, P> {
             .step(at_seconds, event, &mut act)
             .expect("events come in the order in which the controller asks for them");
         if P::VIRTUAL {
-            // It is the host that has searched.
+            // The host has searched, so the time is added to virtual time.
             P::pause(c, (self.controller.story().steps - before) * Search::STEP_NANOS);
         }
         for action in act {
@@ -557,7 +560,7 @@ impl<'a, P: Platform> Monitor<'a, P> {
                     self.waiting = Waiting::Until(P::now(c).plus(nanos(seconds)));
                     self.pulse.begin();
                 }
-                // Workers begin anew with each map that they see, and with each answer.
+                // Workers reset their counts with each new map, and with each answer.
                 Action::Clear(_) => {}
                 Action::Log(words) => say(&words),
             }

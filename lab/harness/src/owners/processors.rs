@@ -1,35 +1,35 @@
-//! Processors that come and go while a workload runs: somebody changes the affinity of the process
-//! or the processors of its control group, or takes a processor out of service.
+//! Processors that come and go while a workload runs: a user changes the affinity of the process or
+//! the processors of its control group, or takes a processor out of service.
 //!
-//! The main thread asks, because it is bound to no processor: what it may use is what the process
-//! may use. A worker is bound to its processor, so it is told of nothing else, and its thread is
-//! moved to another one by the kernel without a word. Somebody who changes the affinity of all
-//! threads takes the bindings away as well; so each worker binds itself anew whenever processors
-//! have come or gone ([`Standing::binding`]).
+//! The main thread queries the usable processors: it is bound to none, so its processors are those
+//! of the process. A worker is bound to its processor and sees only this one; when that is gone the
+//! kernel moves its thread to another processor without notice. Changing the affinity of all
+//! threads also removes the bindings, so each worker binds itself again after each change
+//! ([`ProcessorState::binding`]).
 
 use platform::{HardwareThread, Platform};
 
 use crate::deployment::Deployment;
 
-/// Which workers have their processors.
+/// The processors of the workers, and the usable ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Standing {
-    /// By worker: the processor that is meant for it, if one is.
+    /// By worker: its planned processor, if there is one.
     own: Vec<Option<HardwareThread>>,
-    /// The processors that may be used; `None`: all.
+    /// The usable processors; `None`: all.
     usable: Option<Vec<HardwareThread>>,
     /// Workers whose processors are gone, ascending.
     absent: Vec<usize>,
 }
 
 impl Standing {
-    /// All workers of this deployment have theirs.
+    /// The state in which all workers of this deployment have their processors.
     pub(crate) fn of(deployment: &Deployment) -> Self {
         let own = deployment.places().into_iter().map(|place| place.thread).collect();
         Standing { own, ..Standing::default() }
     }
 
-    /// Asks which processors may be used now; whether it is others than before.
+    /// Queries the usable processors; returns true if they have changed.
     pub(crate) fn look<P: Platform>(&mut self, c: P::Core) -> bool {
         let usable = P::usable(c);
         let differs = usable != self.usable;
@@ -39,8 +39,8 @@ impl Standing {
         differs
     }
 
-    /// These may be used from now on. If no worker's own is one of them, all run on what there is,
-    /// and nobody is absent: somebody has to run.
+    /// Sets the usable processors. If none of them is the planned processor of a worker, all
+    /// workers run on the usable ones and none is absent, because at least one worker has to run.
     fn use_only(&mut self, usable: Option<Vec<HardwareThread>>) {
         self.usable = usable;
         let is_absent = |worker: &usize| self.own[*worker].is_some_and(|own| !self.may_use(own));
@@ -62,8 +62,8 @@ impl Standing {
         self.absent.binary_search(&worker).is_ok()
     }
 
-    /// The processors that this worker's thread is bound to: its own, or the remaining ones; none,
-    /// if none was planned for it.
+    /// The processors to which this worker's thread is bound: its planned one, or all usable ones
+    /// if that is gone; empty if none is planned.
     pub(crate) fn binding(&self, worker: usize) -> Vec<HardwareThread> {
         match (self.own[worker], &self.usable) {
             (None, _) => Vec::new(),

@@ -1,18 +1,17 @@
 //! Detects a change of throughput within an interval of the monitor: intervals become long while
-//! nothing changes, and a change has to be noticed soon.
+//! nothing changes, and a change has to be detected soon.
 
 use platform::Nanos;
 
-/// The shortest time over which throughput is looked at, and how much it differs when it has
-/// changed.
+/// The shortest time over which throughput is measured, and the least difference that is a change.
 #[derive(Clone, Copy)]
 pub(crate) struct Beat {
     pub nanos: u64,
-    /// A share of the mean.
+    /// The least difference, as a share of the mean.
     pub alike: f64,
 }
 
-/// Commits at a moment.
+/// A time, and the number of commits then.
 type Count = (Nanos, u64);
 
 /// Throughput since an interval began.
@@ -20,9 +19,9 @@ type Count = (Nanos, u64);
 pub(crate) struct Pulse {
     /// Throughput of the interval before, if the map was the same.
     usual: Option<f64>,
-    /// When the interval began, if it has.
+    /// The beginning of the interval, if it has begun.
     first: Option<Count>,
-    /// The last beat.
+    /// The last measurement.
     last: Option<Count>,
 }
 
@@ -31,7 +30,7 @@ fn rate((from, before): Count, (to, after): Count) -> f64 {
 }
 
 impl Pulse {
-    /// Another interval begins.
+    /// Begins another interval.
     pub(crate) fn begin(&mut self) {
         *self = Pulse { usual: self.so_far().or(self.usual), ..Pulse::default() };
     }
@@ -41,15 +40,15 @@ impl Pulse {
         *self = Pulse::default();
     }
 
-    /// Commits a nanosecond of the interval up to the last beat.
+    /// Commits a nanosecond of the interval up to the last measurement.
     fn so_far(&self) -> Option<f64> {
         let (first, last) = (self.first?, self.last?);
         (first.0 < last.0).then(|| rate(first, last))
     }
 
-    /// There are so many commits now. If throughput is another one than earlier in the interval (in
-    /// the one before, at the first beat): what it is, as a multiple of that of the interval as a
-    /// whole.
+    /// Records the number of commits now. If throughput differs from that earlier in the interval
+    /// (or in the interval before, at the first measurement), returns it as a multiple of the
+    /// throughput of the whole interval.
     pub(crate) fn feel(&mut self, now: Count, beat: Beat) -> Option<f64> {
         let (Some(first), Some(last)) = (self.first, self.last) else {
             (self.first, self.last) = (Some(now), Some(now));
@@ -75,7 +74,7 @@ mod tests {
         let beat = Beat { nanos: 100, alike: 0.1 };
         let mut pulse = Pulse::default();
         let mut felt = Vec::new();
-        // Ten in a look of ten, eleven at times; from 600 on six.
+        // Ten commits in each step of ten, sometimes eleven; from 600 on six.
         let mut commits = 0;
         for look in 0..80 {
             let now = look * 10;
@@ -85,7 +84,7 @@ mod tests {
         let (first, times) = felt[0];
         assert_eq!(first, 700);
         assert!((0.6..0.7).contains(&times), "{times}");
-        // What changes with the beginning of an interval, too.
+        // Detects a change at the beginning of an interval, too.
         let mut other = Pulse::default();
         assert_eq!((other.feel((Nanos(0), 0), beat), other.feel((Nanos(100), 100), beat)), (None, None));
         other.begin();
@@ -93,7 +92,7 @@ mod tests {
             (other.feel((Nanos(100), 100), beat), other.feel((Nanos(200), 150), beat)),
             (None, Some(1.0))
         );
-        // But not what changes with the map.
+        // Detects no change that a new map has caused.
         pulse.forget();
         felt.clear();
         for look in 80..160 {

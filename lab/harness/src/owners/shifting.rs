@@ -1,8 +1,7 @@
-//! Partitions that move at a moment because somebody wants to see what that costs, and not because
-//! they should.
+//! Partitions that move at planned moments, to measure the cost of moving them.
 //!
-//! A worker makes all of them between two of its transactions, as it does for the controller of
-//! partitions that follow the workload.
+//! A worker makes all changes between two of its transactions, as for the controller of partitions
+//! that follow the workload.
 
 use platform::Nanos;
 use serde::{Deserialize, Serialize};
@@ -13,28 +12,28 @@ use crate::faults::failing::Failing;
 /// Borders between partitions that shift by one position each.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shift {
-    /// When, in seconds of the measured time.
+    /// The time of the shift, in seconds of the measured time.
     pub seconds: f64,
-    /// How many.
+    /// Number of borders.
     pub count: usize,
 }
 
 /// The result of the shifts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Shifted {
-    /// When it began, in seconds of the measured time.
+    /// The beginning of the shift, in seconds of the measured time.
     pub at_seconds: f64,
-    /// Borders that have shifted; fewer than were asked for, if partitions became too small.
+    /// Borders that have shifted; fewer than planned if partitions became too small.
     pub rearrangements: usize,
-    /// Splits, moves and merges of that.
+    /// Number of splits, moves and merges.
     pub changes: usize,
-    /// From the moment at which a worker began to make the new map, until all went on.
+    /// Time from the moment at which a worker began to make the new map, until all workers
+    /// continued.
     pub took_seconds: f64,
 }
 
 impl Shifted {
-    /// So many rearrangements by so many changes, from a moment to another, of a measured time that
-    /// began at `warm`.
+    /// The result of a shift between two times, of a measured time that began at `warm`.
     pub(crate) fn of(
         (rearrangements, changes): (usize, usize),
         warm: Nanos,
@@ -46,14 +45,15 @@ impl Shifted {
     }
 }
 
-/// The shifts that one worker has still to make.
+/// The shifts that one worker still has to make.
 pub(crate) struct Shifting {
-    /// The next one last: when, in nanoseconds of the measured time, and how many.
+    /// Times, in nanoseconds of the measured time, and numbers of borders; the next shift comes
+    /// last.
     left: Vec<(u64, usize)>,
 }
 
 impl Shifting {
-    /// The shifts of this worker: the first worker that does not fail makes all.
+    /// The shifts of this worker: the first worker that does not fail makes all shifts.
     pub(crate) fn of(shifts: &[Shift], worker: usize, failing: Option<&Failing>) -> Self {
         let stays = |worker: &usize| failing.is_none_or(|failing| failing.of_worker(*worker).is_none());
         let is_first = (0..).find(stays) == Some(worker);
@@ -66,7 +66,7 @@ impl Shifting {
         Shifting { left }
     }
 
-    /// How many are due at `now`, of a measured time that began at `warm`.
+    /// Takes the number of borders that are due at `now`, of a measured time that began at `warm`.
     #[inline]
     pub(crate) fn due(&mut self, warm: Nanos, now: Nanos) -> Option<usize> {
         let (_, count) = self.left.pop_if(|(at, _)| warm.plus(*at) <= now)?;
@@ -74,8 +74,7 @@ impl Shifting {
     }
 }
 
-/// Refuses shifts that nobody can make: where workers own no partitions, or partitions follow the
-/// workload.
+/// Refuses shifts if workers own no partitions, or if partitions follow the workload.
 pub(crate) fn check(shifts: &[Shift], has_owners: bool, adapts: bool) -> Result<(), RunError> {
     let why = match () {
         () if shifts.is_empty() => return Ok(()),

@@ -1,4 +1,4 @@
-//! Picks platform and workload once, and hands over to code that is generic over both.
+//! Selects platform and workload, and calls code that is generic over both.
 
 use boundary::{Database, Procedure};
 use platform::Hardware;
@@ -17,11 +17,11 @@ use crate::run::transactions;
 use crate::workloads::workload::Workload;
 use crate::workloads::{any, counter, experiments, lock, processes};
 
-/// Loads, warms up, runs and checks a workload on this machine. Called on a thread that is none of
-/// the workers.
+/// Loads, warms up, runs and checks a workload on this machine. Called on a thread that is not one
+/// of the workers.
 ///
 /// # Errors
-/// [`RunError`]. A violated check is no error: it stands in the measurement.
+/// [`RunError`]. A violated check is no error: it is part of the measurement.
 pub fn on_hardware(
     workload: &Workload,
     plan: &Plan,
@@ -35,7 +35,7 @@ pub fn on_hardware(
     }
 }
 
-/// The same inside a virtual machine, on the core that runs its main fiber.
+/// As [`on_hardware`], in a virtual machine, on the core that runs its main fiber.
 ///
 /// # Errors
 /// As [`on_hardware`].
@@ -49,9 +49,9 @@ pub fn in_virtual_machine(
     on_platform::<VirtualMachine>(c, workload, Context { plan, deployment, control })
 }
 
-/// Runs a workload that need not be in the list, for tests: `inline` makes the executors that run
-/// procedures inline, such as [`crate::dynamic`], for which the engine is not compiled with the
-/// procedures. `inspect` is shown the database after the checks.
+/// Runs a workload that may be missing in the list, for tests: `inline` creates inline executors,
+/// such as those of [`crate::dynamic`], for which the engine is not compiled with the procedures.
+/// `inspect` receives the database after the checks.
 ///
 /// # Errors
 /// As [`on_hardware`].

@@ -12,7 +12,7 @@ use crate::workers::preparation::Preparation;
 use crate::workers::schedule::Schedule;
 use crate::workers::summary::seconds;
 
-/// The last sample of the main thread.
+/// The state of the main thread's samples: the commits at the last one.
 pub(super) struct Watch {
     pub(super) workers: Range<usize>,
     pub(super) schedule: Schedule,
@@ -27,7 +27,7 @@ impl Watch {
         let words = [board.began(), board.went_on()].map(|word| P::load(c, word, Ordering::Relaxed));
         match words {
             [0, _] => warm_up_nanos + nanos,
-            // Memory may be provided yet after the warm-up: the measured time has not begun.
+            // Workers may still provide memory after the warm-up: the measured time has not begun.
             [began, 0] if Preparation::is_for::<P>(&self.schedule) => {
                 Nanos(began).plus(warm_up_nanos).since(now).max(1) + nanos
             }

@@ -1,7 +1,7 @@
 //! A workload of transactions on the database of each instance: load, run, check.
 //!
-//! All instances are in this process ([`run`]), or one of them is ([`crate::instances`]), which
-//! then goes through the same steps.
+//! All instances are in this process ([`run`]), or one of them ([`crate::instances`]), with the
+//! same steps.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -41,18 +41,18 @@ use crate::workers::schedule::Schedule;
 use crate::workers::summary::{enter, seconds};
 use crate::workers::worker::{Job, WorkerResult};
 
-/// Interval at which the main thread checks the workers.
+/// Interval at which the main thread polls the workers.
 const LOOK_NANOS: u64 = 100_000_000;
-/// The same in virtual time.
+/// As [`POLL_NANOS`], in virtual time.
 const LOOK_NANOS_VIRTUAL: u64 = 1_000_000;
-/// Loading takes no virtual time but this, for each row.
+/// Virtual time for loading a row; loading takes no other virtual time.
 const LOAD_NANOS_VIRTUAL: u64 = 1_000;
-/// Streams of random numbers for loading begin here, those of workers below.
+/// The first stream of random numbers for loading; the streams of workers have lower numbers.
 const LOAD_STREAM: u64 = 1 << 32;
 
 pub(crate) type Tables<W> = <<W as Workload>::Procedure as Procedure>::Tables;
 
-/// Loads, runs and checks; `inspect` is shown the database in the end.
+/// Loads, runs and checks; `inspect` receives the database in the end.
 pub(crate) fn run<P: Host, W: Workload>(
     c: P::Core,
     workload: &W,
@@ -89,7 +89,7 @@ pub(crate) fn run<P: Host, W: Workload>(
     let committed = bench.measure(c, control, seats, &mut measured)?;
     measured.troubles.delays += delays;
     control.progress.checking();
-    // Nobody counts what an instance had committed that has come back.
+    // The commits of an instance before it came back are not counted.
     let is_known = !existed && measured.losses == 0 && measured.returned.is_empty();
     let checks = bench.check(c, is_known.then_some(&committed[..]));
     measured.checks = outcomes(checks);
@@ -109,12 +109,12 @@ pub(crate) struct Bench<'a, P: Host, W: Workload> {
     tables: Tables<W>,
     /// The databases of the instances of this process.
     opened: Vec<OpenedDatabase<P>>,
-    /// Where they lie, if they are durable.
+    /// The directories of the databases, if they are durable.
     paths: Vec<Option<PathBuf>>,
     executors: &'a Executors<P, W::Procedure>,
     plan: &'a Plan,
     pub(crate) deployment: &'a Deployment,
-    /// How data are divided, if there are several instances.
+    /// The division of the data, if there are several instances.
     pub(crate) division: Option<Division>,
     /// The instances of this process.
     here: Range<usize>,
@@ -138,7 +138,7 @@ pub(crate) fn collect<T>(results: Vec<Option<Result<T, RunError>>>) -> Result<Ve
     RunError::first_cause(errors).map_or(Ok(values), Err)
 }
 
-/// Runs `job` on every worker, and `look` on the main thread now and then.
+/// Runs `job` on every worker, and `poll` on the main thread at intervals.
 fn on_workers<P: Platform, T: Send>(
     c: P::Core,
     (deployment, control): (&Deployment, Control<'_>),
@@ -149,12 +149,13 @@ fn on_workers<P: Platform, T: Send>(
     collect(run_workers(c, (deployment, control, look_nanos::<P>()), board, job, look)?)
 }
 
-/// How often the main thread looks, if nothing else is said.
+/// The default interval at which the main thread polls.
 fn look_nanos<P: Platform>() -> u64 {
     if P::VIRTUAL { LOOK_NANOS_VIRTUAL } else { LOOK_NANOS }
 }
 
-/// The same, and looks at least so often; what each worker came to, if it came to an end.
+/// As [`on_workers`], with a longest interval between two polls; returns the result of each worker
+/// that has ended.
 pub(crate) fn run_workers<P: Platform, T: Send>(
     c: P::Core,
     (deployment, control, every): (&Deployment, Control<'_>, u64),
@@ -194,7 +195,7 @@ pub(crate) fn run_workers<P: Platform, T: Send>(
 }
 
 impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
-    /// Makes or opens the databases of the instances `here`.
+    /// Creates or opens the databases of the instances `here`.
     pub(crate) fn open(
         c: P::Core,
         workload: &'a W,
@@ -221,7 +222,7 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         Ok(Bench { workload, tables, opened, paths, executors, plan, deployment, division, here, workers })
     }
 
-    /// Opens an instance of this process again, whose workers have ended where they were.
+    /// Opens an instance of this process again, whose workers have crashed.
     pub(crate) fn open_again(
         &self,
         c: P::Core,
@@ -237,7 +238,7 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         open_instance(c, self.workload, cx, self.division.as_ref(), place).map(|(_, opened)| opened)
     }
 
-    /// Ends loading. If the deployment is new it has this number.
+    /// Ends loading. A new deployment has this number from now on.
     pub(crate) fn loaded(&mut self, c: P::Core, number: u64) -> Result<(), RunError> {
         let instances = self.deployment.instances.len();
         let owners = self.division.as_ref().map(|division| division.deployed(instances).sum());
@@ -263,7 +264,7 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         })
     }
 
-    /// The first of its instances.
+    /// The first of the instances of this process.
     pub(crate) fn first(&self) -> &OpenedDatabase<P> {
         &self.opened[0]
     }
@@ -348,7 +349,7 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
             let mut report = |rows| {
                 P::fetch_add(c, board.rows(), rows, Ordering::Relaxed);
                 if P::VIRTUAL {
-                    // Others load too, and the main thread looks.
+                    // Lets other workers load, and the main thread poll.
                     P::pause(c, rows * LOAD_NANOS_VIRTUAL);
                 }
             };
@@ -371,7 +372,7 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         all
     }
 
-    /// Runs the workload as long as planned; commits by kind.
+    /// Runs the workload as long as planned; returns commits by kind.
     fn measure(
         &mut self,
         c: P::Core,
@@ -384,7 +385,7 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         let results = match (&self.plan.troubles, seats) {
             (Some(troubles), Some((bells, seats))) => {
                 let endured = self.work_in_trouble(c, control, (seats, bells, troubles))?;
-                // Of several lives of an instance the last one comes first, and stays.
+                // Of several lives of an instance the last one comes first, and is kept.
                 for (instance, opened) in endured.returned.into_iter().rev() {
                     measured.returned.extend(opened.recovered);
                     self.opened[instance - self.here.start] = opened;
@@ -411,7 +412,7 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         Ok(committed)
     }
 
-    /// Lets the workers of this process run as long as planned; what each did.
+    /// Lets the workers of this process run as long as planned; returns their results.
     pub(crate) fn work(
         &self,
         c: P::Core,
@@ -421,7 +422,7 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         self.work_and_adapt(c, control, seats).map(|(results, _)| results)
     }
 
-    /// A durable database remembers who owns what: the next run on it begins so.
+    /// Stores the owners of partitions in a durable database: the next run on it begins with them.
     fn remember(&self, c: P::Core, map: &PartitionMap, say: &mut dyn FnMut(&str)) {
         let Some(who) = Remembered::of(map, self.deployment.workers()) else { return };
         if let Err(error) = self.first().remember(c, &who) {
@@ -429,7 +430,7 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         }
     }
 
-    /// The same, and what was decided about partitions that follow the workload.
+    /// As [`Self::work`]; also returns the decisions about partitions that follow the workload.
     fn work_and_adapt(
         &self,
         c: P::Core,
@@ -482,10 +483,10 @@ impl<P: Host, W: Workload> Bench<'_, P, W> {
     }
 }
 
-/// When the workers began, and from when on they measure, as far as is known now. `None` while they
-/// wait for each other: nobody runs a transaction.
+/// The times at which the workers began, and from which they measure, as far as is known now.
+/// `None` while they wait for each other, without transactions.
 fn moments<P: Platform>(c: P::Core, board: &Board<P>, schedule: &Schedule) -> Option<(Nanos, Nanos)> {
-    // Relaxed, twice: only moments are handed on.
+    // Relaxed, twice: the times order no other access.
     let words = [board.began(), board.went_on()].map(|word| P::load(c, word, Ordering::Relaxed));
     let planned = Nanos(words[0]).plus(schedule.warm_up_nanos);
     match words {
@@ -498,7 +499,7 @@ fn moments<P: Platform>(c: P::Core, board: &Board<P>, schedule: &Schedule) -> Op
     }
 }
 
-/// Makes or opens the database of an instance.
+/// Creates or opens the database of an instance.
 fn open_instance<P: Host, W: Workload>(
     c: P::Core,
     workload: &W,
@@ -515,8 +516,7 @@ fn open_instance<P: Host, W: Workload>(
     let parts = workload.parts();
     let own = deployment.node_of_instance(instance);
     let node_of = |partition: usize| match division {
-        // Next to nothing lies there: workers of another node, or machine, are not to be made for
-        // it.
+        // The partition is almost empty: it needs no memory of another node or machine.
         Some(division) if division.instance_of_part(partition % parts) != instance => own,
         _ => deployment.home(partition, parts),
     };
@@ -540,12 +540,12 @@ fn checks<W: Workload>(
 ) -> Vec<Check> {
     match committed {
         Some(committed) => workload.check_committed(tables, inspector, committed),
-        // What earlier runs have committed is not known.
+        // The commits of earlier runs are not known.
         None => workload.check(tables, inspector),
     }
 }
 
-/// The same over the data of several instances, by their numbers.
+/// As [`checks`], over the data of several instances, by their numbers.
 pub(crate) fn joint_checks<W: Workload>(
     on: (&W, &Tables<W>),
     division: &Division,

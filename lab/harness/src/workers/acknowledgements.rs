@@ -1,4 +1,4 @@
-//! When the commits of a worker are acknowledged.
+//! The acknowledgement of the commits of a worker.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use platform::Nanos;
 use crate::error::RunError;
 use crate::plan::Durability;
 
-/// Commits of a worker that wait for their acknowledgement.
+/// Most commits of a worker that wait for their acknowledgement.
 const PENDING_MAX: usize = 1 << 14;
 
 /// A commit that is not acknowledged yet.
@@ -16,11 +16,12 @@ pub(crate) struct Waiting {
     pub kind: usize,
     pub began: Nanos,
     commit: Commit,
-    /// True if it was waited for: its group may be on disk before its epoch is durable.
+    /// True if the worker has waited for the commit: its group may be on disk before its epoch is
+    /// durable.
     is_written: bool,
 }
 
-/// Commits of one worker on their way to their acknowledgement.
+/// Commits of one worker that wait for their acknowledgement.
 pub(crate) struct Acknowledgements {
     durability: Durability,
     waiting: VecDeque<Waiting>,
@@ -31,7 +32,7 @@ impl Acknowledgements {
         Acknowledgements { durability, waiting: VecDeque::new() }
     }
 
-    /// A transaction of this kind has committed.
+    /// Records the commit of a transaction of this kind.
     pub(crate) fn committed(
         &mut self,
         session: &mut dyn Upkeep,
@@ -53,7 +54,7 @@ impl Acknowledgements {
         }
     }
 
-    /// True if nothing waits.
+    /// True if no commit waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
@@ -65,8 +66,8 @@ impl Acknowledgements {
         if at_once || session.is_durable(waiting.commit.into()) { self.waiting.pop_front() } else { None }
     }
 
-    /// Waits until everything can be acknowledged. The last commit need not be the last to be
-    /// durable: one that only read is acknowledged with what it has read.
+    /// Waits until all commits can be acknowledged. The last commit is not always the last to be
+    /// durable: a read-only transaction is acknowledged with the epoch that it has read.
     pub(crate) fn finish(&self, session: &mut dyn Upkeep) -> Result<(), RunError> {
         let last = self.waiting.iter().map(|waiting| waiting.commit).max_by_key(|commit| commit.durable_with);
         match (self.durability, last) {
@@ -88,7 +89,7 @@ mod tests {
 
     use super::*;
 
-    /// A session whose log makes durable what is waited for, and nothing else.
+    /// A session whose log makes an epoch durable only when a caller waits for it.
     struct Obliging {
         durable: Epoch,
     }
@@ -134,7 +135,7 @@ mod tests {
         fn measure(&mut self, _: Option<Category>) {}
     }
 
-    /// The last of them has only read, and what it has read is durable long since.
+    /// The last transaction has only read an early epoch, which is durable already.
     #[test]
     fn all_commits_are_acknowledged_in_the_end() {
         for durability in [Durability::Group, Durability::Sync, Durability::Async, Durability::None] {

@@ -8,14 +8,14 @@ use platform::{LINE_BYTES, Nanos, OutOfMemory, Platform};
 /// Commits between two announcements to the main thread.
 pub(crate) const ANNOUNCE_COMMITS: u64 = 64;
 
-/// How often a worker that waits for others looks whether it is to stop.
+/// Interval at which a worker that waits for others checks the stop word.
 const MEETING_LOOK_NANOS: u64 = 10_000_000;
 
 /// Lines of the board before those of the workers.
 const LINES: usize = 5;
 
-/// Words that workers and the main thread share. They belong to no machine, where workers are on
-/// several.
+/// Words that workers and the main thread share. If workers are on several machines the words
+/// belong to none of them.
 pub(crate) struct Board<P: Platform> {
     region: P::Region,
     /// The workers of this process, by their numbers in the deployment.
@@ -38,22 +38,22 @@ impl<P: Platform> Board<P> {
         self.workers.clone()
     }
 
-    /// Not 0 once all workers shall stop.
+    /// Not 0 once all workers have to stop.
     pub(crate) fn stop(&self) -> &P::Word {
         self.word(0, 0)
     }
 
-    /// Workers that are done.
+    /// Number of workers that are done.
     pub(crate) fn done(&self) -> &P::Word {
         self.word(1, 0)
     }
 
-    /// Rows loaded.
+    /// Number of rows loaded.
     pub(crate) fn rows(&self) -> &P::Word {
         self.word(2, 0)
     }
 
-    /// Waits until all workers are here: the moment at which they begin.
+    /// Waits until all workers have arrived; returns the time at which they begin.
     pub(crate) fn meet(&self, c: P::Core) -> Nanos {
         self.arrive(c, 0);
         let mut began = 0;
@@ -63,16 +63,16 @@ impl<P: Platform> Board<P> {
         Nanos(began)
     }
 
-    /// Waits until all workers are here once more: the moment at which they go on. `None`: they are
-    /// to stop, and one may never come. `attend` is called again and again meanwhile, and says
-    /// whether it has waited.
+    /// Waits until all workers have arrived once more; returns the time at which they continue.
+    /// `None`: they have to stop, and a worker may never arrive. `attend` is called repeatedly
+    /// meanwhile, and returns true if it has waited.
     pub(crate) fn meet_again<E>(
         &self,
         c: P::Core,
         attend: &mut dyn FnMut() -> Result<bool, E>,
     ) -> Result<Option<Nanos>, E> {
         self.arrive(c, 1);
-        // Relaxed: only says that it is time to go.
+        // Relaxed: the flag orders no other access.
         while P::load(c, self.stop(), Ordering::Relaxed) == 0 {
             let look_nanos = if attend()? { 0 } else { MEETING_LOOK_NANOS };
             let went_on = P::spin_while(c, self.went_on(), 0, Some(P::now(c).plus(look_nanos)));
@@ -83,26 +83,26 @@ impl<P: Platform> Board<P> {
         Ok(None)
     }
 
-    /// One more worker has come to a meeting. The last one says when it was.
+    /// Counts one more worker that has arrived. The last one publishes the time.
     fn arrive(&self, c: P::Core, meeting: usize) {
-        // Relaxed, all of them: nothing but the moment is handed on.
+        // Relaxed, all of them: the time orders no other access.
         if P::fetch_add(c, self.word(3, meeting), 1, Ordering::Relaxed) + 1 == self.workers.len() as u64 {
-            // 0 says that a worker is missing.
+            // 0 means that a worker is missing.
             P::store(c, self.word(4, meeting), P::now(c).0.max(1), Ordering::Relaxed);
         }
     }
 
-    /// When the workers began; 0 before.
+    /// The time at which the workers began; 0 before.
     pub(crate) fn began(&self) -> &P::Word {
         self.word(4, 0)
     }
 
-    /// When the workers went on after they met again; 0 before, and if they do not.
+    /// The time at which the workers continued after they had arrived once more; 0 before.
     pub(crate) fn went_on(&self) -> &P::Word {
         self.word(4, 1)
     }
 
-    /// Not 0 once a worker is gone that others may wait for.
+    /// Not 0 once a worker is gone for which others may wait.
     pub(crate) fn broken(&self) -> &P::Word {
         self.word(0, 1)
     }
@@ -113,7 +113,7 @@ impl<P: Platform> Board<P> {
         (self.word(line, 0), self.word(line, 1))
     }
 
-    /// A worker tells the main thread its commits and aborts so far.
+    /// Publishes the commits and aborts of a worker so far, for the main thread.
     pub(crate) fn announce(&self, c: P::Core, worker: usize, commits: u64, aborts: u64) {
         let (commit_word, abort_word) = self.counts(worker);
         // Relaxed, twice: figures for the progress line.

@@ -1,8 +1,8 @@
-//! The data that a durable database was loaded with, as recorded in it: a run with other data than
-//! these is refused before it begins.
+//! The parameters with which a durable database was loaded, as recorded in it: a run with other
+//! parameters is refused before it begins.
 //!
-//! A database says it in the row that says that loading is complete: the name of the workload, then
-//! a line for each flag that decides which rows are loaded, with its value.
+//! They are in the row that marks the end of loading: the name of the workload, then a line for
+//! each flag that determines the loaded rows, with its value.
 
 use std::path::Path;
 
@@ -13,13 +13,13 @@ use workloads::LoadedWith;
 
 use crate::error::{OtherData, RunError};
 
-/// The text that a database keeps.
+/// The text that is stored in the database.
 pub(crate) fn text(with: &LoadedWith) -> String {
     let flags = with.flags.iter().map(|(flag, value)| format!("\n{flag} {value}"));
     std::iter::once(with.workload.to_owned()).chain(flags).collect()
 }
 
-/// Compares what the database at `path` says with what is asked for.
+/// Compares the text of the database at `path` with the requested parameters.
 ///
 /// # Errors
 /// [`RunError::OtherData`] with the first flag that has another value.
@@ -46,7 +46,7 @@ pub(crate) fn check(path: &Path, found: &str, asked: &LoadedWith) -> Result<(), 
     Ok(())
 }
 
-/// Why tables that are there are not those of the workload that is asked for.
+/// The error of a directory whose tables are not those of the requested workload.
 pub(crate) fn other_tables(path: &Path, error: &SchemaError, asked: &LoadedWith) -> RunError {
     let path = path.display();
     let problem = match error {
@@ -58,7 +58,7 @@ pub(crate) fn other_tables(path: &Path, error: &SchemaError, asked: &LoadedWith)
     RunError::OtherData(OtherData { asked: asked.workload.to_owned(), problem, accepted })
 }
 
-/// That a directory has the rows of the other engine.
+/// The error of a directory with rows of the other engine.
 pub(crate) fn other_engine(path: &Path, [asked, found]: [&str; 2]) -> RunError {
     RunError::OtherData(OtherData {
         asked: format!("--engine {asked}"),
@@ -67,7 +67,7 @@ pub(crate) fn other_engine(path: &Path, [asked, found]: [&str; 2]) -> RunError {
     })
 }
 
-/// Why the directory of a deployment is not that of the one that is asked for.
+/// The error of a directory that is not that of the requested deployment.
 pub(crate) fn other_deployment(path: &Path, error: DirectoryError) -> RunError {
     let (problem, accepted) = match &error {
         DirectoryError::Other { found, .. } => {
@@ -86,7 +86,7 @@ pub(crate) fn other_deployment(path: &Path, error: DirectoryError) -> RunError {
     RunError::OtherData(OtherData { asked, problem, accepted: accepted.to_owned() })
 }
 
-/// Why a deployment's directory is none of a single instance.
+/// The error of the directory of several instances, if a single instance is requested.
 pub(crate) fn is_divided(path: &Path, found: &DataOwners) -> RunError {
     let asked = format!("--path {}", path.display());
     let problem = format!("holds a deployment of {} instances", found.instances);

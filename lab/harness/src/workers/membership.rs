@@ -1,8 +1,7 @@
-//! Which deployment a durable instance belongs to, and which of its instances it is.
+//! The membership of a durable instance in a deployment.
 //!
-//! An instance says it in rows of the table that says that loading is complete, written together
-//! with that one: so the directory of an instance can be told from any other, wherever it is copied
-//! or mounted.
+//! An instance stores it in rows of the table that marks the end of loading, in the same
+//! transaction. So the directory of an instance is identified wherever it is copied or mounted.
 
 use std::path::PathBuf;
 
@@ -11,26 +10,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::RunError;
 
-/// Bits of a row's number below the one that says what the row tells.
+/// Bits of a row's number below its kind.
 pub(crate) const KIND_SHIFT: u32 = 56;
-/// The kinds (there are others in [`crate::workers::partitions`]): the number of the deployment,
-/// the instance and how many there are, and how data are divided.
+/// The kinds of rows (there are others in [`crate::workers::partitions`]): the number of the
+/// deployment, the instance and the number of instances, and the division of the data.
 const KINDS: [u64; 3] = [1, 2, 3];
-/// The least number of such a row.
+/// The lowest number of such a row.
 pub(crate) const FIRST_ROW: u64 = KINDS[0] << KIND_SHIFT;
 /// Bits of a deployment's number.
 const NUMBER_BITS: u32 = 48;
 
-/// Whose instance it is.
+/// An instance of a deployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Membership {
-    /// A number that no other deployment has.
+    /// The unique number of the deployment.
     pub deployment: u64,
-    /// Which instance.
+    /// The number of the instance.
     pub instance: u16,
     /// Number of instances.
     pub instances: u16,
-    /// [`distributed::DataOwners::sum`] of how data are divided.
+    /// [`distributed::DataOwners::sum`] of the division of the data.
     pub owners: u32,
 }
 
@@ -59,7 +58,7 @@ impl Membership {
     }
 }
 
-/// A number for a new deployment: on simulated machines one follows from the seed.
+/// A number for a new deployment; on simulated machines it follows from the seed.
 pub(crate) fn new_number<P: Platform>(seed: u64) -> u64 {
     let moment = match P::VIRTUAL {
         true => seed,
@@ -68,11 +67,11 @@ pub(crate) fn new_number<P: Platform>(seed: u64) -> u64 {
             now.map_or(seed, |now| now.as_nanos() as u64) ^ u64::from(std::process::id()) << 40
         }
     };
-    // Spread: those of one day differ in all bits.
+    // Spread, so that numbers of one day differ in all bits.
     moment.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - NUMBER_BITS)
 }
 
-/// The directory of an instance, as it was opened.
+/// The content of the directory of an instance when it was opened.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Found {
     pub path: PathBuf,
@@ -81,11 +80,11 @@ pub(crate) struct Found {
     pub membership: Option<Membership>,
 }
 
-/// True if these are the instances of a deployment that divides data so, by their numbers; false:
-/// none of them has data.
+/// True if these are, by their numbers, the instances of a deployment with this division of data;
+/// false if none of them has data.
 ///
 /// # Errors
-/// One that does not belong to the others.
+/// An instance does not belong to the others.
 pub(crate) fn belong_together(all: &[Found], owners: u32) -> Result<bool, RunError> {
     let Some(first) = all.iter().find(|found| found.is_loaded) else { return Ok(false) };
     let refused =
@@ -117,10 +116,10 @@ pub(crate) fn belong_together(all: &[Found], owners: u32) -> Result<bool, RunErr
     Ok(true)
 }
 
-/// Refuses an instance of a deployment where a single database is wanted.
+/// Refuses an instance of a deployment, if a single database is requested.
 ///
 /// # Errors
-/// It is one.
+/// The database is such an instance.
 pub(crate) fn stands_alone(found: &Found) -> Result<(), RunError> {
     let Some(Membership { instance, instances, .. }) = found.membership else { return Ok(()) };
     let path = found.path.display();

@@ -1,5 +1,5 @@
-//! The database of a run: made in memory, or opened in a directory, which may hold what an earlier
-//! run has loaded.
+//! The database of a run: created in memory, or opened in a directory, which may contain the data
+//! of an earlier run.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -26,14 +26,13 @@ use crate::workers::loaded_with;
 use crate::workers::membership::{self, FIRST_ROW, Found, Membership};
 use crate::workers::partitions::{self, Remembered};
 
-/// Says that loading is complete: there is one such row, or none. Rows with larger numbers say
-/// whose instance it is, and which worker owned what.
+/// Row 1 marks the end of loading. Rows with larger numbers contain the membership of the instance,
+/// and the owners of partitions.
 #[derive(Row, Clone, Debug)]
 #[row(key(id))]
 struct Loaded {
     id: u64,
-    /// In the row that says that loading is complete: what was loaded ([`loaded_with`]). Nothing in
-    /// the others.
+    /// In row 1 the parameters of loading ([`loaded_with`]); empty in the others.
     with: String,
 }
 
@@ -43,13 +42,13 @@ impl Loaded {
     }
 }
 
-/// Where the databases of a run are, and stay locked.
+/// The directory of the databases of a run, which stays locked.
 pub(crate) struct RunDirectory<P: Host> {
     /// `None` if nothing is durable.
     path: Option<PathBuf>,
-    /// There if the run has several instances.
+    /// `Some` if the run has several instances.
     instances: Option<DeploymentDirectory<P>>,
-    /// True if the directory goes with the run.
+    /// True if the directory is removed after the run.
     pub is_temporary: bool,
     /// True if another process removes it.
     is_lent: bool,
@@ -58,14 +57,14 @@ pub(crate) struct RunDirectory<P: Host> {
 impl<P: Host> Drop for RunDirectory<P> {
     fn drop(&mut self) {
         if let Some(path) = self.path.as_ref().filter(|_| self.is_temporary && !self.is_lent) {
-            // What is left behind is found under a name that says what it is.
+            // If this fails, the name of the directory tells its origin.
             let _ = std::fs::remove_dir_all(path);
         }
     }
 }
 
 impl<P: Host> RunDirectory<P> {
-    /// The directory of a run of one instance, or of several that divide data so.
+    /// Opens the directory of a run of one instance, or of several with this division of data.
     pub(crate) fn open(c: P::Core, plan: &Plan, deployed: Option<&DataOwners>) -> Result<Self, RunError> {
         let is_paged = plan.engine != Engine::Memory;
         let (path, is_temporary) = match (plan.durability, &plan.path, P::VIRTUAL) {
@@ -88,7 +87,7 @@ impl<P: Host> RunDirectory<P> {
             if opened.existed && !P::VIRTUAL {
                 all_are_there(&opened, deployed.instances)?;
             }
-            // Instances say themselves whose they are.
+            // Each instance stores its own membership.
             opened.settle(c).map_err(|error| RunError::at(path, &error))?;
             directory.instances = Some(opened);
         }
@@ -101,7 +100,7 @@ impl<P: Host> RunDirectory<P> {
         RunDirectory { path, instances: None, is_temporary, is_lent: true }
     }
 
-    /// Where all databases are, if they are durable.
+    /// The directory of all databases, if they are durable.
     pub(crate) fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
@@ -114,8 +113,8 @@ impl<P: Host> RunDirectory<P> {
         }
     }
 
-    /// Closes a database in it. A database whose directory goes with the run needs no checkpoint,
-    /// which closing may make.
+    /// Closes a database. Closing may make a checkpoint, which a database with a temporary
+    /// directory does not need.
     pub(crate) fn close(&self, c: P::Core, opened: OpenedDatabase<P>) -> Result<(), RunError> {
         if self.is_temporary {
             return Ok(());
@@ -123,8 +122,8 @@ impl<P: Host> RunDirectory<P> {
         opened.database.close(c).map_err(RunError::of)
     }
 
-    /// Brings opened instances together: what was under way when they went down is resolved. What
-    /// that took, if they were there.
+    /// Resolves the transactions in doubt of opened instances. Returns the cost of recovery, if
+    /// there were data.
     pub(crate) fn recover(
         &self,
         c: P::Core,
@@ -154,7 +153,8 @@ impl<P: Host> RunDirectory<P> {
     }
 }
 
-/// Looks whether some instances are there and others are not, which would be made anew.
+/// Refuses a deployment of which some instances exist and others do not, which would be created
+/// again.
 fn all_are_there<P: Host>(directory: &DeploymentDirectory<P>, instances: usize) -> Result<(), RunError> {
     let (there, missing): (Vec<PathBuf>, Vec<PathBuf>) =
         (0..instances).map(|instance| directory.instance(instance)).partition(|path| path.exists());
@@ -172,22 +172,21 @@ pub(crate) struct OpenedDatabase<P: Host> {
     pub database: Database<P>,
     /// The cost of opening the data of an earlier run, if there are any.
     pub recovered: Option<Recovery>,
-    /// The number of this opening, larger than that of any before; 0 if the database is not
-    /// durable.
+    /// The number of this opening, larger than all earlier ones; 0 if the database is not durable.
     pub opening: u64,
-    /// Whose instance it is, if it says so.
+    /// The membership of the instance, if it has one.
     membership: Option<Membership>,
-    /// Which worker owned what when an earlier run ended, if it says so.
+    /// The owners of partitions when an earlier run ended, if they are stored.
     pub remembered: Option<Remembered>,
     /// Empty if the database is not durable.
     path: PathBuf,
     mark: Option<Table<Loaded>>,
-    /// The data that it is loaded with.
+    /// The parameters of loading.
     with: String,
 }
 
 impl<P: Host> OpenedDatabase<P> {
-    /// A database that nothing outlives.
+    /// A database that is not durable.
     fn volatile(database: Database<P>) -> Self {
         let (membership, remembered, path) = (None, None, PathBuf::new());
         let with = String::new();
@@ -203,7 +202,7 @@ impl<P: Host> OpenedDatabase<P> {
         }
     }
 
-    /// A database of a directory, as it was found. The run wants it to be loaded with this.
+    /// A database of a directory, checked to be loaded with these parameters or empty.
     fn found_in(
         c: P::Core,
         path: PathBuf,
@@ -241,7 +240,8 @@ impl<P: Host> OpenedDatabase<P> {
         Found { path: self.path.clone(), is_loaded: self.recovered.is_some(), membership: self.membership }
     }
 
-    /// Remembers that loading is complete, once all of it is durable, and whose instance this is.
+    /// Marks the end of loading and the membership of the instance, and waits until they are
+    /// durable.
     pub(crate) fn loaded(&self, c: P::Core, membership: Option<Membership>) -> Result<(), RunError> {
         let Some(mark) = self.mark.filter(|_| self.recovered.is_none()) else { return Ok(()) };
         let mut session = self.database.session(c, None, false).map_err(RunError::of)?;
@@ -259,8 +259,7 @@ impl<P: Host> OpenedDatabase<P> {
 }
 
 impl<P: Host> OpenedDatabase<P> {
-    /// Remembers which worker owns what, in place of what was remembered. Nobody waits until that
-    /// is durable.
+    /// Replaces the stored owners of partitions. Does not wait until that is durable.
     pub(crate) fn remember(&self, c: P::Core, who: &Remembered) -> Result<(), RunError> {
         let Some(mark) = self.mark else { return Ok(()) };
         let mut session = self.database.session(c, None, false).map_err(RunError::of)?;
@@ -279,7 +278,7 @@ impl<P: Host> OpenedDatabase<P> {
     }
 }
 
-/// Makes the database of an instance, or opens it in this directory.
+/// Creates the database of an instance, or opens it in this directory.
 pub(crate) fn open<P: Host>(
     c: P::Core,
     cx: Context<'_>,
@@ -296,7 +295,7 @@ pub(crate) fn open<P: Host>(
         let database = P::CREATE(plan.scheme, c, options, schema, node_of).map_err(RunError::of)?;
         return Ok(OpenedDatabase::volatile(database));
     };
-    // After the workload's own: their numbers stay.
+    // The table comes after the workload's own, whose numbers do not change.
     let mark = schema.table::<Loaded>("benchmark", TableOptions::default());
     let workers = &cx.deployment.instances[instance].workers;
     let first = cx.deployment.first_worker(instance);
@@ -318,7 +317,7 @@ pub(crate) fn open<P: Host>(
     OpenedDatabase::found_in(c, durable.path, (database, recovered), (mark, with))
 }
 
-/// Makes or opens a database over pages.
+/// Creates or opens a database over pages.
 fn open_pages<P: Host>(
     c: P::Core,
     cx: Context<'_>,
@@ -341,7 +340,7 @@ fn open_pages<P: Host>(
     OpenedDatabase::found_in(c, path, opened, (mark, with))
 }
 
-/// A stream for each node that workers are on.
+/// Options with a stream for each node of workers.
 fn log_options(nodes: &[Option<Node>], is_virtual: bool) -> LogOptions {
     let mut streams = nodes.to_vec();
     streams.sort();
@@ -369,7 +368,7 @@ pub(crate) struct LogGrowth {
     groups: u64,
     group_nanos: u64,
     epochs: u64,
-    /// Nanoseconds between the looks, in each instance.
+    /// Nanoseconds between the measurements, summed over instances.
     nanos: u64,
 }
 
@@ -387,7 +386,7 @@ impl LogGrowth {
         }
     }
 
-    /// That of another instance, too.
+    /// The sum with another instance.
     pub(crate) fn and(self, other: LogGrowth) -> Self {
         LogGrowth {
             bytes: self.bytes + other.bytes,
@@ -399,7 +398,7 @@ impl LogGrowth {
         }
     }
 
-    /// Enters it, of so many commits.
+    /// Adds the figures, for this number of commits, to a measurement.
     pub(crate) fn enter(self, measured: &mut Measurement, commits: u64) {
         let share = |whole: u64, parts: u64| whole as f64 / parts.max(1) as f64;
         measured.counters.log_bytes = Some(self.bytes);

@@ -1,4 +1,4 @@
-//! State that workers share which own partitions.
+//! State that workers share if they own partitions.
 
 use boundary::{SchemaBuilder, Traits};
 use dora::{Map, Shared, Site};
@@ -18,23 +18,23 @@ use crate::workers::partitions::Remembered;
 /// The shared state of owners, and their places.
 pub(crate) struct Owners<P: Platform> {
     pub shared: Shared<P>,
-    /// By worker.
+    /// The places of the workers.
     pub sites: Vec<Site>,
     /// The map at the beginning.
     pub partitions: PartitionMap,
     /// A note for the report.
     pub note: Option<String>,
-    /// There where partitions follow the workload.
+    /// `Some` if partitions follow the workload.
     pub adapting: Option<Adapting<P>>,
 }
 
 impl<P: Platform> Owners<P> {
-    /// The owners of a run; none if its workers own nothing. Each worker owns the parts of each
-    /// table on its node; where partitions follow the workload, the partitions that an earlier run
-    /// on the same database left to it.
+    /// The owners of a run; `None` if its workers own no partitions. Each worker owns the parts of
+    /// each table on its node, or, if partitions follow the workload, the partitions that it owned
+    /// at the end of an earlier run on the same database.
     ///
     /// # Errors
-    /// Such a run is refused.
+    /// The run is refused.
     pub(crate) fn of<W: Workload>(
         c: P::Core,
         workload: &W,
@@ -62,14 +62,13 @@ impl<P: Platform> Owners<P> {
 }
 
 impl<P: Platform> Owners<P> {
-    /// The monitoring by which partitions follow the workload, if they do, where some sockets may
-    /// fail.
+    /// The monitoring for partitions that follow the workload, if they do; sockets may fail.
     pub(crate) fn monitoring<'a>(&'a self, failing: Option<&'a Failing>) -> Option<Monitoring<'a, P>> {
         Some(Monitoring::new(self.adapting.as_ref()?, failing, (&self.partitions, self.note.as_deref())))
     }
 }
 
-/// The map with which a run begins, and what is said of it.
+/// The map with which a run begins, and a note for the report.
 fn begin(
     even: Map,
     remembered: Option<&Remembered>,
@@ -87,7 +86,7 @@ fn begin(
     }
 }
 
-/// Refuses what owners of partitions of rows in memory cannot run.
+/// Refuses plans that owners of partitions of rows in memory cannot run.
 fn over_memory(plan: &Plan) -> Result<(), RunError> {
     let Traits { name, branches, .. } = instances::traits::<Hardware>(plan.scheme);
     if !branches {
@@ -104,7 +103,7 @@ fn over_memory(plan: &Plan) -> Result<(), RunError> {
     }
 }
 
-/// Refuses what owners of partitions cannot run.
+/// Refuses plans that owners of partitions cannot run.
 fn check(plan: &Plan, deployment: &Deployment) -> Result<(), RunError> {
     if plan.engine == Engine::Memory {
         over_memory(plan)?;

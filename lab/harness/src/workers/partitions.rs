@@ -1,8 +1,8 @@
-//! Which worker of a durable database owned what: the next run on it begins so.
+//! The owners of partitions of a durable database, with which the next run on it begins.
 //!
-//! Rows of the table that says that loading is complete tell it, one a partition, all of them
-//! exchanged in one transaction whenever the map has changed. Any map is right, so nobody waits for
-//! them to be durable: after a crash there is one of the maps that there were.
+//! They are stored in rows of the table that marks the end of loading, one for each partition. All
+//! of them are replaced in one transaction whenever the map has changed. Any map is correct, so no
+//! worker waits until they are durable: after a crash one of the former maps is stored.
 
 use repartitioning::{Core, Partition, PartitionMap, Range, TablePartitions};
 
@@ -10,12 +10,12 @@ use crate::workers::membership::KIND_SHIFT;
 
 /// The kind of such rows, above those of [`crate::workers::membership`].
 const KIND: u64 = 4;
-/// The least number of such a row, and the largest.
+/// The lowest and the highest number of such a row.
 pub(crate) const ROWS: (u64, u64) = (KIND << KIND_SHIFT, ((KIND + 1) << KIND_SHIFT) - 1);
-/// Bits of a leading column, of a worker, and of how many workers there are.
+/// Bits of a leading column, of a worker, and of the number of workers.
 const BITS: u32 = 16;
 
-/// A partition of a division: its first column, and who owned it.
+/// A partition of a division: its lowest column, and its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Piece {
     division: u8,
@@ -23,17 +23,18 @@ struct Piece {
     owner: u16,
 }
 
-/// The owners of an earlier run.
+/// The owners of partitions in an earlier run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Remembered {
-    /// How many workers there were.
+    /// Number of workers.
     workers: u16,
-    /// Ascending.
+    /// The partitions, ascending.
     pieces: Vec<Piece>,
 }
 
 impl Remembered {
-    /// This map, of so many workers. `None`: it has numbers that rows have no room for.
+    /// The owners in this map, with this number of workers. `None`: some numbers do not fit the
+    /// rows.
     pub(crate) fn of(map: &PartitionMap, workers: usize) -> Option<Self> {
         let piece = |(table, partition): (&TablePartitions, &Partition)| {
             let (division, low) = (table.table.0.try_into().ok()?, partition.range.low.try_into().ok()?);
@@ -68,10 +69,10 @@ impl Remembered {
         Some(Remembered { workers, pieces })
     }
 
-    /// The map of so many workers that has the same keys as `even` and these owners.
+    /// The map for this number of workers, with the same keys as `even` and these owners.
     ///
     /// # Errors
-    /// It is of other workers, or of other keys: why it is not taken, in words.
+    /// The owners are those of other workers or other keys: the reason, in words.
     pub(crate) fn map(&self, even: &PartitionMap, workers: usize) -> Result<PartitionMap, String> {
         if usize::from(self.workers) != workers {
             return Err(format!("an earlier run had {} workers: partitions begin evenly", self.workers));
@@ -116,7 +117,7 @@ mod tests {
         let map = even(60).changed(&[moved(7), moved(30)].concat()).expect("possible");
         let mut rows = Remembered::of(&map, 3).expect("it fits").rows();
         assert_eq!(rows.len(), 3 + 2 + 3);
-        // Beside rows that say something else, in any order.
+        // With rows of other kinds, in any order.
         rows.extend([1, 3 << KIND_SHIFT]);
         rows.reverse();
         let remembered = Remembered::of_rows(&rows).expect("there are some");
@@ -133,7 +134,7 @@ mod tests {
         };
         assert_eq!(why(&remembered, 60, 4), "an earlier run had 3 workers: partitions begin evenly");
         assert_eq!(why(&remembered, 10, 3), "an earlier run had other partitions: they begin evenly");
-        // An owner that is not there, and no partition at all of a division.
+        // An owner that does not exist, and a division without partitions.
         let absent = Remembered { workers: 2, ..remembered.clone() };
         assert_eq!(why(&absent, 60, 2), "an earlier run had other partitions: they begin evenly");
         let few = Remembered { pieces: remembered.pieces[..3].to_vec(), ..remembered };

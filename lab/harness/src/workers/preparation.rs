@@ -1,12 +1,12 @@
-//! Between the warm-up and the measured time, memory is provided for the rows that the run will
-//! insert.
+//! Provides memory for the rows that the run will insert, between the warm-up and the measured
+//! time.
 //!
-//! A worker provides memory for itself while it runs, between transactions, and clears pages for
-//! it. Where a host has to give that memory anew, this takes many times as long as clearing, and
-//! how long differs from run to run: a figure of seconds would be one of the host. So a worker
-//! learns in the warm-up how much it takes a second, has as much provided as the rest of the run
-//! will take, and waits for the others; one that owns partitions does for them meanwhile what
-//! belongs to it. In virtual time memory is there for nothing.
+//! A worker that needs memory during a run gets it from the operating system between transactions,
+//! and clears its pages. If the host of a virtual server has to provide that memory first, this
+//! takes many times as long as clearing, and the time differs from run to run: results in seconds
+//! would depend on the host. So a worker measures in the warm-up how much memory it takes a second,
+//! has as much provided as the rest of the run will take, and waits for the others; an owner of
+//! partitions serves them meanwhile. In virtual time memory is free.
 
 use std::sync::atomic::Ordering;
 
@@ -18,7 +18,7 @@ use crate::execution::executor::Executor;
 use crate::workers::board::Board;
 use crate::workers::schedule::Schedule;
 
-/// The memory provided beyond the estimate of the warm-up: throughput is not the same all the time.
+/// Percentage of memory beyond the estimate of the warm-up, because throughput varies.
 const BESIDES_PERCENT: u64 = 15;
 
 /// A worker in its warm-up.
@@ -30,7 +30,7 @@ pub(crate) struct Preparation {
 }
 
 impl Preparation {
-    /// The warm-up begins. `None`: nothing is known of the run, or nothing to be done.
+    /// Begins the warm-up. `None`: the run needs no preparation.
     pub(crate) fn of<P: Platform>(
         schedule: &Schedule,
         session: &mut (dyn AnySession<'_> + '_),
@@ -49,9 +49,9 @@ impl Preparation {
         warm_up_nanos > 0 && commits_max.is_none() && transactions_max.is_none() && !P::VIRTUAL
     }
 
-    /// The warm-up is over, and the worker is between two transactions: provides what the run will
-    /// need, and waits for the others; the moment at which all go on. It takes no longer than the
-    /// run itself. `None`: the run ends, which the board says.
+    /// Provides the memory that the run will need, and waits for the others, after the warm-up and
+    /// between two transactions. Takes no longer than the run itself. Returns the time at which all
+    /// workers continue; `None`: the run ends, by the stop word of the board.
     ///
     /// # Errors
     /// The database has stopped, or another worker is gone.
@@ -66,14 +66,14 @@ impl Preparation {
         let latest = P::now(c).plus(self.nanos);
         provide_bytes(c, board, (needed, latest), &mut |bytes| {
             let provided = executor.session().provide(bytes as usize);
-            // Others may be in their last transactions.
+            // Serves other workers, which may be in their last transactions.
             executor.attend()?;
             Ok(provided as u64)
         })?;
         board.meet_again(c, &mut || executor.attend())
     }
 
-    /// Bytes that the run will take, if it takes as many a second as the warm-up did.
+    /// Bytes that the run will take, if it takes as many a second as the warm-up.
     fn needed(&self, taken: u64) -> u64 {
         let by_now = u128::from(taken.saturating_sub(self.taken));
         let run = by_now * u128::from(self.nanos) / u128::from(self.warm_up_nanos);
@@ -81,8 +81,7 @@ impl Preparation {
     }
 }
 
-/// Provides so many bytes, a part at a time, until this moment at the latest, or until the run is
-/// to end.
+/// Provides `needed` bytes, a part at a time, until `latest`, or until the run has to end.
 fn provide_bytes<P: Platform>(
     c: P::Core,
     board: &Board<P>,
@@ -90,7 +89,7 @@ fn provide_bytes<P: Platform>(
     part: &mut dyn FnMut(u64) -> Result<u64, Abort>,
 ) -> Result<(), Abort> {
     let mut provided = 0;
-    // Relaxed: only says that it is time to go.
+    // Relaxed: the flag orders no other access.
     while provided < needed && P::now(c) < latest && P::load(c, board.stop(), Ordering::Relaxed) == 0 {
         match part(needed - provided)? {
             0 => break,

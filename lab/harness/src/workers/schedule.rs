@@ -1,4 +1,4 @@
-//! How long the parts of a run are.
+//! The lengths of the parts of a run.
 
 use crate::plan::{Length, Plan};
 
@@ -9,20 +9,20 @@ const SECONDS_MAX: f64 = 86_400.0;
 /// Seconds that such a run is expected to take, for the width of bins.
 const SECONDS_EXPECTED: f64 = 10.0;
 
-/// How long a run is, from the moment at which all workers are there.
+/// The lengths of a run, from the time at which all workers have arrived.
 #[derive(Clone, Copy)]
 pub(crate) struct Schedule {
     pub warm_up_nanos: u64,
     pub nanos: u64,
     pub bin_nanos: u64,
-    /// Commits of a worker after which all stop.
+    /// Commits of a worker after which all workers stop.
     pub commits_max: Option<u64>,
     /// Transactions of each worker.
     pub transactions_max: Option<u64>,
 }
 
 impl Schedule {
-    /// As planned.
+    /// The schedule of a plan.
     pub(crate) fn of(plan: &Plan) -> Schedule {
         let nanos = |seconds: f64| (seconds * 1e9) as u64;
         let (most, expected) = match plan.length {

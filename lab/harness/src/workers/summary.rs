@@ -10,7 +10,8 @@ use crate::plan::Plan;
 use crate::workers::schedule::{BINS, Schedule};
 use crate::workers::worker::{KindCounts, WorkerResult};
 
-/// Enters what all workers of a deployment have counted; commits by kind, warm-up included.
+/// Adds the counts of all workers of a deployment to a measurement; returns commits by kind,
+/// warm-up included.
 pub(crate) fn enter<W: Workload>(
     measured: &mut Measurement,
     (workload, plan, deployment): (&W, &Plan, &Deployment),
@@ -26,7 +27,7 @@ pub(crate) fn enter<W: Workload>(
     Ok((0..workload.kinds().len()).map(sum).collect())
 }
 
-/// Adds up what workers told each other.
+/// Adds up the messages between workers.
 fn summarise_messages(measured: &mut Measurement, deployment: &Deployment, results: &[WorkerResult]) {
     let sum = |of: fn(&WorkerResult) -> u64| results.iter().map(of).sum::<u64>();
     let (messages, distributed) = (sum(|result| result.messages), sum(|result| result.distributed));
@@ -36,7 +37,7 @@ fn summarise_messages(measured: &mut Measurement, deployment: &Deployment, resul
     measured.messages_per_distributed = (distributed > 0).then(|| messages as f64 / distributed as f64);
     (measured.refused, measured.losses) = (sum(|result| result.refused), sum(|result| result.losses));
     measured.troubles.echoes = sum(|result| result.echoes);
-    // What is lost with a link, or with an instance, is not told.
+    // Messages that are lost with a link or an instance are not counted.
     measured.messages_amiss = match measured.losses + measured.returned.len() as u64 {
         0 => results.iter().map(|result| result.messages_missing).sum(),
         _ => 0,
@@ -44,7 +45,7 @@ fn summarise_messages(measured: &mut Measurement, deployment: &Deployment, resul
     if measured.instances == 1 {
         return;
     }
-    // Nobody knows what the workers of an instance did that is missing in the end.
+    // The results of an instance that is missing in the end are not known.
     if results.len() < deployment.workers() {
         return;
     }
@@ -57,13 +58,13 @@ fn summarise_messages(measured: &mut Measurement, deployment: &Deployment, resul
     measured.deployment = Some(Deployed { instances, messages });
 }
 
-/// Adds up what the workers counted of transactions of these kinds.
+/// Adds up the workers' counts of transactions of these kinds.
 fn summarise(
     measured: &mut Measurement,
     kinds: &[&'static str],
     results: &[WorkerResult],
 ) -> Result<(), RunError> {
-    // The mean over workers: a worker whose last transaction takes long must not stand for all.
+    // The mean over workers, so that one long last transaction has little effect.
     let measured_nanos: u64 = results.iter().map(|result| result.ended.since(result.warm)).sum();
     measured.elapsed_seconds = seconds(measured_nanos / results.len().max(1) as u64);
     measured.bins = vec![0; BINS as usize];

@@ -1,9 +1,7 @@
-//! The transactions that a worker will run next: drawn early, so that the worker can look ahead for
-//! them.
+//! The transactions that a worker will run next: drawn early, so that their rows can be prefetched.
 //!
-//! A transaction begins, in every respect that can be seen, at its turn. So its latency and its
-//! dates count from there, and the sequence of transactions of a seed is the same with and without
-//! look-ahead.
+//! In every observable respect a transaction begins at its turn. So its latency and its dates count
+//! from there, and a seed gives the same sequence of transactions with and without look-ahead.
 
 use boundary::Procedure;
 use platform::Nanos;
@@ -13,25 +11,25 @@ use crate::retry::Deferred;
 
 /// The worker's current transaction and the next ones.
 pub(crate) struct Upcoming<Q> {
-    /// In a box, because procedures are long and stacks of simulated cores small. Procedures stay
-    /// where they are drawn.
+    /// In a box, because procedures are large and stacks of simulated cores small. Procedures are
+    /// not moved after they are drawn.
     places: Box<[Option<Deferred<Q>>; LOOK_AHEAD + 1]>,
-    /// The place of the current transaction, or where the first one will be.
+    /// The position of the current transaction, or of the first one before it is drawn.
     at: usize,
-    /// Drawn transactions from `at` on.
+    /// Number of drawn transactions from `at` on.
     drawn: usize,
     looks_ahead: bool,
 }
 
 impl<Q: Procedure> Upcoming<Q> {
-    /// None yet.
+    /// No transactions yet.
     pub(crate) fn new(looks_ahead: bool) -> Self {
         let places = Box::new([const { None }; LOOK_AHEAD + 1]);
         Upcoming { places, at: 0, drawn: 0, looks_ahead }
     }
 
-    /// The next transaction begins at `now`. `left` transactions are to begin, this one included:
-    /// no more are drawn.
+    /// Begins the next transaction at `now`. At most `left` transactions are drawn, this one
+    /// included.
     #[inline]
     pub(crate) fn begin<'d>(
         &mut self,

@@ -25,11 +25,11 @@ use crate::workers::preparation::Preparation;
 use crate::workers::schedule::{BINS, Schedule};
 use crate::workers::upcoming::Upcoming;
 
-/// Longest latency that histograms tell apart, in nanoseconds.
+/// Largest latency of the histograms, in nanoseconds.
 const LATENCY_NANOS_MAX: u64 = 60_000_000_000;
-/// Attempts of a transaction after which a worker looks whether the run has ended.
+/// Attempts of a transaction after which a worker checks if the run has ended.
 const ATTEMPTS_BETWEEN_LOOKS: u32 = 1_000;
-/// Digits that histograms keep.
+/// Decimal digits of the histograms.
 const LATENCY_DIGITS: u8 = 2;
 
 /// Commits, aborts and latencies of one kind of transaction.
@@ -97,18 +97,18 @@ pub(crate) struct WorkerResult {
     pub messages: u64,
     /// Messages to each instance; empty if there is one instance.
     pub messages_to: Vec<u64>,
-    /// Messages that its transactions took by the protocol, warm-up included, less those that it
+    /// Messages that its transactions need by the protocol, warm-up included, less those that it
     /// has sent.
     pub messages_missing: i64,
     /// Transactions that were refused because another instance was missing.
     pub refused: u64,
-    /// Links that it has lost.
+    /// Number of links that the worker has lost.
     pub losses: u64,
-    /// Messages that it has heard twice.
+    /// Messages that the worker has received twice.
     pub echoes: u64,
-    /// Partitions that it was asked to move.
+    /// Planned shifts of partitions that the worker has made.
     pub shifted: Vec<Shifted>,
-    /// When its warm-up ended.
+    /// The time at which the warm-up ended.
     #[serde(serialize_with = "write_moment", deserialize_with = "read_moment")]
     pub warm: Nanos,
     #[serde(serialize_with = "write_moment", deserialize_with = "read_moment")]
@@ -124,14 +124,14 @@ pub(crate) struct Job<'a, P: Platform, W: Workload> {
     pub board: &'a Board<P>,
     pub schedule: Schedule,
     pub plan: &'a Plan,
-    /// There where workers own partitions.
+    /// `Some` if workers own partitions.
     pub owners: Option<&'a Owners<P>>,
-    /// There where sockets fail.
+    /// `Some` if sockets fail.
     pub failing: Option<&'a Failing>,
 }
 
 impl<P: Host, W: Workload> Job<'_, P, W> {
-    /// Runs transactions until the schedule or the board ends it.
+    /// Runs transactions until the schedule or the board ends the run.
     pub(crate) fn run(
         &self,
         c: P::Core,
@@ -145,12 +145,12 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         let restless = self.plan.restless.then_some(seed ^ worker as u64);
         let seat = Seat { c, database, tables, node, measure, owners, adapting, restless };
         let executor = self.executors.executor(self.plan.execution, seed ^ worker as u64, seat);
-        // A worker without a session comes, too: the others wait.
+        // A worker without a session arrives, too, because the others wait for all workers.
         let began = self.board.meet(c);
         let mut executor = executor.map_err(RunError::of)?;
         executor.session().seed(seed.wrapping_mul(0x9e37_79b9).wrapping_add(worker as u64 + 1));
         executor.session().set_pauses(self.plan.retry.pauses());
-        // Not on the stack, which is small in a simulated core.
+        // On the heap, because the stack of a simulated core is small.
         let mut buffer =
             (self.plan.retry == Retry::Buffer).then(|| Box::new(Buffer::new(seed, worker as u64 + 1)));
         let mut random = Random::new(seed, worker as u64 + 1);
@@ -159,7 +159,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         result.warm = began.plus(self.schedule.warm_up_nanos);
         let mut preparation = Preparation::of::<P>(&self.schedule, executor.session());
         let mut ends = match preparation {
-            // Nobody leaves before all have met.
+            // No worker leaves before all have arrived once more.
             Some(_) => Nanos(u64::MAX),
             None => self.end(worker, result.warm),
         };
@@ -171,13 +171,13 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         let (mut commits, mut aborts) = (0, 0);
         let mut left = self.schedule.transactions_max.unwrap_or(u64::MAX);
         let mut now = P::now(c);
-        // Relaxed: only says that it is time to go.
+        // Relaxed: the flag orders no other access.
         while now < ends
             && (left > 0 || buffer.as_ref().is_some_and(|buffer| !buffer.is_empty()))
             && P::load(c, self.board.stop(), Ordering::Relaxed) == 0
         {
-            // Without warm-up from the first transaction on: clocks of threads may differ by a
-            // little.
+            // Without warm-up the measurement begins with the first transaction, because clocks of
+            // threads may differ slightly.
             if !warm && (now >= result.warm || self.schedule.warm_up_nanos == 0) {
                 if let Some(preparation) = preparation.take() {
                     let moment = (worker, false, now);
@@ -210,7 +210,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
                 continue;
             }
             let next = buffer.as_mut().map_or(Next::New, |buffer| buffer.next(now, left == 0));
-            // Used where it is made: procedures are long.
+            // Procedures are large, so they are not moved.
             let mut again;
             let place = match next {
                 Next::Again(deferred) => {
@@ -249,8 +249,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
                     Err(abort) if buffer.is_none() && abort.is_conflict() => {
                         transaction.attempts += ATTEMPTS_BETWEEN_LOOKS;
                         result.attempts_max = result.attempts_max.max(transaction.attempts);
-                        // A transaction that meets others for ever must not keep the run from its
-                        // end.
+                        // A transaction that conflicts forever must not prevent the end of the run.
                         if self.is_over(c, ends) {
                             break Err(abort);
                         }
@@ -302,7 +301,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
                 None => after,
             };
         }
-        // What is done for others from here on is no part of the run.
+        // The work for other workers from here on is no part of the run.
         let counts = executor.counts();
         result.messages = counts.messages - counts_before.messages;
         result.distributed = counts.shared - counts_before.shared;
@@ -317,14 +316,14 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         Ok(result)
     }
 
-    /// True if the run has ended, or is to.
+    /// True if the run has ended or has to end.
     fn is_over(&self, c: P::Core, ends: Nanos) -> bool {
-        // Relaxed: only says that it is time to go.
+        // Relaxed: the flag orders no other access.
         P::now(c) >= ends || P::load(c, self.board.stop(), Ordering::Relaxed) != 0
     }
 
-    /// In whose name a worker draws its next transaction, after so long, where the processors of
-    /// some workers are gone.
+    /// The worker on whose behalf a worker draws its next transaction, if the processors of some
+    /// workers are gone.
     #[inline]
     fn name(&self, worker: usize, elapsed: u64, absent: &[usize], random: &mut Random) -> usize {
         if self.failing.is_none() && absent.is_empty() {
@@ -337,7 +336,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         stand_in((worker, self.board.workers().len()), &gone, random)
     }
 
-    /// Waits until all that has committed can be acknowledged, and acknowledges it, as at `now`.
+    /// Waits until all commits can be acknowledged, and acknowledges them as of `now`.
     fn acknowledge_all(
         &self,
         acknowledgements: &mut Acknowledgements,
@@ -353,7 +352,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         Ok(())
     }
 
-    /// Shifts so many borders between partitions. The moment afterwards.
+    /// Shifts `count` borders between partitions; returns the time afterwards.
     fn shift<'d>(
         &self,
         c: P::Core,
@@ -367,7 +366,8 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         Ok(ended)
     }
 
-    /// When a worker runs no transaction any more, of a run whose measured time begins at `warm`.
+    /// The time at which a worker ends its transactions, of a run whose measured time begins at
+    /// `warm`.
     fn end(&self, worker: usize, warm: Nanos) -> Nanos {
         let gone = self.failing.and_then(|failing| failing.of_worker(worker)).unwrap_or(u64::MAX);
         warm.plus(self.schedule.nanos.min(gone))

@@ -1,8 +1,8 @@
-//! The workloads of the list as one type, so that what runs them is compiled once for each platform
-//! and not once for each workload (decision 0051). A worker's executor knows which one it is, and
-//! runs it without looking.
+//! The workloads of the list as one type, so that the code that runs them is compiled once for each
+//! platform and not once for each workload (decision 0051). A worker's executor is made for one
+//! workload, and runs its procedures without checking the kind for each action.
 //!
-//! Its actions and outputs travel with a byte that says of which workload they are.
+//! Actions and outputs are sent with a byte for the kind of workload.
 
 use boundary::{AnySession, Bounds, Ending, LookAhead, Plan, Procedure, Verbs};
 use fused::Compiled;
@@ -26,22 +26,22 @@ use crate::workloads::workload::{Stages, Workload};
 
 type ProcedureOf<W> = <W as workloads::Workload>::Procedure;
 
-/// Why procedures, tables, actions and outputs are always of one workload.
+/// The reason why procedures, tables, actions and outputs always belong to one workload.
 const ONE: &str = "all of a run is of one workload: instances compare their plans before they begin";
 
-/// Compiled together with the engine for each scheme, where speed is judged by real time: 25 ns a
-/// verb, and much to compile (decision 0051; crate `fused`). Programs that are built for tests
-/// run them as [`Erased`] ones.
+/// Executors that are compiled together with the engine for each scheme, if real time is measured:
+/// this saves 25 ns a verb, and takes long to compile (decision 0051; crate `fused`). Test builds
+/// use [`Erased`] executors instead.
 struct Together;
 
 impl Together {
-    /// Maker of the executors of workers that run procedures of a workload inline.
+    /// Returns the constructor of inline executors for the procedures of a workload.
     fn inline<P: Host, Q: Compiled>() -> MakeInline<P, Q> {
         P::inline()
     }
 }
 
-/// Through the engine's dynamic boundary.
+/// Executors that use the engine's dynamic boundary.
 struct Erased;
 
 impl Erased {
@@ -99,17 +99,17 @@ macro_rules! each {
     };
 }
 
-/// The workloads of transactions, each with how it runs inline on hardware.
+/// The workloads of transactions, each with the kind of its inline executors on hardware.
 macro_rules! workloads {
     ($($Kind:ident $inline:ident),+ $(,)?) => {
-        /// One of the list, and what it changes to, if it does.
+        /// A workload of the list, with its later stages, if it has any.
         pub(crate) enum AnyWorkload { $($Kind(Changing<$Kind>)),+ }
 
-        /// Any transaction of it.
+        /// A transaction of such a workload.
         #[allow(clippy::large_enum_variant, reason = "boxing would allocate for each transaction")]
         pub(crate) enum Transaction { $($Kind(ProcedureOf<$Kind>)),+ }
 
-        /// Its tables.
+        /// The tables of such a workload.
         #[derive(Clone, Copy)]
         pub(crate) enum Tables { $($Kind(<ProcedureOf<$Kind> as Procedure>::Tables)),+ }
 
@@ -124,8 +124,8 @@ macro_rules! workloads {
         pub(crate) enum Output { $($Kind(<ProcedureOf<$Kind> as Procedure>::Output)),+ }
 
         impl AnyWorkload {
-            /// `first`, and what it is from some moments on; nothing if it is an experiment, which
-            /// has no transactions.
+            /// The workload `first` with its later stages; `None` if it is an experiment, which has
+            /// no transactions.
             pub(crate) fn of(first: &Workload, later: &[(u64, Workload)]) -> Option<Result<Self, ChangeError>> {
                 match first {
                     $(Workload::$Kind(first) => {
@@ -142,7 +142,7 @@ macro_rules! workloads {
             }
         }
 
-        /// Makes the executor of a worker that runs procedures inline.
+        /// Creates the inline executor of a worker.
         pub(crate) fn inline<P: Host>(seat: Seat<'_, P, Transaction>) -> Made<'_, Transaction> {
             let Seat { c, database, tables, node, measure, owners, adapting, restless } = seat;
             match tables {
@@ -328,11 +328,11 @@ macro_rules! workloads {
 }
 
 impl Workload {
-    /// `first`, and from so many seconds of the measured time on what `later` says: workloads of
-    /// the same kind over the same data.
+    /// A workload that changes: it is `first`, and each of `later` from that second of the measured
+    /// time on. All are workloads of the same kind over the same data.
     ///
     /// # Errors
-    /// The moments do not ascend, the data are not the same, or these are no transactions.
+    /// The times do not ascend, the data are not the same, or the workload has no transactions.
     pub fn changing(first: Workload, later: Vec<(f64, Workload)>) -> Result<Self, RunError> {
         let later = later.into_iter().map(|(seconds, workload)| ((seconds * 1e9) as u64, workload));
         let stages = Stages { first: Box::new(first), later: later.collect() };
@@ -343,7 +343,7 @@ impl Workload {
         }
     }
 
-    /// Itself as one that has transactions: an experiment has workers and no database.
+    /// The workload of transactions; `None` for an experiment, which has no database.
     pub(crate) fn transactions(&self) -> Option<AnyWorkload> {
         let (first, later) = match self {
             Workload::Changing(stages) => (&*stages.first, &stages.later[..]),

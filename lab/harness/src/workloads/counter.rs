@@ -9,7 +9,7 @@ use crate::measurement::values::{Check, Kind, Latency, Measurement};
 use crate::workloads::experiments::seconds;
 use crate::workloads::workload::CounterGroups;
 
-/// Runs it.
+/// Runs the experiment.
 pub(crate) fn run<P: Host>(
     c: P::Core,
     groups: CounterGroups,
@@ -26,7 +26,7 @@ pub(crate) fn run<P: Host>(
         .map(|thread| CounterThread { place: places[thread], node: nodes[thread], group: group(thread) })
         .collect();
     let groups = threads.iter().map(|thread| thread.group + 1).max().unwrap_or(1);
-    // A counter lives where the first of its threads runs.
+    // A counter is on the node of the first of its threads.
     let home =
         |group: usize| threads.iter().find(|thread| thread.group == group).and_then(|first| first.node);
     let counters = (0..groups).map(home).collect();
@@ -61,9 +61,9 @@ pub(crate) fn run<P: Host>(
     Ok(measured)
 }
 
-/// As many groups of threads as sockets in use, each as large as its socket's threads are many,
-/// filled in the order of the threads' numbers: whether a group's threads share a socket is up to
-/// the placement.
+/// Divides the threads into as many groups as there are sockets in use, each with as many threads
+/// as its socket, in the order of the threads' numbers. The placement determines if the threads of
+/// a group share a socket.
 fn groups_by_number(mut sockets: Vec<u32>) -> Vec<usize> {
     sockets.sort_unstable();
     let mut groups = Vec::with_capacity(sockets.len());

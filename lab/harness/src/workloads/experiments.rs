@@ -16,11 +16,12 @@ use crate::host::Host;
 use crate::measurement::values::{Kind, Latency, Measurement};
 use crate::plan::Length;
 
-/// Duration when the length is given in transactions: an experiment counts what fits into a time.
+/// Duration if the length is given in transactions: an experiment counts the operations in a fixed
+/// time.
 const SECONDS_OTHERWISE: f64 = 1.0;
-/// Longest latency that histograms tell apart, in picoseconds.
+/// Largest latency of the histograms, in picoseconds.
 const LATENCY_PICOS_MAX: u64 = 60_000_000_000_000;
-/// Digits that histograms keep.
+/// Decimal digits of the histograms.
 const LATENCY_DIGITS: u8 = 2;
 
 /// The length of an experiment.
@@ -47,7 +48,7 @@ impl Latencies {
         }
     }
 
-    /// The percentiles of all of them.
+    /// The percentiles over all threads.
     pub(crate) fn of_all(each: Vec<Latencies>) -> Result<Latency, RunError> {
         let all = Latencies::new()?;
         for thread in each {
@@ -64,7 +65,7 @@ impl Latencies {
     }
 }
 
-/// The measurement of an experiment that counts one thing.
+/// The measurement of an experiment that counts operations of one kind.
 pub(crate) fn measurement(
     cx: Context<'_>,
     what: &'static str,
@@ -84,7 +85,7 @@ pub(crate) fn measurement(
     }
 }
 
-/// Where the two peers of the message experiment run, and their memory nodes.
+/// The places of the two peers of the message experiment, and their memory nodes.
 pub(crate) fn peers(deployment: &Deployment) -> Result<([Place; 2], [Option<Node>; 2]), RunError> {
     let (places, nodes) = (deployment.places(), deployment.nodes());
     if places.len() < 2 {
@@ -93,7 +94,7 @@ pub(crate) fn peers(deployment: &Deployment) -> Result<([Place; 2], [Option<Node
     Ok(([places[0], places[1]], [nodes[0], nodes[1]]))
 }
 
-/// The message experiment.
+/// Runs the message experiment.
 pub(crate) fn ipc<P: Host + Links>(
     c: P::Core,
     mechanism: Mechanism,
@@ -125,7 +126,7 @@ pub(crate) fn messages(cx: Context<'_>, result: IpcResult, latencies: Latencies)
     measurement(cx, "message", result.messages, result.elapsed_nanos, latencies.latency())
 }
 
-/// The memory experiment.
+/// Runs the memory experiment.
 pub(crate) fn memory<P: Host>(c: P::Core, rows: u64, cx: Context<'_>) -> Result<Measurement, RunError> {
     let (plan, deployment) = (cx.plan, cx.deployment);
     let seconds = seconds(plan.length);

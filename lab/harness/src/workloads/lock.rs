@@ -9,7 +9,7 @@ use crate::host::Host;
 use crate::measurement::values::{Measurement, ThreadFigures};
 use crate::workloads::experiments::{Latencies, measurement, seconds};
 
-/// Runs it.
+/// Runs the experiment.
 pub(crate) fn run<P: Host>(c: P::Core, wanted: &LockSpec, cx: Context<'_>) -> Result<Measurement, RunError> {
     let seconds = seconds(cx.plan.length);
     cx.control.progress.running(cx.plan.warm_up_seconds + seconds);
@@ -28,7 +28,7 @@ pub(crate) fn run<P: Host>(c: P::Core, wanted: &LockSpec, cx: Context<'_>) -> Re
         stop: cx.control.stop_requested,
     };
     let result = run_lock::<P>(c, &spec, watch).map_err(RunError::of)?;
-    // The writer makes what pollers see.
+    // The writer makes the changes that pollers count.
     let acting = if spec.kind == LockKind::Poll { &result.threads[1..] } else { &result.threads[..] };
     let operations = acting.iter().map(|thread| thread.operations);
     let (timed, nanos) = acting

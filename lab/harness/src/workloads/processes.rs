@@ -1,10 +1,10 @@
-//! The message experiment between two processes, each with a pinned worker: what a link costs where
-//! nothing is shared but what the link shares.
+//! The message experiment between two processes, each with a pinned worker: the cost of a link
+//! between processes that share no other memory.
 //!
 //! The first process starts the second one and gives it a task on its command line: mechanism,
 //! endpoint, hardware thread, memory node, and where to find a line of memory that both map. Both
-//! then do the same in turn: they pass the bare line to and fro, exchange messages, and pass the
-//! line again. So the line is measured under the conditions of the messages.
+//! then pass the bare line back and forth, exchange messages, and pass the line again. So the line
+//! is measured under the conditions of the messages.
 
 use std::fmt;
 use std::os::unix::process::CommandExt;
@@ -27,16 +27,16 @@ use crate::error::RunError;
 use crate::measurement::values::{Measurement, RoundTrip};
 use crate::workloads::experiments::{Latencies, messages, peers, seconds};
 
-/// How long each process waits for the other one to come.
+/// Longest time for which each process waits for the other one.
 const PATIENCE_NANOS: u64 = 30_000_000_000;
-/// The version of what the two exchange.
+/// The version of the messages between the two.
 const VERSION: u32 = 1;
-/// Two lines between those that are passed: processors fetch neighbours.
+/// Bytes between the two lines: processors prefetch neighbouring lines.
 const LINE_DISTANCE: usize = 4 * LINE_BYTES;
 
 /// The process that answers.
 pub struct OtherProcess {
-    /// How messages travel.
+    /// The mechanism by which messages are sent.
     pub mechanism: Mechanism,
     /// Its program, which calls [`answer_messages`] with its last argument.
     pub program: PathBuf,
@@ -85,12 +85,12 @@ impl FromStr for Task {
     }
 }
 
-/// The second process; it ends with the first one.
+/// The second process, which is killed when this value is dropped.
 struct Started(Child);
 
 impl Drop for Started {
     fn drop(&mut self) {
-        // It has ended, unless something went wrong.
+        // The process has ended already, unless there was a failure.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -99,7 +99,7 @@ impl Drop for Started {
 fn start(other: &OtherProcess, task: &Task) -> Result<Started, RunError> {
     let mut command = Command::new(&other.program);
     command.args(&other.arguments).arg(task.to_string()).stdin(Stdio::null()).stdout(Stdio::null());
-    // What interrupts this process is its own affair: it ends the other one.
+    // Signals of the terminal interrupt only this process, which ends the other one.
     command.process_group(0);
     command.spawn().map(Started).map_err(|error| RunError::at(&other.program, &error))
 }
@@ -119,7 +119,7 @@ struct Passed {
     swapped_ns: f64,
 }
 
-/// Passes both lines, each in its way.
+/// Passes both lines, each with its kind of waiting.
 fn pass(c: HardwareCore, lines: &HardwareRegion, side: u64) -> Result<Passed, RunError> {
     let passed = |offset: usize, waiting: Waiting| {
         let line = Hardware::word_of(lines, offset);
@@ -129,7 +129,7 @@ fn pass(c: HardwareCore, lines: &HardwareRegion, side: u64) -> Result<Passed, Ru
     Ok(Passed { read_ns, swapped_ns: passed(LINE_DISTANCE, Waiting::Swapping)? })
 }
 
-/// The message experiment between this process and another one.
+/// Runs the message experiment between this process and another one.
 pub(crate) fn ipc(c: HardwareCore, other: &OtherProcess, cx: Context<'_>) -> Result<Measurement, RunError> {
     let (places, nodes) = peers(cx.deployment)?;
     let seconds = seconds(cx.plan.length);
@@ -183,7 +183,7 @@ fn round_trip(message_ns: f64, passed: [Passed; 2]) -> RoundTrip {
     RoundTrip { message_ns, line_ns, line_swapped_ns, ratio: message_ns / line_ns }
 }
 
-/// Does something on a pinned worker.
+/// Runs `work` on a pinned worker.
 fn pinned<T: Send>(
     c: HardwareCore,
     place: Place,
@@ -202,13 +202,13 @@ fn pinned<T: Send>(
 /// The main function of the second process: its task is the last argument of its command line.
 ///
 /// # Errors
-/// It is no task, or the first process is gone.
+/// The text is no task, or the first process is gone.
 pub fn answer_messages(task: &str) -> Result<(), RunError> {
     let task: Task = task.parse()?;
     let lines = SharedMemory::open(&task.line).map_err(|error| RunError::at(&task.line, &error))?;
     let c = Hardware::core();
     let lines = lines.map(c, "lines").map_err(RunError::of)?;
-    // The first process is named in the path of its line.
+    // The path of the line contains the number of the first process.
     let named = task.line.iter().nth(2).and_then(|process| process.to_str()?.parse().ok());
     let hello = Hello {
         version: VERSION,

@@ -1,7 +1,7 @@
 //! The list of workloads.
 //!
-//! All workloads of transactions can change while they run, and run as [`workloads::Changing`]
-//! ones, whether they do or not.
+//! All workloads of transactions can change while they run, so all of them run as
+//! [`workloads::Changing`].
 
 use platform::link;
 use workloads::dependent::Dependent;
@@ -16,7 +16,7 @@ use crate::names::names;
 use crate::workloads::processes::OtherProcess;
 
 /// The workload of a run. A new workload of transactions is an entry here, and a line at the end of
-/// `any`; an experiment has an arm in `run` that says what runs it.
+/// `any`; an experiment needs an arm in `run`.
 pub enum Workload {
     /// Reads and updates of a few rows of one table.
     Micro(Micro),
@@ -34,12 +34,12 @@ pub enum Workload {
     Changing(Stages),
     /// Lock-protected counters.
     Counter(CounterGroups),
-    /// Locks and atomics alone. Threads, times and the seed are those of deployment and plan,
-    /// whatever it says of them.
+    /// Locks and atomics alone. Threads, times and the seed are those of deployment and plan, and
+    /// not those of the parameters.
     Lock(LockSpec),
     /// Messages between the first two workers.
     Ipc(link::Mechanism),
-    /// The same, with the second worker in another process.
+    /// As `Ipc`, with the second worker in another process.
     IpcBetweenProcesses(OtherProcess),
     /// Reads of rows on each worker's memory node.
     Memory {
@@ -48,19 +48,19 @@ pub enum Workload {
     },
 }
 
-/// A workload, and what it is from some moments of the measured time on.
+/// A workload and its later stages.
 pub struct Stages {
     pub(crate) first: Box<Workload>,
-    /// Nanoseconds, ascending.
+    /// The later stages, each with its nanosecond of the measured time, ascending.
     pub(crate) later: Vec<(u64, Workload)>,
 }
 
-/// Which workers share a counter.
+/// The workers that share a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CounterGroups {
     /// All workers.
     All,
-    /// Those of a socket.
+    /// All workers of a socket.
     Socket,
     /// None: each has its own.
     None,

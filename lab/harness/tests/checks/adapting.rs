@@ -1,4 +1,4 @@
-//! Partitions that follow the workload: skew is noticed, keys change their owners while
+//! Partitions that follow the workload: skew is detected, keys change their owners while
 //! transactions run, and nothing is lost.
 
 use harness::{
@@ -17,7 +17,7 @@ const WORKERS: usize = 4;
 const INTERVAL_SECONDS: f64 = 0.001;
 const CHANGE_SECONDS: f64 = 3.0 * INTERVAL_SECONDS;
 
-/// Intervals that do not become longer: tests are short.
+/// Intervals that do not become longer, because tests are short.
 fn adaptation() -> Adaptation {
     let settings = Settings { longest: 1.0, ..Settings::new(INTERVAL_SECONDS) };
     Adaptation { settings, cores: None }
@@ -39,7 +39,7 @@ fn plan(intervals: f64, seed: u64) -> Plan {
 }
 
 fn run(workload: &Workload, plan: &Plan) -> Measurement {
-    // Not perturbed: what is measured is what there is.
+    // Not perturbed, so that measurements are exact.
     let config = Config { perturb: false, ..config(WORKERS, plan.seed) };
     let measured = simulated_by(config, workload, plan, &deployment()).expect("a run");
     assert_eq!(violations(&measured), Vec::<String>::new());
@@ -63,7 +63,7 @@ fn hot_keys_are_divided_among_workers() {
     let story = story(&measured);
     let text = story.text();
     let [first, ..] = &story.repartitionings[..] else { panic!("nothing was changed: {text}") };
-    // A fifth of the data is nearly all that the first of four workers owns.
+    // The first of four workers owns little more than the hot fifth of the data.
     assert_eq!(first.before.hottest().0, Core(0), "{text}");
     assert!(first.before.hottest().1 > 1.6 && first.after.hottest().1 < 1.2, "{text}");
     let after_seconds = first.at_seconds - CHANGE_SECONDS;
@@ -73,7 +73,7 @@ fn hot_keys_are_divided_among_workers() {
     assert!(busiest(seen) < 1.3, "{text}");
 }
 
-/// Where all keys are alike, their owners stay who they are.
+/// If all keys are equally popular, their owners do not change.
 #[test]
 fn nothing_moves_without_a_reason() {
     let measured = run(&tatp(None), &plan(10.0, 5));
@@ -84,7 +84,7 @@ fn nothing_moves_without_a_reason() {
     assert_eq!(run(&tatp(None), &still).adaptation, None);
 }
 
-/// What belongs to a socket that fails goes to the others, who also take over its clients.
+/// The partitions of a socket that fails get other owners, which also serve its clients.
 #[test]
 fn a_failed_socket_loses_its_partitions() {
     let failures = vec![Failure { seconds: CHANGE_SECONDS, socket: 1 }];
@@ -93,12 +93,12 @@ fn a_failed_socket_loses_its_partitions() {
     let text = story.text();
     let [first, ..] = &story.repartitionings[..] else { panic!("nothing was changed: {text}") };
     assert!(first.reason.starts_with("cores 2 to 3 are gone and owned"), "{text}");
-    // At once, but for a search under way.
+    // Immediately, unless a search is running.
     let after_seconds = first.at_seconds - CHANGE_SECONDS;
     assert!((0.0..5.0 * INTERVAL_SECONDS).contains(&after_seconds), "{text}");
     assert_eq!(first.absent, [Core(2), Core(3)]);
     assert!(first.after.partitions.iter().all(|piece| piece.partition.owner < Core(2)), "{text}");
-    // The two go on, with what all four have asked for.
+    // The two remaining workers continue, with the requests of all four.
     let late: u64 = measured.bins[measured.bins.len() * 3 / 4..].iter().sum();
     assert!(late > 0, "{:?}", measured.bins);
     for execution in [Execution::Inline, Execution::Plp] {
@@ -107,8 +107,8 @@ fn a_failed_socket_loses_its_partitions() {
     }
 }
 
-/// An owner that all others ask for more than it can do is heard of all the same: what it counts is
-/// measured in each interval.
+/// An overloaded owner, which gets more requests than it can serve, still answers the monitor: its
+/// counts are measured in each interval.
 #[test]
 fn who_is_asked_for_too_much_is_heard() {
     const MANY: usize = 24;
@@ -122,8 +122,8 @@ fn who_is_asked_for_too_much_is_heard() {
     assert!(story.measurements >= 4, "{}", story.text());
 }
 
-/// A worker whose processor is taken away runs nothing of its own, and owns nothing soon; when the
-/// processor is back it runs its own again, and owns what it draws.
+/// A worker whose processor is gone runs no transactions of its own, and soon owns nothing; when
+/// the processor is back it runs its own transactions again, and owns their rows.
 #[test]
 fn processors_come_and_go() {
     const TAKEN: usize = 1;
@@ -154,7 +154,7 @@ fn processors_come_and_go() {
         last.after.partitions.iter().filter(|piece| piece.partition.owner == Core(owner)).count()
     };
     assert!((0..WORKERS as u16).all(|owner| owners(owner) > 0), "{text}");
-    // Three do less than four.
+    // Three workers have less throughput than four.
     let bin = |seconds: f64| (seconds / measured.bin_seconds) as usize;
     let rate = |from: f64, to: f64| {
         let bins = &measured.bins[bin(from)..bin(to)];
@@ -165,8 +165,8 @@ fn processors_come_and_go() {
     assert!(meanwhile < 0.95 * before && after > 0.9 * before, "{before} {meanwhile} {after}: {text}");
 }
 
-/// What has moved in one run has moved in the next one on the same database, if it has as many
-/// workers.
+/// Partitions that have moved in one run stay moved in the next run on the same database, if it has
+/// as many workers.
 #[test]
 fn a_durable_database_finds_its_partitions_again() {
     let disk = Disk::new(DiskModel::NVME, Faults::default());
@@ -195,7 +195,8 @@ fn a_durable_database_finds_its_partitions_again() {
     assert_eq!(notes(&fewer), ["an earlier run had 4 workers: partitions begin evenly"]);
 }
 
-/// Exactly so many borders shift at a moment, in one pause, whoever shares what; nothing is lost.
+/// Exactly the planned number of borders shifts at the planned time, in one pause, with both kinds
+/// of sharing; nothing is lost.
 #[test]
 fn borders_shift_when_somebody_wants_to_see_what_it_costs() {
     for execution in [Execution::Plp, Execution::Atrapos] {
@@ -203,8 +204,8 @@ fn borders_shift_when_somebody_wants_to_see_what_it_costs() {
         let shifts = vec![shift(0.002, 1_000), shift(0.001, 3)];
         let still = Plan { adaptation: None, execution, shifts, ..plan(3.0, 4) };
         let shifted = run(&tatp(None), &still).shifted;
-        // The last three workers of four have nine columns each to give, and the last of them again
-        // what it gets.
+        // The last three of four workers can give nine columns each, and the last of them also the
+        // columns that it gets.
         let counts = shifted.iter().map(|one| (one.rearrangements, one.changes)).collect::<Vec<_>>();
         assert_eq!(counts[0], (3, 9));
         assert!(counts[1].0 > 24 && counts[1].0 < 100 && counts[1].1 == 3 * counts[1].0, "{counts:?}");

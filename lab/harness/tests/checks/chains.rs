@@ -1,14 +1,14 @@
-//! Histories of transactions over instances, and whether they are serializable.
+//! Histories of transactions over instances, which are checked for serializability.
 //!
-//! Each write gives its row a version that no other write uses, and reads the version before. So
-//! the versions of a row are a chain, which is followed back from the last one. Transactions depend
-//! on each other by what they read of versions, and a circle of dependencies is a violation (Adya,
-//! Liskov, O'Neil, ICDE 2000; recorded as in Kingsbury, Alvaro, PVLDB 2020). In the end every
-//! transaction has committed: what its last attempt saw and wrote is what counts. Some transactions
-//! only read, most of them in one instance: there a scheme might show them a snapshot that fits no
-//! other instance's.
+//! Each write gives its row a unique version, and reads the version before. So the versions of a
+//! row are a chain, which is followed back from the last one. Transactions depend on each other by
+//! the versions that they read, and a cycle of dependencies is a violation (Adya, Liskov, O'Neil,
+//! ICDE 2000; recorded as in Kingsbury, Alvaro, PVLDB 2020). In the end every transaction has
+//! committed, so the reads and writes of its last attempt count. Some transactions only read, most
+//! of them in one instance, where a scheme might show them a snapshot that is inconsistent with
+//! other instances.
 
-// What a test records stands outside the machine that it observes.
+// Records of a test are outside of the machine that it observes.
 #![allow(clippy::disallowed_types)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,10 +22,10 @@ use terms::Abort;
 use terms::random::Random;
 use workloads::{Check, Workload};
 
-/// Rows of a site: few, so that transactions meet.
+/// Rows of a site: few, so that transactions conflict.
 const ROWS: u16 = 3;
 
-/// A row that knows who wrote it last.
+/// A row with the last transaction that wrote it.
 #[derive(Row, Clone, Debug)]
 #[row(key(site, number))]
 pub struct Link {
@@ -37,7 +37,7 @@ pub struct Link {
 
 type Key = (u16, u16);
 
-/// What the last attempt of a transaction saw and wrote.
+/// Reads and writes of the last attempt of a transaction.
 #[derive(Clone, Debug, Default)]
 struct Seen {
     reads: BTreeMap<Key, u64>,
@@ -53,7 +53,7 @@ pub struct Chains {
     last: Mutex<BTreeMap<Key, u64>>,
 }
 
-/// Rows of one site, and whether each is written.
+/// Rows of one site; true for those that are written.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Part {
     version: u64,
@@ -120,7 +120,7 @@ impl Chains {
         Chains { sites, records: Records::default(), last: Mutex::default() }
     }
 
-    /// Takes what the rows of one instance hold in the end.
+    /// Records the final rows of one instance.
     pub fn end(&self, table: &Table<Link>, inspector: &mut impl Inspector) {
         let mut last = self.last.lock().expect("no panic");
         inspector.scan(table.primary(), &(0, 0), &(u16::MAX, u16::MAX), &mut |row: &Link| {
@@ -128,10 +128,10 @@ impl Chains {
         });
     }
 
-    /// What is wrong with the history, of which so many transactions were told to be committed.
+    /// Checks the history; `reported`: number of commits that the run has reported.
     pub fn judge(&self, told: u64) -> Result<(), String> {
         let (records, last) = (self.records.lock().expect("no panic"), self.last.lock().expect("no panic"));
-        // By row: its versions, the first one first.
+        // By row: its versions, in order.
         let mut chains: BTreeMap<Key, Vec<u64>> = BTreeMap::new();
         for (key, version) in last.iter() {
             let (mut chain, mut version) = (Vec::new(), *version);
@@ -175,7 +175,7 @@ impl Chains {
     }
 }
 
-/// Takes away what nobody is before, again and again: what is left, if anything is, has a circle.
+/// Repeatedly removes transactions without predecessors: the rest, if there is any, has a cycle.
 fn circle(after: &BTreeMap<u64, BTreeSet<u64>>) -> Option<Vec<u64>> {
     let mut left: BTreeSet<u64> = after.keys().chain(after.values().flatten()).copied().collect();
     loop {

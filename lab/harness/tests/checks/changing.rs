@@ -62,7 +62,8 @@ fn a_mix_changes_at_its_moment() {
             assert!(read > 100 && moved > 100, "{read} {moved}");
             let others = (0..KINDS.len()).filter(|kind| ![0, 4].contains(kind));
             assert_eq!(others.map(|kind| commits(&measured, kind)).sum::<u64>(), 0);
-            // Commits of the first half are of the first mix, but for what was drawn by then.
+            // Commits of the first half are of the first mix, except for transactions that were
+            // drawn before.
             let before: u64 = measured.bins[..measured.bins.len() / 2].iter().sum();
             assert!(before.abs_diff(read) <= 16, "{before} commits before, {read} of the first mix");
             assert!(measured == simulated(&tatp(divided), &plan, &deployment), "a seed repeats its run");
@@ -87,7 +88,7 @@ fn a_workload_changes_on_hardware() {
     let deployment = Deployment::unpinned(2, 1 << 30);
     let measured = harness::on_hardware(&workload, &plan, &deployment, Control::NONE).expect("it runs");
     let measured = consistent(measured);
-    // What was drawn before the worker was warm is of the first.
+    // Transactions that were drawn before the end of the warm-up are of the first mix.
     assert!(commits(&measured, 4) >= 990 && commits(&measured, 2) == 0, "{:?}", measured.kinds);
 }
 

@@ -1,5 +1,5 @@
-//! Several instances that are durable, in one process: a run goes on where the one before has
-//! ended.
+//! Several instances that are durable, in one process: a run continues on the data of the run
+//! before.
 
 use std::path::PathBuf;
 
@@ -49,7 +49,7 @@ fn every_scheme_goes_on_where_it_has_ended() {
     }
 }
 
-/// A directory is that of one deployment, and says so in a line.
+/// A directory belongs to one deployment, and others are refused in one line.
 #[test]
 fn another_deployment_is_refused() {
     let disk = Disk::new(DiskModel::RAM, Faults::default());
@@ -71,8 +71,8 @@ fn another_deployment_is_refused() {
     assert!(refused.contains("--path database: holds no deployment of several instances"), "{refused}");
 }
 
-/// Most of its transactions only read, so the last one of a worker is acknowledged with an earlier
-/// epoch than those before.
+/// Most transactions only read, so the last one of a worker is acknowledged with an earlier epoch
+/// than those before.
 #[test]
 fn commits_before_a_last_reader_are_counted() {
     for seed in 1..4 {
@@ -105,8 +105,8 @@ fn files_of_this_machine_are_read_again() {
     std::fs::remove_dir_all(&path).expect("the test's directory");
 }
 
-/// Parts stay prepared for two groups of the log: popular rows and whole partitions are met by many
-/// meanwhile.
+/// Branches stay prepared for two groups of the log: many transactions conflict on popular rows and
+/// whole partitions meanwhile.
 #[test]
 fn skew_aborts_few() {
     let ycsb = |workload| {

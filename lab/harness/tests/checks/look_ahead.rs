@@ -1,4 +1,4 @@
-//! Look-ahead changes what a run costs, and nothing else.
+//! Look-ahead changes only the time of a run.
 
 use concurrency::SchemeName;
 use harness::{Check, Control, Deployment, Execution, Length, Measurement, Plan, Retry, Workload};

@@ -1,6 +1,6 @@
 //! Instances on several simulated machines: global invariants hold, nothing touches another
-//! machine's memory, the transports are those that there are, each machine has a disk, and machines
-//! come back to others that run on.
+//! machine's memory, links use the available transports, each machine has a disk, and machines come
+//! back to others that have continued.
 
 use concurrency::SchemeName;
 use harness::{
@@ -52,7 +52,8 @@ fn simulated(
 fn instances_on_several_machines_hold_what_one_would() {
     for (seed, scheme) in SchemeName::ALL.into_iter().enumerate() {
         let seed = seed as u64 + 1;
-        // An instance a machine, or one a core: then links within a machine are rings.
+        // One instance for each machine, or one for each core: then links within a machine are
+        // rings.
         let deployment = match seed % 2 {
             0 => deployment(6, 3, Transport::Tcp),
             _ => deployment(4, 4, Transport::Shm),
@@ -98,7 +99,7 @@ fn disks(machines: usize) -> Vec<Disk> {
     (0..machines).map(|_| Disk::new(DiskModel::NVME, Faults::default())).collect()
 }
 
-/// The same with a disk for each machine, and what goes wrong; what did.
+/// As above, with a disk for each machine and faults; returns the faults that happened.
 fn on_disks(
     disks: &[Disk],
     (workload, plan): (&Workload, &Plan),
@@ -145,8 +146,8 @@ fn durable_instances_on_several_machines_go_on_where_they_have_ended() {
     }
 }
 
-/// Of two machines that crash together, the second comes back when the first runs transactions
-/// again: so that one does not wait for the other one.
+/// If two machines crash together, the second comes back when the first runs transactions again:
+/// the first does not wait for the second.
 #[test]
 fn machines_that_are_down_together_do_not_wait_for_each_other() {
     let (deployment, disks) = (deployment(6, 3, Transport::Tcp), disks(3));
@@ -161,7 +162,7 @@ fn machines_that_are_down_together_do_not_wait_for_each_other() {
     assert_eq!((faults.falls, measured.returned.len(), measured.troubles.away_max), (2, 2, 2));
 }
 
-/// The first of them crashes again before it runs transactions: the second does not wait for that,
+/// The first machine crashes again before it runs transactions: the second does not wait for it,
 /// either.
 #[test]
 fn who_comes_back_does_not_wait_for_one_that_has_crashed_again() {
@@ -179,7 +180,7 @@ fn who_comes_back_does_not_wait_for_one_that_has_crashed_again() {
     }
 }
 
-/// Two machines are cut off from each other for a time, and go on.
+/// Two machines are cut off from each other for a time, and continue.
 #[test]
 fn machines_find_each_other_again() {
     let (deployment, disks) = (deployment(4, 2, Transport::Tcp), disks(2));
@@ -192,7 +193,7 @@ fn machines_find_each_other_again() {
     let what = (&micro(Operation::Update, 4), &plan);
     let (measured, faults) = on_disks(&disks, what, &deployment, (faults, Vec::new())).expect("it ends");
     assert_eq!(violations(&measured), Vec::<String>::new());
-    // The third would come when all is over.
+    // The third would happen after the run.
     assert_eq!((faults.cuts, measured.troubles.mended), (2, 8), "{:?}", measured.elapsed_seconds);
     assert!(measured.losses > 4);
 }

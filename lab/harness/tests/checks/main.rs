@@ -1,4 +1,4 @@
-//! Deployments, and what measurements derive.
+//! Tests of deployments, runs and measurements.
 #![allow(missing_docs, clippy::disallowed_methods)]
 
 mod adapting;

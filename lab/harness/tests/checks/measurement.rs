@@ -1,4 +1,4 @@
-//! What measurements derive from counts.
+//! Figures that measurements derive from counts.
 
 use harness::Latency;
 use hdrhistogram::Histogram;

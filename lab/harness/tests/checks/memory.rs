@@ -1,11 +1,12 @@
-//! What a run takes of memory is what it says, and not much more than its rows.
+//! The memory figures of a run are exact, and not much more than the memory of its rows.
 
 use concurrency::SchemeName;
 use harness::{Control, Deployment, Length, MemoryFigures, Plan, Workload};
 use sim::{Config, Shape, VirtualMachine};
 use workloads::tpcc::{Mix, Tpcc};
 
-/// In virtual time: how many versions wait for the end of an epoch depends on time.
+/// In virtual time, because the number of versions that wait for the end of an epoch depends on
+/// time.
 fn run(scheme: SchemeName, mix: Mix, transactions: u64) -> MemoryFigures {
     let workload = Workload::Tpcc(Tpcc { scale: 0.01, mix, ..Tpcc::new(1) });
     let plan = Plan { epoch_nanos: 20_000, ..Plan::new(scheme, Length::Transactions(transactions)) };
@@ -23,9 +24,11 @@ fn a_commit_takes_little_more_than_its_rows() {
         let memory = run(scheme, Mix::NewOrder, 800);
         let ratio = memory.fresh_per_commit / memory.rows_per_commit;
         println!("{scheme}: {ratio:.3}, {memory:?}");
-        // Ten lines, an order and what is new of it, with 8 bytes of header each, and 13 entries.
+        // Ten order lines, an order and a new order, with 8 bytes of header each, and 13 index
+        // entries.
         assert!(memory.rows_per_commit > 850.0, "{scheme}: {memory:?}");
-        // Versions of what NewOrder changes come and go; so short a run has nothing to use again.
+        // Old versions of the rows that NewOrder changes are freed, but such a short run does not
+        // reuse them.
         if scheme != SchemeName::Mvcc {
             assert!(ratio > 1.0 && ratio < 1.3, "{scheme}: {ratio:.3} times its rows");
         }

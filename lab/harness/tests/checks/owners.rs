@@ -1,4 +1,4 @@
-//! Workers that own partitions: what they do together is what one would do.
+//! Workers that own partitions: together they have the same effect as one worker.
 
 use concurrency::SchemeName;
 use harness::{
@@ -26,7 +26,7 @@ fn in_memory(execution: Execution, seed: u64) -> Plan {
     Plan { execution, ..plan(SchemeName::Hstore, seed, TRANSACTIONS) }
 }
 
-/// So many workers on two sockets.
+/// A deployment of this number of workers on two sockets.
 pub(crate) fn two_sockets(workers: usize) -> Deployment {
     let mut deployment = Deployment::unpinned(workers, 1 << 30);
     for (number, worker) in deployment.instances[0].workers.iter_mut().enumerate() {
@@ -178,8 +178,8 @@ fn checks_hold_on_hardware() {
     }
 }
 
-/// Workers provide memory between the warm-up and the measured time, and do meanwhile what others
-/// need of them.
+/// Workers provide memory between the warm-up and the measured time, and serve other workers
+/// meanwhile.
 #[test]
 fn owners_prepare_a_run_while_they_serve_each_other() {
     for execution in OWNING {

@@ -1,9 +1,9 @@
-//! A workload for the order of transactions over instances: switches in pairs, each half in another
-//! site.
+//! A workload that tests the order of transactions over instances: switches in pairs, with the
+//! halves in different sites.
 //!
-//! A transaction reads the other half of a pair, and then turns its own half: off if both are on,
-//! on otherwise. So never both are off, unless two transactions read before either has written.
-//! Whoever finds both off counts it.
+//! A transaction reads the other half of a pair, and then sets its own half: off if both are on, on
+//! otherwise. So both are never off, unless two transactions read before either has written. A
+//! transaction that finds both off counts this.
 
 use boundary::{Plan, Procedure, Verbs};
 use platform::Intent;
@@ -13,7 +13,7 @@ use terms::Abort;
 use terms::random::Random;
 use workloads::{Check, Outcome, Workload};
 
-/// Pairs of a site: few, so that transactions meet.
+/// Pairs of a site: few, so that transactions conflict.
 const PAIRS: u16 = 2;
 
 /// One half of a pair: of the pair (site, number) with the next site, or of the pair of the site
@@ -41,7 +41,7 @@ type Place = (u16, u16, u16);
 pub struct Turn {
     own: Place,
     other: Place,
-    /// True if the other half is looked at in a second round.
+    /// True if the other half is read in a second round.
     late: bool,
     other_on: bool,
 }
@@ -142,7 +142,7 @@ impl Workload for Pairs {
     fn next(&self, worker: usize, random: &mut Random, _: u64) -> Turn {
         let home = worker as u16 % self.sites;
         let (number, half) = (random.below(u64::from(PAIRS)) as u16, random.below(2) as u16);
-        // The pair whose half of this number lies at home.
+        // The pair whose half of this number is at home.
         let site = (home + self.sites - half) % self.sites;
         let (own, other) = (self.place(site, number, half), self.place(site, number, 1 - half));
         Turn { own, other, late: false, other_on: false }
@@ -170,7 +170,7 @@ impl Workload for Pairs {
     }
 }
 
-/// The same, in two rounds.
+/// As above, in two rounds.
 pub struct TwoRounds(pub Pairs);
 
 impl Workload for TwoRounds {

@@ -1,4 +1,4 @@
-//! What becomes of transactions that meet others: nothing is lost, and nothing counted twice.
+//! Transactions that conflict: nothing is lost, and nothing counted twice.
 
 use concurrency::{SchemeName, Ways};
 use harness::{Check, Control, Deployment, Execution, Length, Measurement, Plan, Retry, Workload};
@@ -8,7 +8,7 @@ use workloads::tpcc::Tpcc;
 const WORKERS: usize = 8;
 const TRANSACTIONS: u64 = 30;
 
-/// Runs TPC-C with one warehouse for all, so that transactions meet.
+/// Runs TPC-C with one warehouse for all, so that transactions conflict.
 fn run(scheme: SchemeName, retry: Retry, execution: Execution, length: Length) -> Measurement {
     let workload = Workload::Tpcc(Tpcc { scale: 0.01, ..Tpcc::new(1) });
     let plan =
@@ -41,8 +41,8 @@ fn every_transaction_ends_once() {
                 if scheme != SchemeName::Hstore {
                     assert!(aborts > 0, "{scheme} {retry:?}: transactions meet");
                 }
-                // A pause may be as long as ten transactions, and a transaction's latency has all
-                // its pauses.
+                // A pause may be as long as ten transactions, and a transaction's latency includes
+                // all its pauses.
                 if retry == Retry::Buffer && aborts > 50 {
                     let slowest = measured.kinds.iter().filter_map(|(_, kind)| kind.latency_us.p999);
                     assert!(slowest.fold(0.0, f64::max) > 50.0, "{scheme}: latencies have no pauses");
@@ -52,8 +52,8 @@ fn every_transaction_ends_once() {
     }
 }
 
-/// A run that time ends leaves transactions in the buffers, which have changed nothing: the checks
-/// agree with the counts.
+/// A run that ends by time leaves transactions in the buffers, which have changed nothing: the
+/// checks agree with the counts.
 #[test]
 fn transactions_in_buffers_are_nowhere_when_the_time_is_over() {
     for scheme in [SchemeName::NoWait, SchemeName::Silo, SchemeName::DlDetect] {

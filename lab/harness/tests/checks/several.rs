@@ -1,4 +1,4 @@
-//! Several instances in one process: what they do together is what one would do.
+//! Several instances in one process: together they have the same effect as one instance.
 //!
 //! Simulated, with perturbed seeds. Global invariants are checked over the data of all instances:
 //! TPC-C's conditions, updates that are counted, and pairs of rows in two instances that no two
@@ -18,12 +18,12 @@ use crate::chains::Chains;
 use crate::pairs::Pairs;
 
 const MEMORY_BYTES_MAX: u64 = 1 << 30;
-/// No run is as long as this.
+/// A bound on the length of every run.
 const SECONDS_MAX: u64 = 2;
-/// No transaction waits as long as this.
+/// A bound on the wait of every transaction.
 const NANOS_MAX: u64 = 1_000_000_000;
 
-/// Instances of these numbers of workers.
+/// Instances with these numbers of workers.
 pub(crate) fn deployment(sizes: &[usize], transport: Transport) -> Deployment {
     let instance = |workers: &usize| Instance { machine: 0, workers: vec![WorkerPlace::default(); *workers] };
     let instances = sizes.iter().map(instance).collect();
@@ -62,7 +62,8 @@ pub(crate) fn violations(measured: &Measurement) -> Vec<String> {
     measured.checks.iter().filter_map(violated).collect()
 }
 
-/// What must hold of any run in which transactions cross instances; how many did.
+/// Asserts the conditions of every run with transactions over several instances; returns the number
+/// of these transactions.
 pub(crate) fn assert_holds(measured: &Measurement, transactions: u64, what: &str) -> f64 {
     assert_eq!(violations(measured), Vec::<String>::new(), "{what}");
     let ended: u64 = measured.kinds.iter().map(|(_, kind)| kind.commits + kind.rollbacks).sum();
@@ -109,13 +110,13 @@ fn updates_over_instances_are_counted() {
 #[test]
 fn reads_cost_one_round_trip() {
     let deployment = deployment(&[1, 1], Transport::Shm);
-    // Its locks are shared: no attempt fails.
+    // Its locks are shared, so no attempt fails.
     let plan = Plan { instrument: true, ..plan(SchemeName::NoWait, 1, 200) };
     let measured = simulated(&micro(Operation::Read, 2), &plan, &deployment).expect("it runs");
     assert!(assert_holds(&measured, 400, "reads") > 0.3);
     assert_eq!(measured.messages_per_distributed, Some(2.0));
     assert_eq!(measured.instances, 2);
-    // Each asks the other, and is answered.
+    // Each sends the other a request, and receives the answer.
     let deployed = measured.deployment.expect("two instances");
     let all = measured.counters.messages.expect("messages are counted");
     assert_eq!(deployed.messages, [[0, all / 2], [all / 2, 0]]);
@@ -124,8 +125,8 @@ fn reads_cost_one_round_trip() {
     assert!(shares.communication > 0.05 && shares.useful > 0.05, "{shares:?}");
 }
 
-/// A bank over several instances keeps its books; a decision that is applied twice is money that
-/// nobody has brought.
+/// The accounts of a bank over several instances stay consistent; a decision that is applied twice
+/// would create money.
 #[test]
 fn tpcb_holds_over_instances() {
     let tpcb = |branches: usize| {
@@ -183,7 +184,7 @@ fn several_instances_run_on_hardware() {
     }
 }
 
-/// YCSB without insertions is one-shot; with insertions it says why it is not.
+/// YCSB without insertions has one phase; with insertions it is refused with a reason.
 #[test]
 fn ycsb_is_divided_as_far_as_it_is_one_shot() {
     let run = |workload| {
@@ -206,7 +207,7 @@ fn what_cannot_be_divided_is_refused() {
     assert_eq!(refused.expect_err("too few parts").to_string(), expected);
 }
 
-/// Runs [`Pairs`]; what is violated.
+/// Runs [`Pairs`]; returns the violations.
 fn pairs(scheme: SchemeName, seed: u64, sizes: &[usize], rules: Rules) -> Result<Vec<String>, RunError> {
     let deployment = deployment(sizes, Transport::Shm);
     let workload = Pairs { sites: deployment.workers() as u16 };
@@ -229,7 +230,7 @@ fn no_two_transactions_change_a_pair_at_a_time() {
     }
 }
 
-/// Runs [`Chains`], and judges the history.
+/// Runs [`Chains`], and checks the history.
 fn history(scheme: SchemeName, seed: u64, sizes: &[usize], rules: Rules) -> Result<f64, String> {
     let deployment = deployment(sizes, Transport::Shm);
     let workload = Chains::new(deployment.workers() as u16);
@@ -292,7 +293,7 @@ fn broken_rules_are_caught() {
     assert!(judged(Rules { awaits_votes: false, ..sound }), "a history in which votes are missing");
 }
 
-/// A later phase that belongs elsewhere is refused by name.
+/// A later phase on another instance is refused, with the name of the transaction.
 #[test]
 fn later_phases_are_local() {
     let deployment = deployment(&[1, 1], Transport::Shm);
