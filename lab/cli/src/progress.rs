@@ -145,7 +145,7 @@ impl harness::Progress for Progress {
         stage.bar.tick();
     }
 
-    fn said(&self, words: &str) {
+    fn decided(&self, words: &str) {
         match &*self.stage.borrow() {
             Some(stage) => stage.bar.println(words),
             None if matches!(self.output, Output::Lines) => {

@@ -33,7 +33,7 @@ pub trait Progress {
     fn tick(&self, _sample: Sample) {}
 
     /// A message about a decision that was made during the run.
-    fn said(&self, _words: &str) {}
+    fn decided(&self, _words: &str) {}
 
     /// The run is over, the consistency checks begin.
     fn checking(&self) {}

@@ -76,7 +76,7 @@ impl Host for Hardware {
     const OPEN_PAGED: OpenPaged<Self> = engine_native::open_paged;
 
     fn inline<Q: Compiled>() -> MakeInline<Self, Q> {
-        executors::together::<Q>
+        executors::fused::<Q>
     }
 
     fn reset_counters(_: Self::Core) {}

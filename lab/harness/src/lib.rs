@@ -58,10 +58,10 @@ pub use deployment::{
 };
 pub use distributed::{DataOwners, Rules, Undecided, directory, doubt};
 pub use error::{OtherData, RunError};
-pub use execution::executor::{Execution, Executor, Made, MakeInline, Seat};
+pub use execution::executor::{Execution, Executor, ExecutorArguments, ExecutorResult, MakeInline};
 pub use execution::executors::dynamic;
 pub use faults::failing::{Failure, FailureError};
-pub use faults::troubles::{Troubles, TroublesMet};
+pub use faults::troubles::{TroubleCounts, Troubles};
 pub use host::Host;
 pub use instances::{
     InstanceProgram, Instances, join_deployment, on_processes, run_instance, run_instance_of,

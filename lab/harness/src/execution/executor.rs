@@ -105,7 +105,7 @@ pub trait Executor<'d, Q: Procedure> {
 }
 
 /// The arguments for the executor of a worker.
-pub struct Seat<'d, P: Platform, Q: Procedure> {
+pub struct ExecutorArguments<'d, P: Platform, Q: Procedure> {
     /// The worker's core.
     pub c: P::Core,
     /// The database.
@@ -125,15 +125,15 @@ pub struct Seat<'d, P: Platform, Q: Procedure> {
     pub restless: Option<u64>,
 }
 
-impl<'d, P: Platform, Q: Procedure> Seat<'d, P, Q> {
+impl<'d, P: Platform, Q: Procedure> ExecutorArguments<'d, P, Q> {
     pub(crate) fn session(&self) -> Result<Session<'d>, TooManySessions> {
         self.database.session(self.c, self.node, self.measure)
     }
 }
 
 /// An executor, or too many sessions.
-pub type Made<'d, Q> = Result<Box<dyn Executor<'d, Q> + 'd>, TooManySessions>;
+pub type ExecutorResult<'d, Q> = Result<Box<dyn Executor<'d, Q> + 'd>, TooManySessions>;
 
 /// Creates an executor that runs procedures inline, or at the owners of partitions if workers own
 /// partitions.
-pub type MakeInline<P, Q> = for<'d> fn(Seat<'d, P, Q>) -> Made<'d, Q>;
+pub type MakeInline<P, Q> = for<'d> fn(ExecutorArguments<'d, P, Q>) -> ExecutorResult<'d, Q>;

@@ -6,7 +6,7 @@ use fused::{Compiled, Inline, Place};
 use platform::{Hardware, Platform};
 use terms::Abort;
 
-use crate::execution::executor::{Execution, Executor, Made, MakeInline, Seat};
+use crate::execution::executor::{Execution, Executor, ExecutorArguments, ExecutorResult, MakeInline};
 use crate::execution::owning::Owning;
 
 /// Creates executors.
@@ -18,12 +18,21 @@ pub(crate) struct Executors<P: Platform, Q: Procedure> {
 
 impl<P: Platform, Q: Procedure + 'static> Executors<P, Q> {
     /// The executor of a worker; `seed` determines random orders.
-    pub(crate) fn executor<'d>(&self, execution: Execution, seed: u64, seat: Seat<'d, P, Q>) -> Made<'d, Q> {
+    pub(crate) fn executor<'d>(
+        &self,
+        execution: Execution,
+        seed: u64,
+        arguments: ExecutorArguments<'d, P, Q>,
+    ) -> ExecutorResult<'d, Q> {
         match execution {
-            Execution::Inline | Execution::Plp | Execution::Atrapos => (self.inline)(seat),
+            Execution::Inline | Execution::Plp | Execution::Atrapos => (self.inline)(arguments),
             Execution::Shuffled => {
                 let shuffle = Shuffle::new(seed);
-                Ok(Box::new(Shuffled::<Q> { session: seat.session()?, tables: seat.tables, shuffle }))
+                Ok(Box::new(Shuffled::<Q> {
+                    session: arguments.session()?,
+                    tables: arguments.tables,
+                    shuffle,
+                }))
             }
         }
     }
@@ -56,21 +65,27 @@ impl<'d, Q: Procedure> Executor<'d, Q> for Dynamic<'d, Q> {
 ///
 /// # Errors
 /// The database has its maximal number of sessions.
-pub fn dynamic<'d, P: Platform, Q: Procedure + 'static>(seat: Seat<'d, P, Q>) -> Made<'d, Q> {
-    if seat.owners.is_some() {
-        return Ok(Box::new(Owning::new(&seat, seat.session()?)));
+pub fn dynamic<'d, P: Platform, Q: Procedure + 'static>(
+    arguments: ExecutorArguments<'d, P, Q>,
+) -> ExecutorResult<'d, Q> {
+    if arguments.owners.is_some() {
+        return Ok(Box::new(Owning::new(&arguments, arguments.session()?)));
     }
-    Ok(Box::new(Dynamic::<Q> { session: seat.session()?, tables: seat.tables, actions: Vec::new() }))
+    Ok(Box::new(Dynamic::<Q> {
+        session: arguments.session()?,
+        tables: arguments.tables,
+        actions: Vec::new(),
+    }))
 }
 
 /// Runs procedures inline that are compiled together with the engine.
-struct Together<'d, Q: Procedure> {
+struct FusedExecutor<'d, Q: Procedure> {
     session: Box<dyn Inline<'d, Q> + 'd>,
     tables: &'d Q::Tables,
     actions: Vec<Q::Action>,
 }
 
-impl<'d, Q: Procedure> Executor<'d, Q> for Together<'d, Q> {
+impl<'d, Q: Procedure> Executor<'d, Q> for FusedExecutor<'d, Q> {
     fn run(&mut self, procedure: &mut Q, bounds: &Bounds) -> Result<Ending<()>, Abort> {
         self.session.run(self.tables, procedure, &mut self.actions, bounds)
     }
@@ -85,17 +100,24 @@ impl<'d, Q: Procedure> Executor<'d, Q> for Together<'d, Q> {
 }
 
 /// An executor that is compiled together with the engine and the procedure, if there is one.
-pub(crate) fn together<'d, Q: Compiled>(seat: Seat<'d, Hardware, Q>) -> Made<'d, Q> {
-    let place = Place { c: seat.c, database: seat.database, node: seat.node, measure: seat.measure };
-    if seat.owners.is_some() {
+pub(crate) fn fused<'d, Q: Compiled>(arguments: ExecutorArguments<'d, Hardware, Q>) -> ExecutorResult<'d, Q> {
+    let place = Place {
+        c: arguments.c,
+        database: arguments.database,
+        node: arguments.node,
+        measure: arguments.measure,
+    };
+    if arguments.owners.is_some() {
         return match Q::owning(&place)? {
-            Some(session) => Ok(Box::new(Owning::new(&seat, session))),
-            None => dynamic(seat),
+            Some(session) => Ok(Box::new(Owning::new(&arguments, session))),
+            None => dynamic(arguments),
         };
     }
     match Q::inline(place)? {
-        Some(session) => Ok(Box::new(Together { session, tables: seat.tables, actions: Vec::new() })),
-        None => dynamic(seat),
+        Some(session) => {
+            Ok(Box::new(FusedExecutor { session, tables: arguments.tables, actions: Vec::new() }))
+        }
+        None => dynamic(arguments),
     }
 }
 

@@ -6,8 +6,8 @@ use platform::{Nanos, Platform};
 use terms::Abort;
 use terms::random::Random;
 
-use crate::execution::executor::{Executor, Seat};
-use crate::owners::adapting::Part;
+use crate::execution::executor::{Executor, ExecutorArguments};
+use crate::owners::adapting::AdaptingWorker;
 
 /// If the map changes at random, a worker changes it after one in this many transactions.
 const RESTLESS: u64 = 8;
@@ -48,7 +48,7 @@ impl<'d, Q: Procedure> OwnersSession<'d, Q> for Session<'d> {
 
 impl<'d, Q: Procedure> OwnersSession<'d, Q> for Box<dyn fused::Owning<'d, Q> + 'd> {
     type Acting<'s>
-        = Together<'s, 'd, Q>
+        = FusedActing<'s, 'd, Q>
     where
         Self: 's;
 
@@ -56,15 +56,15 @@ impl<'d, Q: Procedure> OwnersSession<'d, Q> for Box<dyn fused::Owning<'d, Q> + '
         fused::Owning::object(&mut **self)
     }
 
-    fn acting(&mut self) -> Result<Together<'_, 'd, Q>, Abort> {
-        Ok(Together(&mut **self))
+    fn acting(&mut self) -> Result<FusedActing<'_, 'd, Q>, Abort> {
+        Ok(FusedActing(&mut **self))
     }
 }
 
 /// A session that is compiled together with the actions.
-pub(crate) struct Together<'s, 'd, Q>(&'s mut (dyn fused::Owning<'d, Q> + 'd));
+pub(crate) struct FusedActing<'s, 'd, Q>(&'s mut (dyn fused::Owning<'d, Q> + 'd));
 
-impl<Q: Procedure> Acting<Q> for Together<'_, '_, Q> {
+impl<Q: Procedure> Acting<Q> for FusedActing<'_, '_, Q> {
     fn branches(&mut self) -> &mut dyn Branches {
         self.0.branches()
     }
@@ -88,13 +88,13 @@ pub(crate) struct Owning<'d, P: Platform, Q: Procedure, S> {
     actions: Actions<Q>,
     worker: OwnerWorker<'d, P>,
     /// `None` unless partitions follow the workload.
-    part: Option<Part<'d, P>>,
+    part: Option<AdaptingWorker<'d, P>>,
     /// `None` unless the map changes at random.
     restless: Option<Random>,
 }
 
 /// The action executor of a worker, for a procedure if there is one.
-macro_rules! hands {
+macro_rules! action_executor {
     ($owning:expr, $procedure:expr) => {
         Typed::new($owning.session.acting()?, ($owning.tables, &mut $owning.actions), $procedure)
     };
@@ -102,31 +102,31 @@ macro_rules! hands {
 
 impl<'d, P: Platform, Q: Procedure, S: OwnersSession<'d, Q>> Owning<'d, P, Q, S> {
     /// The executor for these arguments, which are those of an owner.
-    pub(crate) fn new(seat: &Seat<'d, P, Q>, session: S) -> Self {
-        let (shared, number, site) = seat.owners.expect("what owners of partitions share is there");
-        let mut worker = OwnerWorker::new(seat.c, shared, (number, site)).expect("memory for a worker");
-        let part = seat.adapting.map(|all| Part::new(all, number));
+    pub(crate) fn new(arguments: &ExecutorArguments<'d, P, Q>, session: S) -> Self {
+        let (shared, number, site) = arguments.owners.expect("what owners of partitions share is there");
+        let mut worker = OwnerWorker::new(arguments.c, shared, (number, site)).expect("memory for a worker");
+        let part = arguments.adapting.map(|all| AdaptingWorker::new(all, number));
         if part.is_some() {
             worker.count();
         }
-        let restless = seat.restless.map(|seed| Random::new(seed, RESTLESS_STREAM));
-        let (c, tables, actions) = (seat.c, seat.tables, Actions::new(shared.workers()));
+        let restless = arguments.restless.map(|seed| Random::new(seed, RESTLESS_STREAM));
+        let (c, tables, actions) = (arguments.c, arguments.tables, Actions::new(shared.workers()));
         Owning { c, number, session, tables, actions, worker, part, restless }
     }
 }
 
 impl<'d, P: Platform, Q: Procedure, S: OwnersSession<'d, Q>> Executor<'d, Q> for Owning<'d, P, Q, S> {
     fn run(&mut self, procedure: &mut Q, bounds: &Bounds) -> Result<Ending<()>, Abort> {
-        let hands = &mut hands!(self, Some(procedure));
-        let ending = self.worker.run(hands, bounds)?;
+        let executor = &mut action_executor!(self, Some(procedure));
+        let ending = self.worker.run(executor, bounds)?;
         if let Some(part) = &mut self.part {
-            part.turn(self.c, &mut self.worker, hands)?;
+            part.turn(self.c, &mut self.worker, executor)?;
         }
         if let Some(random) = &mut self.restless
             && random.below(RESTLESS) == 0
         {
             let change = self.worker.map().any_change(&mut |limit| random.below(limit));
-            let _may_not_fit = self.worker.rearrange(hands, &[change])?;
+            let _may_not_fit = self.worker.rearrange(executor, &[change])?;
         }
         Ok(ending)
     }
@@ -151,27 +151,27 @@ impl<'d, P: Platform, Q: Procedure, S: OwnersSession<'d, Q>> Executor<'d, Q> for
             known.clone_into(absent);
         }
         if is_absent {
-            let hands = &mut hands!(self, None);
-            self.worker.stand_by(hands)?;
-            part.answer(self.c, &mut self.worker, hands)?;
+            let executor = &mut action_executor!(self, None);
+            self.worker.stand_by(executor)?;
+            part.answer(self.c, &mut self.worker, executor)?;
         }
         Ok(is_absent)
     }
 
     fn attend(&mut self) -> Result<bool, Abort> {
-        self.worker.attend(&mut hands!(self, None)).map(|()| true)
+        self.worker.attend(&mut action_executor!(self, None)).map(|()| true)
     }
 
     fn shift(&mut self, count: usize) -> Result<(usize, usize), Abort> {
         let shifts = self.worker.latest_map().partitions().shifts(count);
         let changes = shifts.as_flattened();
-        let hands = &mut hands!(self, None);
-        self.worker.rearrange(hands, changes)?.expect("nobody else changes the map");
+        let executor = &mut action_executor!(self, None);
+        self.worker.rearrange(executor, changes)?.expect("nobody else changes the map");
         Ok((shifts.len(), changes.len()))
     }
 
     fn leave(&mut self) -> Result<(), Abort> {
-        self.worker.leave(&mut hands!(self, None))
+        self.worker.leave(&mut action_executor!(self, None))
     }
 
     fn counts(&self) -> dora::Counts {

@@ -27,7 +27,7 @@ pub struct Troubles {
 
 /// Faults that happened between instances.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TroublesMet {
+pub struct TroubleCounts {
     /// Connections that were broken and made again.
     pub cuts: u64,
     /// Connections within a machine that are slower than others.

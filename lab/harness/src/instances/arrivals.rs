@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use secure_links::{Bytes, Credentials, GUESTS_MAX, PeerError, Reception};
 
-use super::said::{Heard, Order, Word, hear_at_most, say};
+use super::messages::{Order, Received, Report, receive_at_most, send};
 use crate::deployment::Machines;
 use crate::error::RunError;
 
@@ -39,7 +39,7 @@ pub(crate) struct Arrival {
 }
 
 /// A process that has connected: its address, and its introduction or the reason for refusing it.
-type Introduced = (SocketAddr, Result<(Bytes, Word), String>);
+type Introduced = (SocketAddr, Result<(Bytes, Report), String>);
 
 /// A connection that is read until a deadline, however few bytes arrive at a time.
 struct Until<'a>(&'a mut Bytes, Instant);
@@ -60,9 +60,9 @@ pub(crate) struct Arrivals {
     /// Names in the certificates of the instances.
     names: Vec<String>,
     /// By instance: the connection, until it is taken.
-    came: Vec<Option<Arrival>>,
+    arrived: Vec<Option<Arrival>>,
     /// By instance: true if it is connected.
-    there: Vec<bool>,
+    connected: Vec<bool>,
 }
 
 impl Arrivals {
@@ -75,10 +75,10 @@ impl Arrivals {
         let failed = |error: io::Error| RunError::Refused(format!("{address}: {error}"));
         let listener = TcpListener::bind(address).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
-        let came = machines.addresses.iter().map(|_| None).collect();
-        let (names, there) = (machines.names.clone(), vec![false; machines.addresses.len()]);
+        let arrived = machines.addresses.iter().map(|_| None).collect();
+        let (names, connected) = (machines.names.clone(), vec![false; machines.addresses.len()]);
         let reception = Reception::new().map_err(failed)?;
-        Ok(Arrivals { listener, reception, fingerprint, credentials, names, came, there })
+        Ok(Arrivals { listener, reception, fingerprint, credentials, names, arrived, connected })
     }
 
     /// Waits for all instances, and returns them by number.
@@ -87,28 +87,28 @@ impl Arrivals {
     /// The user ends the run, or an instance does not connect in time.
     pub(crate) fn all(&mut self, stop_requested: &dyn Fn() -> bool) -> Result<Vec<Arrival>, RunError> {
         let end = Instant::now() + PATIENCE;
-        while let Some(missing) = self.came.iter().position(Option::is_none) {
+        while let Some(missing) = self.arrived.iter().position(Option::is_none) {
             if stop_requested() {
                 return Err(RunError::Interrupted);
             }
             if Instant::now() >= end {
                 return Err(RunError::Refused(format!("instance {missing} has not come")));
             }
-            if !self.look()? {
+            if !self.poll()? {
                 std::thread::sleep(PAUSE);
             }
         }
-        Ok(self.came.iter_mut().filter_map(Option::take).collect())
+        Ok(self.arrived.iter_mut().filter_map(Option::take).collect())
     }
 
     /// Accepts connections, and answers introductions. Returns true if there was one.
-    fn look(&mut self) -> Result<bool, RunError> {
+    fn poll(&mut self) -> Result<bool, RunError> {
         for _ in 0..GUESTS_MAX {
             match self.listener.accept() {
                 Ok((stream, from)) => {
                     let credentials = self.credentials.clone();
-                    let hear = move |stream| (from, introduce(stream, credentials.as_ref()));
-                    self.reception.receive(stream, hear);
+                    let introduce = move |stream| (from, introduce(stream, credentials.as_ref()));
+                    self.reception.receive(stream, introduce);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 // A process has disconnected, or all resources are in use until other introductions
@@ -120,7 +120,7 @@ impl Arrivals {
         while let Some((from, introduced)) = self.reception.take_identified() {
             some = true;
             let welcomed = match introduced {
-                Ok((stream, word)) => self.welcome(stream, word, from),
+                Ok((stream, report)) => self.welcome(stream, report, from),
                 Err(why) => Err(RunError::Refused(why)),
             };
             if let Err(why) = welcomed {
@@ -132,24 +132,24 @@ impl Arrivals {
 
     /// Records that an instance is disconnected; it may come back.
     pub(crate) fn left(&mut self, number: usize) {
-        self.there[number] = false;
+        self.connected[number] = false;
     }
 
     /// Returns an instance that has come back, if there is one.
     pub(crate) fn back(&mut self) -> Result<Option<(usize, Arrival)>, RunError> {
-        self.look()?;
-        let number = self.came.iter().position(Option::is_some);
-        Ok(number.and_then(|number| Some((number, self.came[number].take()?))))
+        self.poll()?;
+        let number = self.arrived.iter().position(Option::is_some);
+        Ok(number.and_then(|number| Some((number, self.arrived[number].take()?))))
     }
 
     /// Accepts an instance of the deployment; refuses another process, with the reason.
-    fn welcome(&mut self, mut stream: Bytes, word: Word, from: SocketAddr) -> Result<(), RunError> {
-        let Word::Here { version, instance, file } = word else {
+    fn welcome(&mut self, mut stream: Bytes, report: Report, from: SocketAddr) -> Result<(), RunError> {
+        let Report::Introduction { version, instance, file } = report else {
             return Err(RunError::Refused(UNKNOWN.to_owned()));
         };
         let ours = distributed::messages::VERSION;
         let proved = |stream: &Bytes| stream.check_name(&self.names[instance]).err();
-        let refusal = match self.there.get(instance) {
+        let refusal = match self.connected.get(instance) {
             _ if version != ours => Some(format!("its messages have version {version}, and not {ours}")),
             _ if file != self.fingerprint => Some("it has another deployment file".to_owned()),
             None => Some(format!("there is no instance {instance}")),
@@ -159,15 +159,15 @@ impl Arrivals {
         match refusal {
             Some(why) => {
                 // The process may have disconnected.
-                let _ = say(&mut stream, &Order::Refuse(why.clone()));
+                let _ = send(&mut stream, &Order::Refuse(why.clone()));
                 Err(RunError::Refused(why))
             }
             None => {
                 // The instance connects again unless it receives this answer.
-                say(&mut stream, &Order::Alive).map_err(RunError::of)?;
+                send(&mut stream, &Order::KeepAlive).map_err(RunError::of)?;
                 let name = format!("instance {instance} (at {})", from.ip());
-                self.came[instance] = Some(Arrival { name, stream });
-                self.there[instance] = true;
+                self.arrived[instance] = Some(Arrival { name, stream });
+                self.connected[instance] = true;
                 Ok(())
             }
         }
@@ -178,7 +178,7 @@ impl Arrivals {
 const UNKNOWN: &str = "it does not say which instance it is";
 
 /// Authenticates a process that has connected, if that is required, and receives its introduction.
-fn introduce(stream: TcpStream, credentials: Option<&Credentials>) -> Result<(Bytes, Word), String> {
+fn introduce(stream: TcpStream, credentials: Option<&Credentials>) -> Result<(Bytes, Report), String> {
     let words = |error: io::Error| error.to_string();
     stream.set_nonblocking(false).map_err(words)?;
     let mut stream = match credentials {
@@ -189,10 +189,11 @@ fn introduce(stream: TcpStream, credentials: Option<&Credentials>) -> Result<(By
         None => Bytes::plain(stream).map_err(words)?,
     };
     let end = Instant::now() + INTRODUCTION;
-    let heard = hear_at_most::<Word>(&mut Until(&mut stream, end), INTRODUCTION_BYTES).map_err(words)?;
+    let received =
+        receive_at_most::<Report>(&mut Until(&mut stream, end), INTRODUCTION_BYTES).map_err(words)?;
     stream.set_patience(None).map_err(words)?;
-    match heard {
-        Some(Heard::Said(word)) => Ok((stream, word)),
+    match received {
+        Some(Received::Message(report)) => Ok((stream, report)),
         _ => Err(UNKNOWN.to_owned()),
     }
 }
@@ -221,20 +222,20 @@ pub(crate) fn warn(what: std::fmt::Arguments<'_>) {
 pub(crate) fn reach(
     machines: &Machines,
     credentials: Option<&Credentials>,
-    here: &Word,
+    here: &Report,
 ) -> Result<Bytes, RunError> {
     let end = Instant::now() + PATIENCE;
     loop {
         let mut stream = connect(machines, credentials, end)?;
-        let heard = say(&mut stream, here).and_then(|()| {
-            hear_at_most::<Order>(&mut Until(&mut stream, Instant::now() + WELCOME), WELCOME_BYTES)
+        let received = send(&mut stream, here).and_then(|()| {
+            receive_at_most::<Order>(&mut Until(&mut stream, Instant::now() + WELCOME), WELCOME_BYTES)
         });
-        match heard {
-            Ok(Some(Heard::Said(Order::Alive))) => {
+        match received {
+            Ok(Some(Received::Message(Order::KeepAlive))) => {
                 stream.set_patience(None).map_err(RunError::of)?;
                 return Ok(stream);
             }
-            Ok(Some(Heard::Said(Order::Refuse(why)))) => {
+            Ok(Some(Received::Message(Order::Refuse(why)))) => {
                 return Err(RunError::Refused(format!("the command refuses this instance: {why}")));
             }
             _ if Instant::now() >= end => {

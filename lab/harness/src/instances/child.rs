@@ -20,8 +20,8 @@ use platform::{Hardware, HardwareCore, HardwareThread, Platform};
 use secure_links::{Bytes, Doorbell, Endpoint, Listener, Trust};
 
 use super::arrivals::warn;
-use super::links::Meeting;
-use super::said::{Heard, Order, Rows, Task, Word, hear, plan_fingerprint, say, send};
+use super::links::LinkSetup;
+use super::messages::{Order, Received, Report, Rows, Task, plan_fingerprint, receive, send, send_rows};
 use crate::context::Context;
 use crate::control::{Control, Progress, Sample};
 use crate::deployment::{Deployment, Transport};
@@ -54,16 +54,16 @@ impl Commander {
     /// The command that has started this process; receives its orders from now on.
     pub(crate) fn above() -> Result<Self, RunError> {
         let to = io::stdout().as_fd().try_clone_to_owned().map_err(RunError::of)?;
-        Ok(Commander::heard(io::stdin(), Box::new(File::from(to)), true))
+        Ok(Commander::new(io::stdin(), Box::new(File::from(to)), true))
     }
 
     /// The command at the other end of a connection.
     pub(crate) fn at(stream: Bytes) -> Result<Self, RunError> {
         let from = stream.try_clone().map_err(RunError::of)?;
-        Ok(Commander::heard(from, Box::new(stream), false))
+        Ok(Commander::new(from, Box::new(stream), false))
     }
 
-    fn heard(from: impl Read + Send + 'static, to: Box<dyn Write>, is_parent: bool) -> Self {
+    fn new(from: impl Read + Send + 'static, to: Box<dyn Write>, is_parent: bool) -> Self {
         let (sender, orders) = mpsc::channel();
         let stop = Arc::new(AtomicBool::new(false));
         let stopping = Arc::clone(&stop);
@@ -71,19 +71,19 @@ impl Commander {
         Commander { orders, stop, to: RefCell::new(to) }
     }
 
-    pub(crate) fn say(&self, word: &Word) -> Result<(), RunError> {
-        say(&mut *self.to.borrow_mut(), word).map_err(RunError::of)
+    pub(crate) fn send(&self, report: &Report) -> Result<(), RunError> {
+        send(&mut *self.to.borrow_mut(), report).map_err(RunError::of)
     }
 
     /// Reports why this instance ends.
     pub(crate) fn fail(&self, error: &RunError) -> Result<(), RunError> {
         let gone = matches!(error, RunError::PeerGone(_));
         let other_data = if let RunError::OtherData(other) = error { Some(other.clone()) } else { None };
-        self.say(&Word::Failed { why: error.to_string(), gone, other_data })
+        self.send(&Report::Failed { why: error.to_string(), gone, other_data })
     }
 
     fn order(&self) -> Result<Order, RunError> {
-        self.orders.recv().map_err(|_| unasked())
+        self.orders.recv().map_err(|_| unexpected())
     }
 
     /// The first order.
@@ -91,12 +91,12 @@ impl Commander {
         match self.order()? {
             Order::Begin(task) => Ok(task),
             Order::Refuse(why) => Err(RunError::Refused(format!("the command refuses this instance: {why}"))),
-            _ => Err(unasked()),
+            _ => Err(unexpected()),
         }
     }
 }
 
-fn unasked() -> RunError {
+fn unexpected() -> RunError {
     RunError::Refused("nothing to do for an instance: isles bench starts its own".to_owned())
 }
 
@@ -105,11 +105,11 @@ fn unasked() -> RunError {
 fn obey(from: impl Read, is_parent: bool, orders: &mpsc::Sender<Order>, stop: &AtomicBool) {
     let (mut from, mut directories) = (io::BufReader::new(from), None::<Vec<PathBuf>>);
     loop {
-        match hear(&mut from) {
+        match receive(&mut from) {
             // SeqCst: a flag, which is rarely read.
-            Ok(Some(Heard::Said(Order::Alive))) => {}
-            Ok(Some(Heard::Said(Order::Stop))) => stop.store(true, Ordering::SeqCst),
-            Ok(Some(Heard::Said(order))) => {
+            Ok(Some(Received::Message(Order::KeepAlive))) => {}
+            Ok(Some(Received::Message(Order::Stop))) => stop.store(true, Ordering::SeqCst),
+            Ok(Some(Received::Message(order))) => {
                 let is_last = matches!(order, Order::End);
                 if let Order::Begin(task) = &order {
                     let all = std::iter::once(&task.directory).chain(&task.temporary);
@@ -136,18 +136,18 @@ fn obey(from: impl Read, is_parent: bool, orders: &mpsc::Sender<Order>, stop: &A
 impl Progress for Commander {
     fn loaded(&self, rows: u64) {
         // Ignores errors: the thread that receives orders detects that the command is gone.
-        let _ = self.say(&Word::Loaded(rows));
+        let _ = self.send(&Report::Loaded(rows));
     }
 
     fn tick(&self, sample: Sample) {
-        let _ = self.say(&Word::Goes(sample));
+        let _ = self.send(&Report::Progress(sample));
     }
 }
 
 /// Receives progress reports of a run to which instances may come back.
 struct Watch<'a> {
     commander: &'a Commander,
-    meeting: &'a Meeting<'a>,
+    link_setup: &'a LinkSetup<'a>,
     listener: RefCell<Listener>,
     doorbells: &'a [Doorbell],
     arrivals: &'a Arrivals<Hardware>,
@@ -159,8 +159,8 @@ impl Progress for Watch<'_> {
         // While workers run there are no other orders.
         while let Ok(order) = self.commander.orders.try_recv() {
             match order {
-                Order::Meet { instance, endpoint } => {
-                    if let Err(error) = self.meet(instance, &endpoint) {
+                Order::ConnectReturned { instance, endpoint } => {
+                    if let Err(error) = self.link_returned(instance, &endpoint) {
                         warn(format_args!("instance {instance}: {error}"));
                     }
                 }
@@ -171,12 +171,12 @@ impl Progress for Watch<'_> {
 }
 
 impl Watch<'_> {
-    fn meet(&self, instance: usize, endpoint: &str) -> Result<(), RunError> {
+    fn link_returned(&self, instance: usize, endpoint: &str) -> Result<(), RunError> {
         let (c, endpoint) = (Hardware::core(), endpoint.parse().map_err(RunError::of)?);
         let door = (&mut *self.listener.borrow_mut(), self.doorbells);
-        for (worker, connection) in self.meeting.meet_again(c, door, (instance, &endpoint))? {
-            let worker = self.meeting.deployment.first_worker(self.meeting.instance) + worker;
-            self.arrivals.tell(worker, Hardware::now(c), News::Met(connection));
+        for (worker, connection) in self.link_setup.link_again(c, door, (instance, &endpoint))? {
+            let worker = self.link_setup.deployment.first_worker(self.link_setup.instance) + worker;
+            self.arrivals.send(worker, Hardware::now(c), News::Linked(connection));
         }
         Ok(())
     }
@@ -203,7 +203,7 @@ pub(crate) fn serve<W: workloads::Workload>(
 ) -> Result<(), RunError> {
     let deployment = Deployment::from_toml(&task.deployment).map_err(RunError::of)?;
     let here = task.instance;
-    let instance = deployment.instances.get(here).ok_or_else(unasked)?;
+    let instance = deployment.instances.get(here).ok_or_else(unexpected)?;
     if task.plan != plan_fingerprint(plan) {
         return Err(RunError::Refused("this process understands the flags in another way".to_owned()));
     }
@@ -218,8 +218,8 @@ pub(crate) fn serve<W: workloads::Workload>(
     let cx = Context { plan, deployment: &deployment, control };
     let division = Division::new(workload, plan, &deployment)?;
     let (deployment, division, number) = (&deployment, &division, task.number);
-    let meeting = Meeting { deployment, division, instance: here, number, trust };
-    let mut listener = meeting.listen(c, &endpoint(deployment, task))?;
+    let link_setup = LinkSetup { deployment, division, instance: here, number, trust };
+    let mut listener = link_setup.listen(c, &endpoint(deployment, task))?;
     let executors = Executors { inline };
     let directory = match &task.database {
         Some(path) => RunDirectory::lent(Some(path.clone()), task.temporary.is_some()),
@@ -240,15 +240,15 @@ pub(crate) fn serve<W: workloads::Workload>(
         false => ready(c, &mut bench, (commander, control))?,
     };
     let endpoint = listener.endpoint().to_string();
-    commander.say(&Word::Ready { rows: loaded.rows_loaded, seconds: loaded.load_seconds, endpoint })?;
+    commander.send(&Report::Ready { rows: loaded.rows_loaded, seconds: loaded.load_seconds, endpoint })?;
     let endpoints = match commander.order()? {
         Order::Connect(endpoints) => endpoints,
         Order::Refuse(why) => return Err(RunError::Refused(why)),
-        _ => return Err(unasked()),
+        _ => return Err(unexpected()),
     };
     let endpoints = endpoints.iter().map(|endpoint| endpoint.parse());
     let endpoints = endpoints.collect::<Result<Vec<Endpoint>, _>>().map_err(RunError::of)?;
-    let (doorbells, mut seats) = meeting.connect(c, &mut listener, &endpoints)?;
+    let (doorbells, mut seats) = link_setup.connect(c, &mut listener, &endpoints)?;
     let first = deployment.first_worker(here);
     let arrivals = Arrivals::new(first..deployment.first_worker(here + 1));
     let arrivals = task.outlived.then(|| Arc::new(arrivals));
@@ -256,13 +256,14 @@ pub(crate) fn serve<W: workloads::Workload>(
     if task.returns {
         seats.gate = Some(Gate::new(c, doorbells.len()).map_err(RunError::of)?);
     }
-    commander.say(&Word::Connected)?;
-    let Order::Run = commander.order()? else { return Err(unasked()) };
+    commander.send(&Report::Connected)?;
+    let Order::Run = commander.order()? else { return Err(unexpected()) };
     let (before, memory_before, began) = (bench.log_used(c), bench.memory(c), Hardware::now(c));
     let results = match &arrivals {
         Some(arrivals) => {
-            let (meeting, doorbells) = (&meeting, &doorbells[..]);
-            let watch = Watch { commander, meeting, listener: RefCell::new(listener), doorbells, arrivals };
+            let (link_setup, doorbells) = (&link_setup, &doorbells[..]);
+            let watch =
+                Watch { commander, link_setup, listener: RefCell::new(listener), doorbells, arrivals };
             bench.work(c, Control { progress: &watch, ..control }, Some(&seats))?
         }
         None => {
@@ -272,7 +273,7 @@ pub(crate) fn serve<W: workloads::Workload>(
     };
     let nanos = Hardware::now(c).since(began);
     let log = before.zip(bench.log_used(c)).map(|(before, after)| LogGrowth::between(before, after, nanos));
-    commander.say(&Word::Ran { results, memory: bench.memory(c).since(memory_before), log })?;
+    commander.send(&Report::Ran { results, memory: bench.memory(c).since(memory_before), log })?;
     bench.databases().try_for_each(|database| show(c, database, commander))?;
     drop(seats);
     bench.end(c, &directory)
@@ -305,11 +306,11 @@ fn returned<W: workloads::Workload>(
     commander: &Commander,
 ) -> Result<Measurement, RunError> {
     let (recovered, found) = (bench.first().recovered, bench.first().found());
-    commander.say(&Word::Opened { recovered, found, undecided: Undecided::default() })?;
+    commander.send(&Report::Opened { recovered, found, undecided: Undecided::default() })?;
     match commander.order()? {
         Order::Return => bench.loaded(c, 0).map(|()| Measurement::default()),
         Order::Refuse(why) => Err(RunError::Refused(why)),
-        _ => Err(unasked()),
+        _ => Err(unexpected()),
     }
 }
 
@@ -323,7 +324,7 @@ fn ready<W: workloads::Workload>(
     let opened = bench.first();
     let mut unfinished = Unfinished::of(c, &opened.database);
     let (recovered, found) = (opened.recovered, opened.found());
-    commander.say(&Word::Opened { recovered, found, undecided: unfinished.undecided() })?;
+    commander.send(&Report::Opened { recovered, found, undecided: unfinished.undecided() })?;
     let (number, loaded) = match commander.order()? {
         Order::Load(number) => {
             drop(unfinished);
@@ -331,12 +332,12 @@ fn ready<W: workloads::Workload>(
         }
         Order::Finish(commits) => {
             unfinished.finish(c, &commits).map_err(RunError::of)?;
-            commander.say(&Word::Finished)?;
-            let Order::Forget = commander.order()? else { return Err(unasked()) };
+            commander.send(&Report::Finished)?;
+            let Order::Forget = commander.order()? else { return Err(unexpected()) };
             unfinished.forget(c).map_err(RunError::of)?;
             (0, Measurement::default())
         }
-        _ => return Err(unasked()),
+        _ => return Err(unexpected()),
     };
     bench.loaded(c, number)?;
     Ok(loaded)
@@ -357,7 +358,7 @@ fn show(
             rows.push(words, tail);
             if rows.bytes() >= BATCH_BYTES {
                 rows.is_last = false;
-                sent = std::mem::replace(&mut sent, Ok(())).and_then(|()| send(&mut *to, &rows));
+                sent = std::mem::replace(&mut sent, Ok(())).and_then(|()| send_rows(&mut *to, &rows));
                 rows.clear();
             }
         };
@@ -372,12 +373,12 @@ fn show(
                 }
             }
             // The order was sent before the command received the results.
-            Order::Meet { .. } | Order::GiveUp => continue,
+            Order::ConnectReturned { .. } | Order::GiveUp => continue,
             Order::End => return Ok(()),
-            _ => return Err(unasked()),
+            _ => return Err(unexpected()),
         }
         rows.is_last = true;
-        sent.and_then(|()| send(&mut *to, &rows)).map_err(RunError::of)?;
+        sent.and_then(|()| send_rows(&mut *to, &rows)).map_err(RunError::of)?;
         rows.clear();
     }
 }

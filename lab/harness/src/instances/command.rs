@@ -11,8 +11,8 @@ use platform::{Hardware, HardwareCore, Platform};
 use workloads::Workload;
 
 use super::crew::{Crew, Instances};
-use super::outliving::{self, Ran, together};
-use super::said::{Order, Task, Word, plan_fingerprint};
+use super::messages::{Order, Report, Task, plan_fingerprint};
+use super::outliving::{self, Ran, combined};
 use crate::context::Context;
 use crate::error::RunError;
 use crate::measurement::memory_figures::MemoryTaken;
@@ -98,9 +98,9 @@ fn run_in<W: Workload>(
     let (mut measured, endpoints) = load(workload, cx, &mut crew, existed)?;
     *is_loaded = true;
     measured.recovered = recovered;
-    crew.tell_all(&Order::Connect(endpoints.clone()));
-    crew.each(|word| matches!(word, Word::Connected).then_some(()))?;
-    crew.have_met();
+    crew.send_to_all(&Order::Connect(endpoints.clone()));
+    crew.each(|report| matches!(report, Report::Connected).then_some(()))?;
+    crew.remove_endpoints();
     let Ran { results, memory, log } = match outlived {
         true => {
             let begin = |instance| Order::Begin(task(instance, true));
@@ -123,7 +123,7 @@ fn run_in<W: Workload>(
     let crew = RefCell::new(crew);
     let failed = RefCell::new(None);
     let source = |number| -> Box<dyn RowSource + '_> {
-        Box::new(Shown { crew: &crew, number, ahead: Ahead::default(), failed: &failed })
+        Box::new(InstanceRows { crew: &crew, number, prefetched: Prefetched::default(), failed: &failed })
     };
     let mut sources: Vec<_> = (0..instances).map(source).collect();
     // The commits of an instance before it came back are not counted.
@@ -145,14 +145,14 @@ fn open(
     crew: &mut Crew<'_>,
     owners: &DataOwners,
 ) -> Result<Option<Recovery>, RunError> {
-    let opened = crew.each(|word| match word {
-        Word::Opened { recovered, found, undecided } => Some((recovered, found, undecided)),
+    let opened = crew.each(|report| match report {
+        Report::Opened { recovered, found, undecided } => Some((recovered, found, undecided)),
         _ => None,
     });
     let opened = opened.map_err(|error| crew.unless_stopping(error))?;
     let found: Vec<Found> = opened.iter().map(|(_, found, _)| found.clone()).collect();
     if !membership::belong_together(&found, owners.sum())? {
-        crew.tell_all(&Order::Load(membership::new_number::<Hardware>(cx.plan.seed)));
+        crew.send_to_all(&Order::Load(membership::new_number::<Hardware>(cx.plan.seed)));
         return Ok(None);
     }
     let began = Hardware::now(c);
@@ -160,9 +160,9 @@ fn open(
     let ends = distributed::doubt::ends(&undecided, cx.plan.protocol).map_err(RunError::of)?;
     let committed = ends.iter().flatten().filter(|commits| **commits).count() as u64;
     let in_doubt = ends.iter().flatten().count() as u64;
-    ends.into_iter().enumerate().for_each(|(number, ends)| crew.tell(number, &Order::Finish(ends)));
-    crew.each(|word| matches!(word, Word::Finished).then_some(()))?;
-    crew.tell_all(&Order::Forget);
+    ends.into_iter().enumerate().for_each(|(number, ends)| crew.send(number, &Order::Finish(ends)));
+    crew.each(|report| matches!(report, Report::Finished).then_some(()))?;
+    crew.send_to_all(&Order::Forget);
     let recovered = opened.iter().filter_map(|(recovered, _, _)| *recovered);
     // The instances were opened concurrently.
     let longest = recovered.clone().map(|recovered| recovered.seconds).fold(0.0, f64::max);
@@ -186,16 +186,16 @@ fn load<W: Workload>(
     let mut measured = Measurement::default();
     let (mut loaded, mut endpoints) = (vec![0; instances], vec![None; instances]);
     while endpoints.iter().any(Option::is_none) {
-        let (number, word) = crew.word().map_err(|error| crew.unless_stopping(error))?;
-        match word {
-            Word::Loaded(rows) => loaded[number] = rows,
-            Word::Ready { rows, seconds, endpoint } => {
+        let (number, report) = crew.report().map_err(|error| crew.unless_stopping(error))?;
+        match report {
+            Report::Loaded(rows) => loaded[number] = rows,
+            Report::Ready { rows, seconds, endpoint } => {
                 loaded[number] = rows;
                 measured.rows_loaded += rows;
                 measured.load_seconds = measured.load_seconds.max(seconds);
                 endpoints[number] = Some(endpoint);
             }
-            _ => return Err(crew.senseless(number)),
+            _ => return Err(crew.unexpected(number)),
         }
         if !existed {
             progress.loaded(loaded.iter().sum());
@@ -209,24 +209,24 @@ fn work(cx: Context<'_>, crew: &mut Crew<'_>, instances: usize) -> Result<Ran, R
     let progress = cx.control.progress;
     let (mut logs, mut memory_taken) = (Vec::new(), MemoryTaken::default());
     progress.running(seconds_of(cx.plan.length));
-    crew.tell_all(&Order::Run);
+    crew.send_to_all(&Order::Run);
     let (mut samples, mut ran) = (vec![None; instances], Vec::new());
     ran.resize_with(instances, || None);
     while ran.iter().any(Option::is_none) {
-        match crew.word()? {
-            (number, Word::Goes(sample)) => {
+        match crew.report()? {
+            (number, Report::Progress(sample)) => {
                 samples[number] = Some(sample);
-                progress.tick(together(samples.iter().flatten()));
+                progress.tick(combined(samples.iter().flatten()));
             }
-            (number, Word::Ran { results, memory, log }) if ran[number].is_none() => {
+            (number, Report::Ran { results, memory, log }) if ran[number].is_none() => {
                 if results.len() != cx.deployment.instances[number].workers.len() {
-                    return Err(crew.senseless(number));
+                    return Err(crew.unexpected(number));
                 }
                 memory_taken = memory_taken.and(memory);
                 logs.extend(log);
                 ran[number] = Some(results);
             }
-            (number, _) => return Err(crew.senseless(number)),
+            (number, _) => return Err(crew.unexpected(number)),
         }
     }
     let (results, log) = (ran.into_iter().flatten().flatten(), logs.into_iter().reduce(LogGrowth::and));
@@ -234,14 +234,14 @@ fn work(cx: Context<'_>, crew: &mut Crew<'_>, instances: usize) -> Result<Ran, R
 }
 
 /// Number of keys that are requested together, if ascending keys were requested before.
-const AHEAD: u64 = 128;
+const PREFETCHED_KEYS: u64 = 128;
 
 /// Words and tail of a row.
 type CopiedRow = (Vec<u64>, Vec<u8>);
 
 /// Prefetched rows of requests by key.
 #[derive(Default)]
-struct Ahead {
+struct Prefetched {
     table: usize,
     index: usize,
     /// The last requested key.
@@ -252,13 +252,13 @@ struct Ahead {
     rows: VecDeque<(Vec<u64>, Option<CopiedRow>)>,
 }
 
-impl Ahead {
+impl Prefetched {
     /// The keys to request now that this one is needed: conditions read rows by ascending keys.
     fn keys(&mut self, table: usize, index: usize, key: &[u64]) -> Vec<Vec<u64>> {
         let (word, last) = (key.last().copied(), self.last.last().copied());
         let step = word.unwrap_or(0).wrapping_sub(last.unwrap_or(0));
         let is_steady = step != 0 && (table, index, step) == (self.table, self.index, self.step);
-        let count = if is_steady { AHEAD } else { 1 };
+        let count = if is_steady { PREFETCHED_KEYS } else { 1 };
         (self.table, self.index, self.step) = (table, index, step);
         let next = |number: u64| {
             let mut key = key.to_vec();
@@ -272,30 +272,30 @@ impl Ahead {
 }
 
 /// The rows of an instance, which its process sends.
-struct Shown<'r, 'c> {
+struct InstanceRows<'r, 'c> {
     crew: &'r RefCell<Crew<'c>>,
     number: usize,
-    ahead: Ahead,
+    prefetched: Prefetched,
     /// The error that caused rows to be missing, if there is one.
     failed: &'r RefCell<Option<RunError>>,
 }
 
-impl Shown<'_, '_> {
-    fn ask(&self, order: &Order, visit: &mut dyn FnMut(&[u64], &[u8])) {
+impl InstanceRows<'_, '_> {
+    fn request(&self, order: &Order, visit: &mut dyn FnMut(&[u64], &[u8])) {
         if self.failed.borrow().is_some() {
             return;
         }
-        if let Err(error) = self.try_ask(order, visit) {
+        if let Err(error) = self.try_request(order, visit) {
             *self.failed.borrow_mut() = Some(error);
         }
     }
 
-    fn try_ask(&self, order: &Order, visit: &mut dyn FnMut(&[u64], &[u8])) -> Result<(), RunError> {
+    fn try_request(&self, order: &Order, visit: &mut dyn FnMut(&[u64], &[u8])) -> Result<(), RunError> {
         let mut crew = self.crew.borrow_mut();
-        crew.tell(self.number, order);
+        crew.send(self.number, order);
         loop {
             let rows = crew.rows(self.number)?;
-            rows.each(visit).ok_or_else(|| crew.senseless(self.number))?;
+            rows.each(visit).ok_or_else(|| crew.unexpected(self.number))?;
             if rows.is_last {
                 return Ok(());
             }
@@ -303,7 +303,7 @@ impl Shown<'_, '_> {
     }
 }
 
-impl RowSource for Shown<'_, '_> {
+impl RowSource for InstanceRows<'_, '_> {
     fn rows(
         &mut self,
         table: usize,
@@ -311,27 +311,27 @@ impl RowSource for Shown<'_, '_> {
         (low, high): (&[u64], &[u64]),
         visit: &mut dyn FnMut(&[u64], &[u8]),
     ) {
-        self.ask(&Order::Rows { table, index, low: low.to_vec(), high: high.to_vec() }, visit);
+        self.request(&Order::Rows { table, index, low: low.to_vec(), high: high.to_vec() }, visit);
     }
 
     fn row(&mut self, table: usize, index: usize, key: &[u64], visit: &mut dyn FnMut(&[u64], &[u8])) {
         let is_there = |(other, _): &(Vec<u64>, _)| other == key;
-        let of_same = (table, index) == (self.ahead.table, self.ahead.index);
-        let known = self.ahead.rows.iter().position(is_there).filter(|_| of_same);
+        let of_same = (table, index) == (self.prefetched.table, self.prefetched.index);
+        let known = self.prefetched.rows.iter().position(is_there).filter(|_| of_same);
         if known.is_none() {
-            let keys = self.ahead.keys(table, index, key);
+            let keys = self.prefetched.keys(table, index, key);
             let mut rows: VecDeque<_> = keys.iter().map(|key| (key.clone(), None)).collect();
-            self.ask(&Order::Row { table, index, keys }, &mut |words, tail| {
+            self.request(&Order::Row { table, index, keys }, &mut |words, tail| {
                 let Some((number, words)) = words.split_first() else { return };
                 if let Some(row) = rows.get_mut(usize::try_from(*number).unwrap_or(usize::MAX)) {
                     row.1 = Some((words.to_vec(), tail.to_vec()));
                 }
             });
-            self.ahead.rows = rows;
+            self.prefetched.rows = rows;
         }
-        self.ahead.last = key.to_vec();
-        self.ahead.rows.drain(..known.unwrap_or(0));
-        if let Some((_, Some((words, tail)))) = self.ahead.rows.pop_front() {
+        self.prefetched.last = key.to_vec();
+        self.prefetched.rows.drain(..known.unwrap_or(0));
+        if let Some((_, Some((words, tail)))) = self.prefetched.rows.pop_front() {
             visit(&words, &tail);
         }
     }

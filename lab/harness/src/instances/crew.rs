@@ -14,15 +14,15 @@ use std::time::{Duration, Instant};
 use secure_links::{Bytes, Credentials};
 
 use super::arrivals::{Arrival, Arrivals};
-use super::said::{Heard, Order, Rows, Task, Word, hear, say};
+use super::messages::{Order, Received, Report, Rows, Task, receive, send};
 use crate::deployment::Machines;
 use crate::error::RunError;
 use crate::plan::{Durability, Plan};
 
 /// Interval at which the command checks if the user ends the run.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL: Duration = Duration::from_millis(20);
 /// Interval at which the command sends keep-alive messages to instances on other machines.
-const GREETING: Duration = Duration::from_millis(200);
+const KEEP_ALIVE: Duration = Duration::from_millis(200);
 /// Longest time for which the command waits for another instance's error after one has reported
 /// that a peer is gone.
 const REASON: Duration = Duration::from_secs(2);
@@ -31,7 +31,7 @@ const ENDING: Duration = Duration::from_secs(10);
 /// As [`ENDING`], if the instance has a database to close.
 const CLOSING: Duration = Duration::from_secs(3600);
 /// Most messages that wait to be processed.
-const HEARD_MAX: usize = 64;
+const RECEIVED_MAX: usize = 64;
 
 /// The command line of the process of an instance.
 #[derive(Clone, Debug)]
@@ -103,19 +103,19 @@ impl Drop for Instance {
 }
 
 /// A temporary directory for the endpoints of the processes, until they are connected.
-struct MeetingPlace(PathBuf);
+struct EndpointDirectory(PathBuf);
 
-impl MeetingPlace {
+impl EndpointDirectory {
     fn new() -> io::Result<Self> {
         let directory = std::env::temp_dir().join(format!("isles-instances-{}", std::process::id()));
         // Removes a directory that a process with the same number has left behind.
         let _ = std::fs::remove_dir_all(&directory);
         std::fs::create_dir(&directory)?;
-        Ok(MeetingPlace(directory))
+        Ok(EndpointDirectory(directory))
     }
 }
 
-impl Drop for MeetingPlace {
+impl Drop for EndpointDirectory {
     fn drop(&mut self) {
         // If this fails, the name of the directory tells its origin.
         let _ = std::fs::remove_dir_all(&self.0);
@@ -123,47 +123,47 @@ impl Drop for MeetingPlace {
 }
 
 /// A message of an instance, or its end.
-enum News {
-    Heard(Heard<Word>),
+enum CrewNews {
+    Received(Received<Report>),
     /// There will be no more messages.
-    Silence,
+    Closed,
 }
 
 /// The processes, by the numbers of their instances.
 pub(crate) struct Crew<'a> {
     instances: Vec<Instance>,
-    news: Receiver<(usize, News)>,
-    place: Option<MeetingPlace>,
+    news: Receiver<(usize, CrewNews)>,
+    place: Option<EndpointDirectory>,
     stop_requested: &'a (dyn Fn() -> bool + Sync),
     /// True if the instances were ordered to stop.
     stopping: bool,
     /// The time of the last keep-alive messages to instances on other machines.
-    greeted: Instant,
+    kept_alive: Instant,
     /// Accepts instances of other machines that come back.
     arrivals: Option<Arrivals>,
-    sender: SyncSender<(usize, News)>,
+    sender: SyncSender<(usize, CrewNews)>,
     /// Instances that are gone.
     missing: BTreeSet<usize>,
 }
 
 /// An event while workers run, and instances may come back.
 pub(crate) enum Event {
-    Said(usize, Word),
+    Report(usize, Report),
     /// The instance is gone, for this reason.
     Gone(usize, String),
     Back(usize),
 }
 
 /// Receives the messages of an instance until its stream ends.
-fn listen(number: usize, from: impl io::Read, to: &SyncSender<(usize, News)>) {
+fn listen(number: usize, from: impl io::Read, to: &SyncSender<(usize, CrewNews)>) {
     let mut from = BufReader::with_capacity(1 << 16, from);
-    while let Ok(Some(heard)) = hear(&mut from) {
-        if to.send((number, News::Heard(heard))).is_err() {
+    while let Ok(Some(received)) = receive(&mut from) {
+        if to.send((number, CrewNews::Received(received))).is_err() {
             return;
         }
     }
     // The receiver may be gone.
-    let _ = to.send((number, News::Silence));
+    let _ = to.send((number, CrewNews::Closed));
 }
 
 /// An instance that has connected from another machine, and the stream of its messages.
@@ -179,15 +179,15 @@ impl<'a> Crew<'a> {
         count: usize,
         stop_requested: &'a (dyn Fn() -> bool + Sync),
     ) -> Result<Self, RunError> {
-        let place = MeetingPlace::new().map_err(|error| RunError::at(&std::env::temp_dir(), &error))?;
-        let (sender, news) = sync_channel(HEARD_MAX);
+        let place = EndpointDirectory::new().map_err(|error| RunError::at(&std::env::temp_dir(), &error))?;
+        let (sender, news) = sync_channel(RECEIVED_MAX);
         let mut crew = Crew {
             instances: Vec::with_capacity(count),
             news,
             place: Some(place),
             stop_requested,
             stopping: false,
-            greeted: Instant::now(),
+            kept_alive: Instant::now(),
             arrivals: None,
             sender,
             missing: BTreeSet::new(),
@@ -200,7 +200,7 @@ impl<'a> Crew<'a> {
                 let mut arrivals = Arrivals::new(machines, *fingerprint, credentials.clone())?;
                 for arrival in arrivals.all(stop_requested)? {
                     let (instance, words) = come(arrival)?;
-                    crew.take_in(instance, words);
+                    crew.add(instance, words);
                 }
                 crew.arrivals = Some(arrivals);
             }
@@ -219,19 +219,19 @@ impl<'a> Crew<'a> {
         let orders = orders.map(|orders| Box::new(orders) as Box<dyn Write>);
         // From here on the process ends with this value.
         let instance = Instance { child: Some(child), orders, name };
-        let words = words.ok_or(RunError::Worker("an instance without a way to be heard"))?;
-        self.take_in(instance, words);
+        let words = words.ok_or(RunError::Worker("an instance without a way to be received"))?;
+        self.add(instance, words);
         Ok(())
     }
 
     /// Adds an instance, and receives its messages from now on.
-    fn take_in(&mut self, instance: Instance, words: impl io::Read + Send + 'static) {
+    fn add(&mut self, instance: Instance, words: impl io::Read + Send + 'static) {
         self.instances.push(instance);
-        self.hear(self.instances.len() - 1, words);
+        self.listen_to(self.instances.len() - 1, words);
     }
 
     /// Receives the messages of an instance from now on.
-    fn hear(&self, number: usize, words: impl io::Read + Send + 'static) {
+    fn listen_to(&self, number: usize, words: impl io::Read + Send + 'static) {
         let sender = self.sender.clone();
         std::thread::spawn(move || listen(number, words, &sender));
     }
@@ -240,9 +240,9 @@ impl<'a> Crew<'a> {
     fn attend(&mut self) {
         if !self.stopping && (self.stop_requested)() {
             self.stopping = true;
-            self.tell_all(&Order::Stop);
+            self.send_to_all(&Order::Stop);
         }
-        self.greet();
+        self.keep_alive();
     }
 
     /// The directory for the endpoints of the processes.
@@ -251,7 +251,7 @@ impl<'a> Crew<'a> {
     }
 
     /// Removes the directory of endpoints, because all processes are connected.
-    pub(crate) fn have_met(&mut self) {
+    pub(crate) fn remove_endpoints(&mut self) {
         self.place = None;
     }
 
@@ -262,32 +262,32 @@ impl<'a> Crew<'a> {
 
     pub(crate) fn begin(&mut self, task: impl Fn(usize) -> Task) {
         for number in 0..self.instances.len() {
-            self.tell(number, &Order::Begin(task(number)));
+            self.send(number, &Order::Begin(task(number)));
         }
     }
 
-    pub(crate) fn tell_all(&mut self, order: &Order) {
-        (0..self.instances.len()).for_each(|number| self.tell(number, order));
+    pub(crate) fn send_to_all(&mut self, order: &Order) {
+        (0..self.instances.len()).for_each(|number| self.send(number, order));
     }
 
     /// Sends keep-alive messages to instances on other machines, so that the kernel detects broken
     /// connections.
-    fn greet(&mut self) {
-        if self.greeted.elapsed() < GREETING {
+    fn keep_alive(&mut self) {
+        if self.kept_alive.elapsed() < KEEP_ALIVE {
             return;
         }
-        self.greeted = Instant::now();
+        self.kept_alive = Instant::now();
         for number in 0..self.instances.len() {
             if self.instances[number].child.is_none() {
-                self.tell(number, &Order::Alive);
+                self.send(number, &Order::KeepAlive);
             }
         }
     }
 
-    pub(crate) fn tell(&mut self, number: usize, order: &Order) {
+    pub(crate) fn send(&mut self, number: usize, order: &Order) {
         if let Some(orders) = &mut self.instances[number].orders {
             // Ignores errors: an instance that receives nothing has ended, which its stream shows.
-            let _ = say(orders, order);
+            let _ = send(orders, order);
         }
     }
 
@@ -311,7 +311,7 @@ impl<'a> Crew<'a> {
     }
 
     /// The error of an instance that ended too early.
-    fn death(&mut self, number: usize) -> RunError {
+    fn early_end(&mut self, number: usize) -> RunError {
         if self.instances[number].child.is_none() {
             return RunError::Refused(format!("{} has ended, or is out of reach", self.name(number)));
         }
@@ -319,24 +319,24 @@ impl<'a> Crew<'a> {
         RunError::InstanceGone(format!("{} ended: {how}", self.name(number)))
     }
 
-    /// Waits for the next word of an instance. Stops the instances if the user ends the run.
+    /// Waits for the next report of an instance. Stops the instances if the user ends the run.
     ///
     /// # Errors
     /// An instance has failed, or ended.
-    pub(crate) fn word(&mut self) -> Result<(usize, Word), RunError> {
-        match self.heard()? {
-            (number, Heard::Said(word)) => Ok((number, word)),
-            (number, Heard::Rows(_)) => Err(self.senseless(number)),
+    pub(crate) fn report(&mut self) -> Result<(usize, Report), RunError> {
+        match self.next_message()? {
+            (number, Received::Message(report)) => Ok((number, report)),
+            (number, Received::Rows(_)) => Err(self.unexpected(number)),
         }
     }
 
-    /// Waits for the next word of each instance; `known` returns `None` for an unexpected word.
-    pub(crate) fn each<T>(&mut self, known: impl Fn(Word) -> Option<T>) -> Result<Vec<T>, RunError> {
+    /// Waits for the next report of each instance; `known` returns `None` for an unexpected report.
+    pub(crate) fn each<T>(&mut self, known: impl Fn(Report) -> Option<T>) -> Result<Vec<T>, RunError> {
         let mut all: Vec<Option<T>> = self.instances.iter().map(|_| None).collect();
         while all.iter().any(Option::is_none) {
-            let (number, word) = self.word()?;
-            let said = known(word).filter(|_| all[number].is_none());
-            all[number] = Some(said.ok_or_else(|| self.senseless(number))?);
+            let (number, report) = self.report()?;
+            let expected = known(report).filter(|_| all[number].is_none());
+            all[number] = Some(expected.ok_or_else(|| self.unexpected(number))?);
         }
         Ok(all.into_iter().flatten().collect())
     }
@@ -357,19 +357,21 @@ impl<'a> Crew<'a> {
         if let Some((number, arrival)) = back {
             let (instance, words) = come(arrival)?;
             self.instances[number] = instance;
-            self.hear(number, words);
+            self.listen_to(number, words);
             return Ok(Some(Event::Back(number)));
         }
-        Ok(match self.news.recv_timeout(LOOK) {
-            Ok((number, News::Heard(Heard::Said(Word::Failed { why, .. })))) => {
+        Ok(match self.news.recv_timeout(POLL) {
+            Ok((number, CrewNews::Received(Received::Message(Report::Failed { why, .. })))) => {
                 if !self.missing.contains(&number) {
                     return Err(RunError::Refused(format!("{}: {why}", self.name(number))));
                 }
                 Some(Event::Gone(number, why))
             }
-            Ok((number, News::Heard(Heard::Said(word)))) => Some(Event::Said(number, word)),
-            Ok((number, News::Heard(Heard::Rows(_)))) => return Err(self.senseless(number)),
-            Ok((number, News::Silence)) => {
+            Ok((number, CrewNews::Received(Received::Message(report)))) => {
+                Some(Event::Report(number, report))
+            }
+            Ok((number, CrewNews::Received(Received::Rows(_)))) => return Err(self.unexpected(number)),
+            Ok((number, CrewNews::Closed)) => {
                 self.missing.insert(number);
                 self.arrivals.iter_mut().for_each(|arrivals| arrivals.left(number));
                 Some(Event::Gone(number, "it is gone".to_owned()))
@@ -390,27 +392,30 @@ impl<'a> Crew<'a> {
 
     /// The next rows of this instance.
     pub(crate) fn rows(&mut self, of: usize) -> Result<Rows, RunError> {
-        match self.heard()? {
-            (number, Heard::Rows(rows)) if number == of => Ok(rows),
-            (number, _) => Err(self.senseless(number)),
+        match self.next_message()? {
+            (number, Received::Rows(rows)) if number == of => Ok(rows),
+            (number, _) => Err(self.unexpected(number)),
         }
     }
 
-    /// The error of an instance whose word is unexpected now.
-    pub(crate) fn senseless(&self, number: usize) -> RunError {
+    /// The error of an instance whose report is unexpected now.
+    pub(crate) fn unexpected(&self, number: usize) -> RunError {
         RunError::Refused(format!("{} says what nobody has asked for", self.name(number)))
     }
 
-    fn heard(&mut self) -> Result<(usize, Heard<Word>), RunError> {
+    fn next_message(&mut self) -> Result<(usize, Received<Report>), RunError> {
         // Errors of instances that ended because another one did, and the time of the first.
         let (mut missing, mut since) = (Vec::new(), None::<Instant>);
         loop {
             self.attend();
-            match self.news.recv_timeout(LOOK) {
-                Ok((_, News::Heard(Heard::Said(Word::Failed { other_data: Some(other), .. })))) => {
+            match self.news.recv_timeout(POLL) {
+                Ok((
+                    _,
+                    CrewNews::Received(Received::Message(Report::Failed { other_data: Some(other), .. })),
+                )) => {
                     return Err(other.into());
                 }
-                Ok((number, News::Heard(Heard::Said(Word::Failed { why, gone, .. })))) => {
+                Ok((number, CrewNews::Received(Received::Message(Report::Failed { why, gone, .. })))) => {
                     let why = format!("{}: {why}", self.name(number));
                     if !gone {
                         return Err(RunError::Refused(why));
@@ -419,10 +424,10 @@ impl<'a> Crew<'a> {
                     since.get_or_insert_with(Instant::now);
                 }
                 // The instance has reported the reason.
-                Ok((number, News::Silence)) if missing.iter().any(|(other, _)| *other == number) => {}
-                Ok((number, News::Silence)) => return Err(self.death(number)),
-                Ok((_, News::Heard(_))) if since.is_some() => {}
-                Ok((number, News::Heard(heard))) => return Ok((number, heard)),
+                Ok((number, CrewNews::Closed)) if missing.iter().any(|(other, _)| *other == number) => {}
+                Ok((number, CrewNews::Closed)) => return Err(self.early_end(number)),
+                Ok((_, CrewNews::Received(_))) if since.is_some() => {}
+                Ok((number, CrewNews::Received(received))) => return Ok((number, received)),
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
             }
             if since.is_some_and(|since| since.elapsed() >= REASON) {
@@ -434,16 +439,16 @@ impl<'a> Crew<'a> {
     /// Ends all processes, and waits until they have ended, which includes writing all rows if they
     /// are `durable`.
     pub(crate) fn end(mut self, durable: bool) -> Result<(), RunError> {
-        self.tell_all(&Order::End);
+        self.send_to_all(&Order::End);
         let patience = if durable { CLOSING } else { ENDING };
         let present = self.instances.len() - self.missing.len();
         let (mut left, end) = (present, Instant::now() + patience);
         while left > 0 {
-            match self.news.recv_timeout(LOOK) {
-                Ok((number, News::Heard(Heard::Said(Word::Failed { why, .. })))) => {
+            match self.news.recv_timeout(POLL) {
+                Ok((number, CrewNews::Received(Received::Message(Report::Failed { why, .. })))) => {
                     return Err(RunError::Refused(format!("{}: {why}", self.name(number))));
                 }
-                Ok((number, News::Silence)) => match self.ended(number) {
+                Ok((number, CrewNews::Closed)) => match self.ended(number) {
                     Some(how) => {
                         return Err(RunError::InstanceGone(format!("{} ended: {how}", self.name(number))));
                     }

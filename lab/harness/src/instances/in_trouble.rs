@@ -23,7 +23,7 @@ use workloads::Workload;
 use crate::control::Control;
 use crate::deployment::Deployment;
 use crate::error::RunError;
-use crate::faults::troubles::{Troubles, TroublesMet};
+use crate::faults::troubles::{TroubleCounts, Troubles};
 use crate::host::Host;
 use crate::members::news::{Arrivals, News};
 use crate::members::seats::{self, Bells, LinkSeat, Pair, Seats};
@@ -33,11 +33,11 @@ use crate::workers::opening::OpenedDatabase;
 use crate::workers::worker::WorkerResult;
 
 /// The ends of a link receive the news of its end, or of the next link, within this time.
-const HEARD_NANOS: u64 = 40_000;
+const NEWS_NANOS: u64 = 40_000;
 /// Longest time between two connections that break.
 const CUT_NANOS: u64 = 400_000;
 /// Interval at which the main thread polls.
-const LOOK_NANOS: u64 = 5_000;
+const POLL_NANOS: u64 = 5_000;
 
 /// An instance that has crashed, and the time at which it comes back.
 struct Away {
@@ -76,7 +76,7 @@ impl<P: Host> Lives<'_, P> {
 
     /// Ends all workers if some of them end. Only the workers of the latest life receive the end of
     /// the run.
-    fn agree(&self, c: P::Core) {
+    fn share_ends(&self, c: P::Core) {
         // Relaxed, all of them: flags. The main thread polls no other board meanwhile.
         if self.boards().any(|board| P::load(c, board.broken(), Ordering::Relaxed) != 0) {
             self.give_up(c);
@@ -98,16 +98,16 @@ impl<P: Host> Lives<'_, P> {
 type Results = Vec<Option<Result<WorkerResult, RunError>>>;
 
 /// The result of a run with faults.
-pub(crate) struct Endured<P: Host> {
+pub(crate) struct FaultyRun<P: Host> {
     /// The result of each worker in its last life.
     pub results: Vec<WorkerResult>,
     /// The instances that have come back, each in its last life first.
     pub returned: Vec<(usize, OpenedDatabase<P>)>,
-    pub met: TroublesMet,
+    pub met: TroubleCounts,
 }
 
 /// State of the main thread.
-struct Scene<'a, P: Host> {
+struct FaultState<'a, P: Host> {
     troubles: &'a Troubles,
     deployment: &'a Deployment,
     names: &'a [WorkerName],
@@ -125,17 +125,17 @@ struct Scene<'a, P: Host> {
     results: Results,
     returned: Vec<(usize, OpenedDatabase<P>)>,
     failed: Option<RunError>,
-    met: TroublesMet,
+    met: TroubleCounts,
 }
 
-impl<P: Host> Scene<'_, P> {
+impl<P: Host> FaultState<'_, P> {
     fn soon(&mut self, c: P::Core) -> Nanos {
-        P::now(c).plus(self.random.below(HEARD_NANOS))
+        P::now(c).plus(self.random.below(NEWS_NANOS))
     }
 
-    fn tell(&mut self, c: P::Core, worker: usize, news: News<P>) {
+    fn send(&mut self, c: P::Core, worker: usize, news: News<P>) {
         let from = self.soon(c);
-        self.arrivals.tell(worker, from, news);
+        self.arrivals.send(worker, from, news);
     }
 
     /// The workers of an instance.
@@ -165,9 +165,9 @@ impl<P: Host> Scene<'_, P> {
         for (number, (worker, peer, connection)) in ends.into_iter().enumerate() {
             let moments = &moments[2 * number..][..2];
             if lost {
-                self.arrivals.tell(worker, moments[0], News::Lost(peer));
+                self.arrivals.send(worker, moments[0], News::Lost(peer));
             }
-            self.arrivals.tell(worker, moments[1], News::Met(connection));
+            self.arrivals.send(worker, moments[1], News::Linked(connection));
         }
         Ok(())
     }
@@ -212,7 +212,7 @@ impl<P: Host> Scene<'_, P> {
     }
 
     /// Detects instances that have crashed, and sends all other workers the news.
-    fn notice_falls(&mut self, c: P::Core) {
+    fn detect_crashes(&mut self, c: P::Core) {
         while let Some(instance) = P::fallen_instance(c, self.fallen) {
             self.fallen += 1;
             // The gate of its former life does not open any more.
@@ -227,7 +227,7 @@ impl<P: Host> Scene<'_, P> {
                 }
                 for worker in gone.clone() {
                     let name = self.names[worker];
-                    self.tell(c, other, News::Lost(name));
+                    self.send(c, other, News::Lost(name));
                 }
             }
             self.met.away_max = self.met.away_max.max(self.away.len() as u64);
@@ -235,7 +235,7 @@ impl<P: Host> Scene<'_, P> {
     }
 
     /// Takes an instance that is due to come back.
-    fn who_comes_back(&mut self, c: P::Core) -> Option<usize> {
+    fn take_returning(&mut self, c: P::Core) -> Option<usize> {
         let next = self.away.first()?;
         let last = self.last.as_ref().filter(|last| last.away.contains(&next.instance));
         let waits = last.is_some_and(|last| !last.gate.has_opened(c));
@@ -246,14 +246,14 @@ impl<P: Host> Scene<'_, P> {
     }
 
     /// Links the workers of an instance that comes back to all other workers that run.
-    fn meet_again(
+    fn link_again(
         &mut self,
         c: P::Core,
         (instance, gone): (usize, Range<usize>),
     ) -> Result<Seats<P>, RunError> {
-        self.notice_falls(c);
+        self.detect_crashes(c);
         let nodes = &self.deployment.nodes()[gone.clone()];
-        let mut met = Vec::with_capacity(gone.len());
+        let mut seats = Vec::with_capacity(gone.len());
         for (worker, bell) in gone.clone().zip(seats::bells::<P>(c, nodes).map_err(RunError::of)?) {
             self.bells[worker] = Arc::clone(&bell);
             let mut connections = Vec::new();
@@ -263,12 +263,12 @@ impl<P: Host> Scene<'_, P> {
                 }
                 let [connection, back] = self.connect(c, [worker, other])?;
                 connections.push(connection);
-                self.tell(c, other, News::Met(back));
+                self.send(c, other, News::Linked(back));
             }
-            met.push(LinkSeat { bell, connections });
+            seats.push(LinkSeat { bell, connections });
         }
-        self.arrivals.all_told();
-        let mut seats = Seats::new(gone.start, met);
+        self.arrivals.count_returned();
+        let mut seats = Seats::new(gone.start, seats);
         let gate = Gate::new(c, gone.len()).map_err(RunError::of)?;
         let away = self.away.iter().map(|away| away.instance).collect();
         self.last = Some(Returned { instance, gate: gate.clone(), away });
@@ -295,11 +295,11 @@ impl<P: Host, W: Workload> Bench<'_, P, W> {
         c: P::Core,
         control: Control<'_>,
         (seats, bells, troubles): (&Seats<P>, &Bells<P>, &Troubles),
-    ) -> Result<Endured<P>, RunError> {
+    ) -> Result<FaultyRun<P>, RunError> {
         let missing = || RunError::Worker("troubles are for several instances");
         let (arrivals, division) =
             (seats.arrivals.clone().ok_or_else(missing)?, self.division.as_ref().ok_or_else(missing)?);
-        let mut scene = Scene {
+        let mut state = FaultState {
             troubles,
             deployment: self.deployment,
             names: &division.names,
@@ -314,7 +314,7 @@ impl<P: Host, W: Workload> Bench<'_, P, W> {
             results: self.workers.clone().map(|_| None).collect(),
             returned: Vec::new(),
             failed: None,
-            met: TroublesMet::default(),
+            met: TroubleCounts::default(),
         };
         let board = Board::<P>::new(c, self.workers.clone()).map_err(RunError::of)?;
         let lives = Lives { board: &board, earlier: None };
@@ -322,40 +322,40 @@ impl<P: Host, W: Workload> Bench<'_, P, W> {
             let job = self.job(&board, self.database(self.deployment.instance_of(worker)));
             job.run_among(c, worker, self.deployment.node(worker), (division, seats))
         };
-        let places = (self.deployment, control, LOOK_NANOS);
+        let places = (self.deployment, control, POLL_NANOS);
         let results = transactions::run_workers(c, places, &board, &job, &mut |c| {
-            self.attend(c, control, &mut scene, &lives);
+            self.attend(c, control, &mut state, &lives);
         })?;
-        scene.keep(0, results);
-        match scene.failed {
+        state.keep(0, results);
+        match state.failed {
             Some(error) => Err(error),
             None => {
-                let results = transactions::collect(scene.results)?;
-                Ok(Endured { results, returned: scene.returned, met: scene.met })
+                let results = transactions::collect(state.results)?;
+                Ok(FaultyRun { results, returned: state.returned, met: state.met })
             }
         }
     }
 
     /// One poll of the main thread: of the workers that began last, and of all others.
-    fn attend(&self, c: P::Core, control: Control<'_>, scene: &mut Scene<'_, P>, lives: &Lives<'_, P>) {
-        scene.notice_falls(c);
-        if let Err(error) = scene.cut(c).and_then(|()| scene.mend(c)) {
-            scene.failed.get_or_insert(error);
+    fn attend(&self, c: P::Core, control: Control<'_>, state: &mut FaultState<'_, P>, lives: &Lives<'_, P>) {
+        state.detect_crashes(c);
+        if let Err(error) = state.cut(c).and_then(|()| state.mend(c)) {
+            state.failed.get_or_insert(error);
             lives.give_up(c);
         }
-        lives.agree(c);
+        lives.share_ends(c);
         if P::load(c, lives.board.broken(), Ordering::Relaxed) != 0 {
             // Instances do not come back after the others have given up.
-            for away in std::mem::take(&mut scene.away) {
-                scene.arrivals.all_told();
-                lives.without(c, &scene.workers(away.instance));
+            for away in std::mem::take(&mut state.away) {
+                state.arrivals.count_returned();
+                lives.without(c, &state.workers(away.instance));
             }
         }
-        if let Some(instance) = scene.who_comes_back(c) {
-            let gone = scene.workers(instance);
-            let back = self.bring_back(c, control, (instance, gone.clone()), (scene, lives));
+        if let Some(instance) = state.take_returning(c) {
+            let gone = state.workers(instance);
+            let back = self.restore(c, control, (instance, gone.clone()), (state, lives));
             if let Err(error) = back {
-                scene.failed.get_or_insert(error);
+                state.failed.get_or_insert(error);
                 lives.give_up(c);
             }
             lives.without(c, &gone);
@@ -363,29 +363,29 @@ impl<P: Host, W: Workload> Bench<'_, P, W> {
     }
 
     /// Opens an instance again, and runs its workers until they end.
-    fn bring_back(
+    fn restore(
         &self,
         c: P::Core,
         control: Control<'_>,
         (instance, gone): (usize, Range<usize>),
-        (scene, lives): (&mut Scene<'_, P>, &Lives<'_, P>),
+        (state, lives): (&mut FaultState<'_, P>, &Lives<'_, P>),
     ) -> Result<(), RunError> {
-        let opened = self.open_again(c, instance, scene.troubles.loses_power)?;
+        let opened = self.open_again(c, instance, state.troubles.loses_power)?;
         let mut division = self.division.clone().ok_or(RunError::Worker("an instance alone fell"))?;
         division.openings[instance] = opened.opening;
-        let seats = scene.meet_again(c, (instance, gone.clone()))?;
+        let seats = state.link_again(c, (instance, gone.clone()))?;
         let board = Board::<P>::new(c, gone.clone()).map_err(RunError::of)?;
         let lives = Lives { board: &board, earlier: Some(lives) };
         let job = |c, worker: usize| {
             let job = self.job(&board, &opened.database);
             job.run_among(c, worker, self.deployment.node(worker), (&division, &seats))
         };
-        let places = (self.deployment, control, LOOK_NANOS);
+        let places = (self.deployment, control, POLL_NANOS);
         let results = transactions::run_workers(c, places, &board, &job, &mut |c| {
-            self.attend(c, control, scene, &lives);
+            self.attend(c, control, state, &lives);
         })?;
-        scene.keep(gone.start, results);
-        scene.returned.push((instance, opened));
+        state.keep(gone.start, results);
+        state.returned.push((instance, opened));
         Ok(())
     }
 }

@@ -22,10 +22,10 @@ const PATIENCE_NANOS: u64 = 30_000_000_000;
 /// Longest time for which a running process waits for an instance that comes back.
 const RETURN_NANOS: u64 = 10_000_000_000;
 /// Interval at which a waiting process checks if it still has to wait.
-const LOOK_NANOS: u64 = 20_000_000;
+const POLL_NANOS: u64 = 20_000_000;
 
 /// The parameters of both sides of the connections.
-pub(crate) struct Meeting<'a> {
+pub(crate) struct LinkSetup<'a> {
     pub deployment: &'a Deployment,
     pub division: &'a Division,
     /// The instance of this process.
@@ -37,9 +37,9 @@ pub(crate) struct Meeting<'a> {
 }
 
 /// The number of a worker of this instance, and its link.
-pub(crate) type Met = (usize, Connection<Hardware>);
+pub(crate) type WorkerLink = (usize, Connection<Hardware>);
 
-impl Meeting<'_> {
+impl LinkSetup<'_> {
     /// Listens for the other instances.
     pub(crate) fn listen(&self, c: HardwareCore, endpoint: &Endpoint) -> Result<Listener, RunError> {
         let identity = Identity {
@@ -74,23 +74,23 @@ impl Meeting<'_> {
             (accepting.join(), reached)
         });
         let accepted = accepted.map_err(|_| RunError::Worker("a thread that accepts links panicked"))?;
-        let mut met = reached?;
-        met.extend(accepted?);
-        met.sort_by_key(|(worker, connection)| (*worker, connection.to.worker));
+        let mut links = reached?;
+        links.extend(accepted?);
+        links.sort_by_key(|(worker, connection)| (*worker, connection.to.worker));
         let bell = |doorbell: &Doorbell| doorbell.side().bell.clone();
         let empty = |doorbell| LinkSeat { bell: bell(doorbell), connections: Vec::new() };
         let mut seats: Vec<_> = doorbells.iter().map(empty).collect();
-        met.into_iter().for_each(|(worker, connection)| seats[worker].connections.push(connection));
+        links.into_iter().for_each(|(worker, connection)| seats[worker].connections.push(connection));
         Ok((doorbells, Seats::new(workers.start, seats)))
     }
 
     /// Connects the workers of this instance to those of an instance that comes back.
-    pub(crate) fn meet_again(
+    pub(crate) fn link_again(
         &self,
         c: HardwareCore,
         (listener, doorbells): (&mut Listener, &[Doorbell]),
         (instance, endpoint): (usize, &Endpoint),
-    ) -> Result<Vec<Met>, RunError> {
+    ) -> Result<Vec<WorkerLink>, RunError> {
         let until = Hardware::now(c).plus(RETURN_NANOS);
         if instance < self.instance {
             return self.reach(c, doorbells, std::iter::once((instance, endpoint)), until);
@@ -119,7 +119,7 @@ impl Meeting<'_> {
         Peer { instance, worker: worker - first as u16 }
     }
 
-    fn met(&self, own: usize, other: usize, connection: secure_links::Connection) -> Met {
+    fn worker_link(&self, own: usize, other: usize, connection: secure_links::Connection) -> WorkerLink {
         let limits = connection.peer.limits;
         (own, Connection { to: self.division.names[other], end: connection.end, limits })
     }
@@ -131,8 +131,8 @@ impl Meeting<'_> {
         doorbells: &[Doorbell],
         endpoints: impl Iterator<Item = (usize, &'e Endpoint)>,
         until: Nanos,
-    ) -> Result<Vec<Met>, RunError> {
-        let (mechanism, mut met) = (self.mechanism(), Vec::new());
+    ) -> Result<Vec<WorkerLink>, RunError> {
+        let (mechanism, mut links) = (self.mechanism(), Vec::new());
         for (instance, endpoint) in endpoints {
             for (number, own) in self.workers(self.instance).enumerate() {
                 for other in self.workers(instance) {
@@ -148,11 +148,11 @@ impl Meeting<'_> {
                     let patience = Patience::Until(until);
                     let connection =
                         secure_links::connect_trusting(c, endpoint, hello, doorbell, trust, patience);
-                    met.push(self.met(number, other, connection.map_err(RunError::of)?));
+                    links.push(self.worker_link(number, other, connection.map_err(RunError::of)?));
                 }
             }
         }
-        Ok(met)
+        Ok(links)
     }
 
     /// Accepts connections of `others` workers of instances with higher numbers.
@@ -162,18 +162,18 @@ impl Meeting<'_> {
         (doorbells, others): (&[Doorbell], usize),
         until: Nanos,
         is_over: &AtomicBool,
-    ) -> Result<Vec<Met>, RunError> {
+    ) -> Result<Vec<WorkerLink>, RunError> {
         let c = Hardware::core();
-        let (all, mut met) = (others * doorbells.len(), Vec::with_capacity(others * doorbells.len()));
+        let (all, mut links) = (others * doorbells.len(), Vec::with_capacity(others * doorbells.len()));
         let limits = distributed::peer::limits(self.mechanism());
         let mut door = |hello: &Hello| -> Result<(Doorbell, Limits), String> {
             let doorbell = doorbells.get(usize::from(hello.to.worker));
             doorbell.map(|doorbell| (doorbell.clone(), limits)).ok_or("no such worker here".to_owned())
         };
-        while met.len() < all {
+        while links.len() < all {
             let now = Hardware::now(c);
             if now >= until {
-                let missing = all - met.len();
+                let missing = all - links.len();
                 return Err(RunError::Refused(format!(
                     "{}: {missing} links are missing",
                     listener.endpoint()
@@ -182,7 +182,7 @@ impl Meeting<'_> {
             if is_over.load(Ordering::SeqCst) {
                 break;
             }
-            match listener.accept(c, &mut door, Patience::Until(now.plus(LOOK_NANOS))) {
+            match listener.accept(c, &mut door, Patience::Until(now.plus(POLL_NANOS))) {
                 Ok(Some(connection)) => {
                     let Peer { instance, worker } = connection.peer.from;
                     let own = usize::from(connection.peer.to.worker);
@@ -193,8 +193,8 @@ impl Meeting<'_> {
                     let name = self.division.names[other];
                     // Replaces an earlier connection of a peer that timed out before it was
                     // accepted, and has connected again.
-                    met.retain(|(number, before): &Met| (*number, before.to) != (own, name));
-                    met.push(self.met(own, other, connection));
+                    links.retain(|(number, before): &WorkerLink| (*number, before.to) != (own, name));
+                    links.push(self.worker_link(own, other, connection));
                 }
                 Ok(None) => {}
                 // Strangers may connect and disconnect.
@@ -209,7 +209,7 @@ impl Meeting<'_> {
                 Err(error) => return Err(RunError::of(error)),
             }
         }
-        Ok(met)
+        Ok(links)
     }
 
     /// The number of a connected worker, if it belongs to an instance with a higher number.

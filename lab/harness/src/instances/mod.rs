@@ -26,8 +26,8 @@ mod command;
 mod crew;
 mod in_trouble;
 mod links;
+mod messages;
 mod outliving;
-mod said;
 
 use platform::Hardware;
 use secure_links::{Credentials, Trust};
@@ -121,7 +121,7 @@ pub fn join_deployment(
 ) -> Result<(), RunError> {
     let trust = machines.trust(credentials.clone()).map_err(RunError::of)?;
     let version = distributed::messages::VERSION;
-    let here = said::Word::Here { version, instance: number, file: fingerprint };
+    let here = messages::Report::Introduction { version, instance: number, file: fingerprint };
     let commander = child::Commander::at(arrivals::reach(machines, credentials.as_ref(), &here)?)?;
     let task = commander.task()?;
     // The error is reported here as well, because the command is on another machine.
@@ -130,7 +130,7 @@ pub fn join_deployment(
 
 fn obey(
     asked: Result<(Workload, Plan), String>,
-    task: &said::Task,
+    task: &messages::Task,
     commander: &child::Commander,
     trust: Option<Trust>,
 ) -> Result<(), RunError> {

@@ -17,43 +17,43 @@ use crate::workers::worker::WorkerResult;
 
 use super::arrivals::warn;
 use super::crew::{Crew, Event};
-use super::said::{Order, Word};
+use super::messages::{Order, Report};
 
 /// The reason for refusing an instance that comes back too late.
 const TOO_LATE: &str = "the time is over";
 
 /// The stage of an instance.
-enum Stage {
+enum InstanceStage {
     Runs,
     Ran(Vec<WorkerResult>),
     Missing,
     Opens,
     /// The instance waits for the other missing ones.
     Ready,
-    Meets,
+    Connects,
 }
 
 /// Sends the others the endpoints of the instances that have come back, once none is missing.
-fn introduce(crew: &mut Crew<'_>, stages: &mut [Stage], endpoints: &[String]) {
-    if stages.iter().any(|stage| matches!(stage, Stage::Missing | Stage::Opens)) {
+fn introduce(crew: &mut Crew<'_>, stages: &mut [InstanceStage], endpoints: &[String]) {
+    if stages.iter().any(|stage| matches!(stage, InstanceStage::Missing | InstanceStage::Opens)) {
         return;
     }
     for instance in 0..stages.len() {
-        if !matches!(stages[instance], Stage::Ready) {
+        if !matches!(stages[instance], InstanceStage::Ready) {
             continue;
         }
-        for other in (0..stages.len()).filter(|other| matches!(stages[*other], Stage::Runs)) {
-            crew.tell(other, &Order::Meet { instance, endpoint: endpoints[instance].clone() });
+        for other in (0..stages.len()).filter(|other| matches!(stages[*other], InstanceStage::Runs)) {
+            crew.send(other, &Order::ConnectReturned { instance, endpoint: endpoints[instance].clone() });
         }
-        crew.tell(instance, &Order::Connect(endpoints.to_vec()));
+        crew.send(instance, &Order::Connect(endpoints.to_vec()));
     }
-    let ready = stages.iter_mut().filter(|stage| matches!(stage, Stage::Ready));
-    ready.for_each(|stage| *stage = Stage::Meets);
+    let ready = stages.iter_mut().filter(|stage| matches!(stage, InstanceStage::Ready));
+    ready.for_each(|stage| *stage = InstanceStage::Connects);
 }
 
 /// The reason for refusing an instance that has come back with other data; `None` if it belongs to
 /// the deployment.
-fn stranger(found: &Found, number: usize, count: usize, owners: u32) -> Option<String> {
+fn refusal(found: &Found, number: usize, count: usize, owners: u32) -> Option<String> {
     let is_own = |membership: Membership| {
         let Membership { instance, instances, .. } = membership;
         (usize::from(instance), usize::from(instances), membership.owners) == (number, count, owners)
@@ -77,98 +77,100 @@ pub(crate) fn work(
 ) -> Result<Ran, RunError> {
     let (progress, count) = (cx.control.progress, endpoints.len());
     progress.running(seconds_of(cx.plan.length));
-    crew.tell_all(&Order::Run);
-    let mut stages: Vec<Stage> = (0..count).map(|_| Stage::Runs).collect();
+    crew.send_to_all(&Order::Run);
+    let mut stages: Vec<InstanceStage> = (0..count).map(|_| InstanceStage::Runs).collect();
     let (mut samples, mut returned) = (vec![None::<Sample>; count], vec![false; count]);
-    let (mut logs, mut memory_taken, mut is_told) = (Vec::new(), MemoryTaken::default(), false);
-    let is_done = |stage: &Stage| matches!(stage, Stage::Ran(_));
+    let (mut logs, mut memory_taken, mut is_announced) = (Vec::new(), MemoryTaken::default(), false);
+    let is_done = |stage: &InstanceStage| matches!(stage, InstanceStage::Ran(_));
     loop {
-        let is_missing = stages.iter().any(|stage| matches!(stage, Stage::Missing));
-        let all_done = stages.iter().all(|stage| is_done(stage) || matches!(stage, Stage::Missing));
-        if all_done && (!is_missing || is_told) {
+        let is_missing = stages.iter().any(|stage| matches!(stage, InstanceStage::Missing));
+        let all_done = stages.iter().all(|stage| is_done(stage) || matches!(stage, InstanceStage::Missing));
+        if all_done && (!is_missing || is_announced) {
             break;
         }
         // Instances that run since the beginning report when the time is over.
         let from_the_beginning =
-            |number: &usize| !returned[*number] && matches!(stages[*number], Stage::Runs);
+            |number: &usize| !returned[*number] && matches!(stages[*number], InstanceStage::Runs);
         let mut left = (0..count).filter(from_the_beginning);
         let is_over = left.all(|number| samples[number].is_some_and(|sample| sample.seconds_left <= 0.0));
-        if (is_over || crew.stopping()) && !is_told {
-            is_told = true;
+        if (is_over || crew.stopping()) && !is_announced {
+            is_announced = true;
             for number in 0..count {
                 if returned[number] {
-                    crew.tell(number, &Order::Stop);
+                    crew.send(number, &Order::Stop);
                 }
-                if matches!(stages[number], Stage::Opens | Stage::Ready) {
-                    crew.tell(number, &Order::Refuse(TOO_LATE.to_owned()));
+                if matches!(stages[number], InstanceStage::Opens | InstanceStage::Ready) {
+                    crew.send(number, &Order::Refuse(TOO_LATE.to_owned()));
                     continue;
                 }
-                if !stages.iter().all(|stage| matches!(stage, Stage::Runs | Stage::Ran(_))) {
-                    crew.tell(number, &Order::GiveUp);
+                if !stages.iter().all(|stage| matches!(stage, InstanceStage::Runs | InstanceStage::Ran(_))) {
+                    crew.send(number, &Order::GiveUp);
                 }
             }
         }
         match crew.event()? {
             None => {}
-            Some(Event::Back(number)) if is_told => {
-                crew.tell(number, &Order::Refuse(TOO_LATE.to_owned()));
+            Some(Event::Back(number)) if is_announced => {
+                crew.send(number, &Order::Refuse(TOO_LATE.to_owned()));
             }
             Some(Event::Back(number)) => {
-                crew.tell(number, &begin(number));
-                stages[number] = Stage::Opens;
+                crew.send(number, &begin(number));
+                stages[number] = InstanceStage::Opens;
             }
             Some(Event::Gone(number, why)) => {
                 if is_done(&stages[number]) {
                     return Err(RunError::InstanceGone(format!("{}: {why}", crew.name(number))));
                 }
-                if !matches!(stages[number], Stage::Missing) {
+                if !matches!(stages[number], InstanceStage::Missing) {
                     warn(format_args!(
                         "{}: {why}; the others refuse what needs it, until isles deploy --instance {number} brings it back",
                         crew.name(number)
                     ));
                 }
-                stages[number] = Stage::Missing;
+                stages[number] = InstanceStage::Missing;
                 samples[number] = None;
-                if is_told {
-                    crew.tell_all(&Order::GiveUp);
+                if is_announced {
+                    crew.send_to_all(&Order::GiveUp);
                 }
             }
-            Some(Event::Said(number, word)) => match (&stages[number], word) {
-                (Stage::Runs, Word::Goes(sample)) => {
+            Some(Event::Report(number, report)) => match (&stages[number], report) {
+                (InstanceStage::Runs, Report::Progress(sample)) => {
                     samples[number] = Some(sample);
-                    progress.tick(together(samples.iter().flatten()));
+                    progress.tick(combined(samples.iter().flatten()));
                 }
-                (Stage::Runs, Word::Ran { results, memory, log }) => {
+                (InstanceStage::Runs, Report::Ran { results, memory, log }) => {
                     if results.len() != cx.deployment.instances[number].workers.len() {
-                        return Err(crew.senseless(number));
+                        return Err(crew.unexpected(number));
                     }
                     memory_taken = memory_taken.and(memory);
                     logs.extend(log);
-                    stages[number] = Stage::Ran(results);
+                    stages[number] = InstanceStage::Ran(results);
                 }
-                (Stage::Opens, Word::Opened { found, .. }) => match stranger(&found, number, count, owners) {
-                    Some(why) => crew.tell(number, &Order::Refuse(why)),
-                    None => crew.tell(number, &Order::Return),
-                },
-                (Stage::Opens, Word::Loaded(_)) => {}
-                (Stage::Opens, Word::Ready { endpoint, .. }) => {
+                (InstanceStage::Opens, Report::Opened { found, .. }) => {
+                    match refusal(&found, number, count, owners) {
+                        Some(why) => crew.send(number, &Order::Refuse(why)),
+                        None => crew.send(number, &Order::Return),
+                    }
+                }
+                (InstanceStage::Opens, Report::Loaded(_)) => {}
+                (InstanceStage::Opens, Report::Ready { endpoint, .. }) => {
                     endpoints[number] = endpoint;
-                    stages[number] = Stage::Ready;
+                    stages[number] = InstanceStage::Ready;
                     introduce(crew, &mut stages, &endpoints);
                 }
-                (Stage::Meets, Word::Connected) => {
-                    crew.tell(number, &Order::Run);
+                (InstanceStage::Connects, Report::Connected) => {
+                    crew.send(number, &Order::Run);
                     crew.is_back(number);
                     warn(format_args!("{} is back", crew.name(number)));
                     returned[number] = true;
-                    stages[number] = Stage::Runs;
+                    stages[number] = InstanceStage::Runs;
                 }
-                _ => return Err(crew.senseless(number)),
+                _ => return Err(crew.unexpected(number)),
             },
         }
     }
     let results = stages.into_iter().flat_map(|stage| match stage {
-        Stage::Ran(results) => results,
+        InstanceStage::Ran(results) => results,
         _ => Vec::new(),
     });
     let log = logs.into_iter().reduce(LogGrowth::and);
@@ -176,7 +178,7 @@ pub(crate) fn work(
 }
 
 /// Combines the samples of all instances.
-pub(crate) fn together<'a>(samples: impl Iterator<Item = &'a Sample>) -> Sample {
+pub(crate) fn combined<'a>(samples: impl Iterator<Item = &'a Sample>) -> Sample {
     let mut all = Sample { seconds_left: 0.0, throughput: 0.0, abort_ratio: 0.0 };
     let mut attempts = 0.0;
     for sample in samples {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use workloads::Outcome;
 
 use crate::deployment::Instance;
-use crate::faults::troubles::TroublesMet;
+use crate::faults::troubles::TroubleCounts;
 use crate::measurement::machine_use::MachineUse;
 use crate::measurement::memory_figures::MemoryFigures;
 use crate::owners::shifting::Shifted;
@@ -68,7 +68,7 @@ pub struct Measurement {
     /// The recoveries of instances that came back to others that had continued.
     pub returned: Vec<Recovery>,
     /// Faults injected between instances.
-    pub troubles: TroublesMet,
+    pub troubles: TroubleCounts,
     /// Figures of single threads, if the experiment has them.
     pub threads: Option<ThreadFigures>,
     /// The round trip of a message and that of a bare line, if they were measured.

@@ -119,7 +119,7 @@ impl<Q: Procedure> Batch<Q> {
     }
 
     /// Plans the rest of the transactions, one after the other.
-    fn go_on(&mut self, actions: &mut Vec<Q::Action>) -> Plan {
+    fn plan_rest(&mut self, actions: &mut Vec<Q::Action>) -> Plan {
         let count = self.count();
         loop {
             let Some(rest) = &mut self.rest else { return Plan::Commit };
@@ -171,7 +171,7 @@ impl<Q: Procedure> Procedure for Batch<Q> {
                 actions.append(&mut rest.elsewhere);
                 Plan::Run
             }
-            Some(_) => self.go_on(actions),
+            Some(_) => self.plan_rest(actions),
         }
     }
 

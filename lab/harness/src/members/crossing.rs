@@ -12,7 +12,7 @@ use platform::Nanos;
 use terms::Abort;
 use workloads::Workload;
 
-use super::{Crew, broken};
+use super::{MemberWorker, broken};
 use crate::error::RunError;
 use crate::host::Host;
 use crate::members::batch::Batch;
@@ -29,10 +29,10 @@ const PART_NANOS: u64 = 1_000_000;
 /// Attempts of a local transaction that pause as after a conflict with another local one.
 const LOCAL_ATTEMPTS: u32 = 3;
 
-impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
+impl<P: Host, W: Workload> MemberWorker<'_, '_, P, W> {
     /// Processes messages as a member, and the transactions that have ended. Returns true if a
     /// message was received.
-    pub(crate) fn turn(&mut self) -> Result<bool, RunError> {
+    pub(crate) fn process_messages(&mut self) -> Result<bool, RunError> {
         let mut ended = std::mem::take(&mut self.ended);
         let some = self.member.turn(self.c, self.executor.session(), &mut ended).map_err(broken)?;
         for Done { procedure, ticket, end } in ended.drain(..) {
@@ -40,7 +40,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         }
         self.ended = ended;
         if self.arrivals.is_some() || self.member.counts().losses > 0 {
-            self.hear_of_links()?;
+            self.process_news()?;
         }
         Ok(some)
     }
@@ -51,7 +51,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         let now = P::now(self.c);
         match end {
             End::Committed(_) => self.distributed.pace.committed(now.since(tickets.submitted)),
-            End::Conflict => self.distributed.pace.met_another(),
+            End::Conflict => self.distributed.pace.conflicted(),
             _ => {}
         }
         for (number, procedure) in batch.into_members().enumerate() {
@@ -107,7 +107,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         }
         let holds = is_here && self.is_durable() && self.member.holds_part();
         let waits_for_part = holds && self.distributed.in_order;
-        let met = waits_for_part.then(|| self.member.parts_released());
+        let blocked_at = waits_for_part.then(|| self.member.parts_released());
         let pause = if waits_for_part {
             PART_NANOS
         } else if !is_here || holds || attempts > LOCAL_ATTEMPTS {
@@ -116,7 +116,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
             self.backoff.nanos(attempts, false)
         };
         let transaction = Deferred { procedure, began, attempts };
-        Ok(Waiting { transaction, ready: now.plus(pause), is_here, alone: false, met })
+        Ok(Waiting { transaction, ready: now.plus(pause), is_here, alone: false, blocked_at })
     }
 
     pub(crate) fn is_durable(&self) -> bool {
@@ -126,12 +126,12 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
     /// True if one more transaction over several instances may be in flight.
     pub(crate) fn can_submit(&self) -> bool {
         let Distributed { later, gathered, pace, .. } = &self.distributed;
-        self.member.open() + later.len() + gathered.len() < pace.under_way_max()
+        self.member.open() + later.len() + gathered.len() < pace.in_flight_max()
     }
 
     /// True if a transaction that waits for its next attempt may be in flight.
     fn can_submit_again(&self) -> bool {
-        self.distributed.in_order || self.member.open() < self.distributed.pace.under_way_max()
+        self.distributed.in_order || self.member.open() < self.distributed.pace.in_flight_max()
     }
 
     /// Begins an attempt, now or when the worker can send requests.
@@ -187,7 +187,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
     }
 
     /// Tries the transactions again whose pauses are over. Returns the time afterwards.
-    pub(crate) fn again(&mut self, now: Nanos) -> Result<Nanos, RunError> {
+    pub(crate) fn try_again(&mut self, now: Nanos) -> Result<Nanos, RunError> {
         while self.can_submit_again()
             && let Some(waiting) = self.distributed.take_ready(now)
         {
@@ -204,7 +204,8 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
 
     /// True if a local transaction can be tried again.
     pub(crate) fn is_ready(&self, waiting: &Waiting<W::Procedure>, now: Nanos) -> bool {
-        waiting.ready <= now || waiting.met.is_some_and(|met| met != self.member.parts_released())
+        waiting.ready <= now
+            || waiting.blocked_at.is_some_and(|released| released != self.member.parts_released())
     }
 
     /// The time at which the next transaction over several instances can be tried again, if one may

@@ -30,7 +30,7 @@ use workloads::Workload;
 
 use crate::deployment::Deployment;
 use crate::error::RunError;
-use crate::execution::executor::{Executor, Seat};
+use crate::execution::executor::{Executor, ExecutorArguments};
 use crate::host::Host;
 use crate::members::batch::Batch;
 use crate::members::news::{Arrivals, News};
@@ -51,7 +51,7 @@ use crate::workers::worker::{Job, WorkerResult};
 /// schemes, 0.4 to 0.9 in most runs under `hstore` (docs/islands.md).
 const ASIDE_MAX: usize = 64;
 /// Interval at which a worker that waits for answers checks if the run is over.
-const LOOK_NANOS: u64 = 50_000;
+const POLL_NANOS: u64 = 50_000;
 
 /// The division of the data of a workload over the instances of a deployment.
 #[derive(Clone)]
@@ -140,12 +140,12 @@ impl<'d, P: Host, W: Workload> Job<'d, P, W> {
         let mut presence = Presence { c, board: self.board, leaves_well: false };
         let (database, tables, measure) = (self.database, self.tables, self.plan.instrument);
         let (seed, owners, adapting, restless) = (self.plan.seed, None, None, None);
-        let seat = Seat { c, database, tables, node, measure, owners, adapting, restless };
-        let executor = self.executors.executor(self.plan.execution, seed ^ worker as u64, seat);
+        let arguments = ExecutorArguments { c, database, tables, node, measure, owners, adapting, restless };
+        let executor = self.executors.executor(self.plan.execution, seed ^ worker as u64, arguments);
         let links = seats.take(worker);
         let me = division.names[worker];
         P::join_instance(c, usize::from(me.instance));
-        let began = self.board.meet(c);
+        let began = self.board.wait_to_begin(c);
         P::allow_falls(c);
         let (mut executor, LinkSeat { bell, connections }) = (executor.map_err(RunError::of)?, links?);
         let stream = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(worker as u64 + 1);
@@ -178,7 +178,7 @@ impl<'d, P: Host, W: Workload> Job<'d, P, W> {
         backoff.set_pauses(self.plan.retry.pauses());
         let mut result = self.nothing()?;
         result.warm = began.plus(self.schedule.warm_up_nanos);
-        let mut crew = Crew {
+        let mut worker_state = MemberWorker {
             job: self,
             c,
             worker,
@@ -212,9 +212,9 @@ impl<'d, P: Host, W: Workload> Job<'d, P, W> {
                 false => Durability::None,
             }),
         };
-        crew.work()?;
+        worker_state.work()?;
         presence.leaves_well = true;
-        let Crew { mut result, member, .. } = crew;
+        let MemberWorker { mut result, member, .. } = worker_state;
         let counts = member.counts();
         result.messages_missing = counts.expected as i64 - counts.messages as i64;
         (result.losses, result.echoes) = (counts.losses, counts.echoes);
@@ -233,7 +233,7 @@ fn broken(error: MemberError) -> RunError {
 }
 
 /// State of one worker while it runs.
-struct Crew<'a, 'd, P: Host, W: Workload> {
+struct MemberWorker<'a, 'd, P: Host, W: Workload> {
     job: &'a Job<'d, P, W>,
     c: P::Core,
     worker: usize,
@@ -270,7 +270,7 @@ struct Crew<'a, 'd, P: Host, W: Workload> {
     acknowledgements: Acknowledgements,
 }
 
-impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
+impl<P: Host, W: Workload> MemberWorker<'_, '_, P, W> {
     /// Runs transactions until the schedule or the board ends the run, and serves until no worker
     /// has one.
     fn work(&mut self) -> Result<(), RunError> {
@@ -279,7 +279,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         let mut now = P::now(c);
         loop {
             self.end_warm_up(now);
-            if self.turn()? {
+            if self.process_messages()? {
                 // The time of work for other workers is no part of the next transaction.
                 now = P::now(c);
             }
@@ -306,19 +306,19 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
                 self.acknowledge(P::now(c));
             }
             if !self.member.is_open() && !is_over {
-                now = self.wait(Category::Communication, now.plus(LOOK_NANOS))?;
+                now = self.wait(Category::Communication, now.plus(POLL_NANOS))?;
                 continue;
             }
             if is_over || (self.left == 0 && self.has_none()) {
                 if self.leave()? {
                     break;
                 }
-                now = self.wait(Category::Communication, now.plus(LOOK_NANOS))?;
+                now = self.wait(Category::Communication, now.plus(POLL_NANOS))?;
                 continue;
             }
-            now = self.again(now)?;
+            now = self.try_again(now)?;
             now = if self.current.is_some() {
-                self.go_on(now)?
+                self.continue_current(now)?
             } else if self.left > 0 {
                 self.begin(now)?
             } else {
@@ -354,7 +354,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
     /// Begins the next transaction: runs it here, submits it, or keeps it until it can be
     /// submitted. Returns the time afterwards.
     fn begin(&mut self, now: Nanos) -> Result<Nanos, RunError> {
-        let Crew { job, worker, ref mut random, .. } = *self;
+        let MemberWorker { job, worker, ref mut random, .. } = *self;
         let elapsed = if self.warm { now.since(self.result.warm) } else { 0 };
         let draw = || job.workload.next_at(elapsed, worker, random, now.0);
         let place = self.upcoming.begin((now, self.left), draw, &mut *self.executor);
@@ -376,13 +376,13 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         if self.can_submit() {
             return self.submit(transaction, false).map(|()| P::now(self.c));
         }
-        let waiting = Waiting { transaction, ready: Nanos(0), is_here, alone: false, met: None };
+        let waiting = Waiting { transaction, ready: Nanos(0), is_here, alone: false, blocked_at: None };
         self.current = Some(Box::new(waiting));
-        self.go_on(now)
+        self.continue_current(now)
     }
 
     /// Continues with the waiting transaction, if it can be tried now. Returns the time afterwards.
-    fn go_on(&mut self, now: Nanos) -> Result<Nanos, RunError> {
+    fn continue_current(&mut self, now: Nanos) -> Result<Nanos, RunError> {
         let can_run = self.current.as_ref().is_some_and(|waiting| match waiting.is_here {
             true => self.is_ready(waiting, now),
             false => self.can_submit(),
@@ -410,7 +410,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
     }
 
     /// Processes the news of links.
-    fn hear_of_links(&mut self) -> Result<(), RunError> {
+    fn process_news(&mut self) -> Result<(), RunError> {
         let Some(arrivals) = self.arrivals else {
             let missing = self.member.missing().filter(|_| self.member.counts().losses > 0);
             let gone = |name: WorkerName| RunError::PeerGone(format!("{name} has closed the link"));
@@ -418,11 +418,11 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         };
         while let Some(news) = arrivals.take(self.worker, P::now(self.c)) {
             let session = self.executor.session();
-            let heard = match news {
+            let processed = match news {
                 News::Lost(name) => self.member.lose(self.c, session, name),
-                News::Met(connection) => self.member.reconnect(self.c, session, connection),
+                News::Linked(connection) => self.member.reconnect(self.c, session, connection),
             };
-            heard.map_err(broken)?;
+            processed.map_err(broken)?;
         }
         Ok(())
     }
@@ -515,7 +515,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         let aside = self.aside.iter().map(|waiting| waiting.ready);
         let moments = aside.chain(self.next_again()).chain(ready);
         let category = if ready.is_some() { Category::Backoff } else { Category::Communication };
-        self.wait(category, moments.fold(now.plus(LOOK_NANOS), Nanos::min))
+        self.wait(category, moments.fold(now.plus(POLL_NANOS), Nanos::min))
     }
 
     fn wait(&mut self, category: Category, deadline: Nanos) -> Result<Nanos, RunError> {

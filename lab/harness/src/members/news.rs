@@ -15,7 +15,7 @@ pub(crate) enum News<P: Host> {
     /// The link to this worker is gone.
     Lost(WorkerName),
     /// There is a new link.
-    Met(Connection<P>),
+    Linked(Connection<P>),
 }
 
 /// News, each with the time from which it is delivered.
@@ -26,7 +26,7 @@ pub(crate) struct Arrivals<P: Host> {
     first: usize,
     queues: Vec<Mutex<Later<P>>>,
     /// Number of crashes after which the instance is back, and all workers have received the news.
-    told: AtomicUsize,
+    returned: AtomicUsize,
     /// Number of cuts between machines that are over, and whose new links all workers have
     /// received.
     mended: AtomicUsize,
@@ -43,7 +43,7 @@ impl<P: Host> Arrivals<P> {
         Arrivals {
             first: workers.start,
             queues,
-            told: AtomicUsize::new(0),
+            returned: AtomicUsize::new(0),
             mended: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             given_up: AtomicBool::new(false),
@@ -55,7 +55,7 @@ impl<P: Host> Arrivals<P> {
     }
 
     /// Sends news to a worker, to be delivered from a time on.
-    pub(crate) fn tell(&self, worker: usize, from: Nanos, news: News<P>) {
+    pub(crate) fn send(&self, worker: usize, from: Nanos, news: News<P>) {
         self.queue(worker).push_back((from, news));
     }
 
@@ -83,8 +83,8 @@ impl<P: Host> Arrivals<P> {
     }
 
     /// Records that all workers have received the news of one more crash.
-    pub(crate) fn all_told(&self) {
-        self.told.fetch_add(1, Ordering::SeqCst);
+    pub(crate) fn count_returned(&self) {
+        self.returned.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Number of cuts between machines that are over, and whose new links all workers have
@@ -107,7 +107,7 @@ impl<P: Host> Arrivals<P> {
     /// True if an instance has crashed, or machines were cut off from each other, and not all
     /// workers have received the news of its end.
     fn is_waiting(&self, c: P::Core) -> bool {
-        P::fallen_instance(c, self.told.load(Ordering::SeqCst)).is_some()
+        P::fallen_instance(c, self.returned.load(Ordering::SeqCst)).is_some()
             || P::cut(c, self.mended()).is_some()
     }
 

@@ -50,7 +50,7 @@ impl Pace {
     }
 
     /// The limit of transactions in flight.
-    pub(crate) fn under_way_max(&self) -> usize {
+    pub(crate) fn in_flight_max(&self) -> usize {
         self.now
     }
 
@@ -66,7 +66,7 @@ impl Pace {
     }
 
     /// Records an attempt that conflicted.
-    pub(crate) fn met_another(&mut self) {
+    pub(crate) fn conflicted(&mut self) {
         self.ended(1);
     }
 
@@ -104,7 +104,7 @@ mod tests {
     fn run(pace: &mut Pace, attempts: u32, one_in: u32) {
         for attempt in 0..attempts {
             match attempt % one_in {
-                0 => pace.met_another(),
+                0 => pace.conflicted(),
                 _ => pace.committed(1_000_000),
             }
         }
@@ -113,15 +113,15 @@ mod tests {
     #[test]
     fn fewer_are_under_way_while_they_abort_each_other() {
         let mut pace = Pace::new(64, true, 1);
-        assert!(pace.under_way_max() == 64 && !pace.is_held_back());
+        assert!(pace.in_flight_max() == 64 && !pace.is_held_back());
         run(&mut pace, 64, 20);
-        assert_eq!(pace.under_way_max(), 64);
+        assert_eq!(pace.in_flight_max(), 64);
         run(&mut pace, 64, 3);
-        assert!(pace.under_way_max() == 48 && pace.is_held_back());
+        assert!(pace.in_flight_max() == 48 && pace.is_held_back());
         run(&mut pace, 1_000, 1);
-        assert_eq!(pace.under_way_max(), 1, "never none");
+        assert_eq!(pace.in_flight_max(), 1, "never none");
         run(&mut pace, 4_000, 1_000);
-        assert_eq!(pace.under_way_max(), 64, "and again as many as before");
+        assert_eq!(pace.in_flight_max(), 64, "and again as many as before");
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub(crate) struct Waiting<Q> {
     pub alone: bool,
     /// Number of branches that the worker had released when one of them blocked the transaction: it
     /// can be tried again once the number changes.
-    pub met: Option<u64>,
+    pub blocked_at: Option<u64>,
 }
 
 /// A transaction over several instances that waits until its worker can send requests.

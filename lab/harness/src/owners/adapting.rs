@@ -33,7 +33,7 @@ use terms::Abort;
 
 use crate::deployment::Deployment;
 use crate::faults::failing::Failing;
-use crate::owners::processors::Standing;
+use crate::owners::processors::ProcessorState;
 use crate::owners::pulse::{Beat, Pulse};
 
 /// The adaptation of partitions to the workload of a run.
@@ -62,7 +62,7 @@ const CHANGE_SECONDS: f64 = 2e-6;
 /// 128 ns.
 const BYTE_NS: f64 = 2.0;
 /// Number of polls by the main thread in the shortest interval.
-const LOOKS: u64 = 16;
+const POLLS: u64 = 16;
 
 /// Bits of a request that name a worker.
 const WORKER_BITS: u32 = 16;
@@ -70,37 +70,37 @@ const WORKER_BITS: u32 = 16;
 /// workers.
 const CHANGES: u64 = 1 << WORKER_BITS;
 /// Difference between the numbers of two requests.
-const ONE: u64 = CHANGES << 1;
+const REQUEST_STEP: u64 = CHANGES << 1;
 
 /// Offsets of the words that workers read: the current request, and the number of changes of
 /// processors. They are not in the first line of their region, because the first lines of regions
 /// and pages, which all transactions read, compete for one set of the nearest cache.
-const QUESTION: usize = 21 * LINE_BYTES;
-const STANDINGS: usize = QUESTION + 8;
-const WORDS_BYTES: usize = QUESTION + LINE_BYTES;
+const REQUEST: usize = 21 * LINE_BYTES;
+const PROCESSOR_CHANGES: usize = REQUEST + 8;
+const WORDS_BYTES: usize = REQUEST + LINE_BYTES;
 
 /// Counts that a worker has sent.
-struct Handed {
+struct WorkerCounts {
     worker: usize,
     arrays: Arrays,
     transactions: u64,
 }
 
 /// The result of a change of the map.
-struct Made {
+struct MapChange {
     refused: Option<String>,
     nanos: u64,
 }
 
 /// Requests and answers between the main thread and the workers.
 #[derive(Default)]
-struct Desk {
+struct Exchange {
     /// The current request.
-    question: u64,
-    handed: Vec<Handed>,
+    request: u64,
+    handed: Vec<WorkerCounts>,
     /// The changes of the map, for the worker that the request names.
     changes: Option<Vec<Change>>,
-    made: Option<Made>,
+    map_change: Option<MapChange>,
 }
 
 /// State that the workers of a run share while its map follows the workload.
@@ -108,9 +108,9 @@ pub(crate) struct Adapting<P: Platform> {
     adaptation: Adaptation,
     cores: Cores,
     words: P::Region,
-    desk: Latched<P, Desk>,
+    exchange: Latched<P, Exchange>,
     /// The workers that have a processor.
-    standing: Latched<P, Arc<Standing>>,
+    processors: Latched<P, Arc<ProcessorState>>,
 }
 
 impl<P: Platform> Adapting<P> {
@@ -128,29 +128,29 @@ impl<P: Platform> Adapting<P> {
             adaptation: adaptation.clone(),
             cores: cores.unwrap_or_else(|| equally_far(&deployment.sockets())),
             words: P::region(c, None, WORDS_BYTES, "questions of the monitor")?,
-            desk: Latched::new(c, "answers to the monitor", Desk::default())?,
-            standing: Latched::new(c, "processors of workers", Arc::new(Standing::of(deployment)))?,
+            exchange: Latched::new(c, "answers to the monitor", Exchange::default())?,
+            processors: Latched::new(c, "processors of workers", Arc::new(ProcessorState::of(deployment)))?,
         })
     }
 
-    fn question(&self) -> &P::Word {
-        P::word_of(&self.words, QUESTION)
+    fn request(&self) -> &P::Word {
+        P::word_of(&self.words, REQUEST)
     }
 
     /// Number of changes of processors.
-    fn standings(&self) -> &P::Word {
-        P::word_of(&self.words, STANDINGS)
+    fn processor_changes(&self) -> &P::Word {
+        P::word_of(&self.words, PROCESSOR_CHANGES)
     }
 
-    fn standing(&self, c: P::Core) -> Arc<Standing> {
-        self.standing.with(c, |standing| Arc::clone(standing))
+    fn processors(&self, c: P::Core) -> Arc<ProcessorState> {
+        self.processors.with(c, |processors| Arc::clone(processors))
     }
 
     /// Publishes a change of processors, which workers read with the next request.
-    fn stand(&self, c: P::Core, standing: Standing) {
-        self.standing.with(c, |old| *old = Arc::new(standing));
+    fn publish_processors(&self, c: P::Core, processors: ProcessorState) {
+        self.processors.with(c, |old| *old = Arc::new(processors));
         // Relaxed: the next request orders it.
-        P::fetch_add(c, self.standings(), 1, Ordering::Relaxed);
+        P::fetch_add(c, self.processor_changes(), 1, Ordering::Relaxed);
     }
 }
 
@@ -165,32 +165,40 @@ fn equally_far(sockets: &[u32]) -> Cores {
 }
 
 /// The side of one worker.
-pub(crate) struct Part<'d, P: Platform> {
+pub(crate) struct AdaptingWorker<'d, P: Platform> {
     shared: &'d Adapting<P>,
     worker: usize,
     /// The last request that the worker has read.
-    question: u64,
+    request: u64,
     /// The version of the map in its last transaction.
     version: u64,
     /// Number of changes of processors that the worker has read, and the latest state.
-    standings: u64,
-    standing: Option<Arc<Standing>>,
+    processor_changes: u64,
+    processors: Option<Arc<ProcessorState>>,
     /// Transactions since the last request, or since the map changed.
     transactions: u64,
 }
 
-impl<'d, P: Platform> Part<'d, P> {
+impl<'d, P: Platform> AdaptingWorker<'d, P> {
     /// The side of the worker with this number.
     pub(crate) fn new(shared: &'d Adapting<P>, worker: usize) -> Self {
-        Part { shared, worker, question: 0, version: 0, standings: 0, standing: None, transactions: 0 }
+        AdaptingWorker {
+            shared,
+            worker,
+            request: 0,
+            version: 0,
+            processor_changes: 0,
+            processors: None,
+            transactions: 0,
+        }
     }
 
     /// Workers whose processors are known to be gone; true if the worker's own is gone.
     #[inline]
     pub(crate) fn absent(&self) -> (&[usize], bool) {
-        self.standing
+        self.processors
             .as_ref()
-            .map_or((&[], false), |standing| (standing.absent(), standing.is_absent(self.worker)))
+            .map_or((&[], false), |processors| (processors.absent(), processors.is_absent(self.worker)))
     }
 
     /// Executes a pending request, after a transaction of the worker.
@@ -202,14 +210,14 @@ impl<'d, P: Platform> Part<'d, P> {
         &mut self,
         c: P::Core,
         worker: &mut dora::OwnerWorker<'d, P>,
-        hands: &mut dyn ActionExecutor,
+        executor: &mut dyn ActionExecutor,
     ) -> Result<(), Abort> {
         let version = worker.map().version();
         if version != self.version {
             (self.version, self.transactions) = (version, 0);
         }
         self.transactions += 1;
-        self.answer(c, worker, hands)
+        self.answer(c, worker, executor)
     }
 
     /// Executes a pending request.
@@ -221,25 +229,25 @@ impl<'d, P: Platform> Part<'d, P> {
         &mut self,
         c: P::Core,
         worker: &mut dora::OwnerWorker<'d, P>,
-        hands: &mut dyn ActionExecutor,
+        executor: &mut dyn ActionExecutor,
     ) -> Result<(), Abort> {
         // Acquire: pairs with the release of the main thread, whose request is in the exchange.
-        let question = P::load(c, self.shared.question(), Ordering::Acquire);
-        if question == self.question {
+        let request = P::load(c, self.shared.request(), Ordering::Acquire);
+        if request == self.request {
             return Ok(());
         }
-        self.question = question;
+        self.request = request;
         // Relaxed: ordered by the request.
-        let standings = P::load(c, self.shared.standings(), Ordering::Relaxed);
-        if standings != self.standings {
-            let standing = self.shared.standing(c);
+        let processor_changes = P::load(c, self.shared.processor_changes(), Ordering::Relaxed);
+        if processor_changes != self.processor_changes {
+            let processors = self.shared.processors(c);
             // If binding is refused, the kernel chooses the thread's processor.
-            let _stays = P::bind(c, &standing.binding(self.worker));
-            (self.standings, self.standing) = (standings, Some(standing));
+            let _stays = P::bind(c, &processors.binding(self.worker));
+            (self.processor_changes, self.processors) = (processor_changes, Some(processors));
         }
-        match question & CHANGES {
+        match request & CHANGES {
             0 => self.hand_over(c, worker),
-            _ if question as u16 == self.worker as u16 => return self.change(c, worker, hands),
+            _ if request as u16 == self.worker as u16 => return self.change(c, worker, executor),
             _ => {}
         }
         Ok(())
@@ -248,11 +256,11 @@ impl<'d, P: Platform> Part<'d, P> {
     fn hand_over(&mut self, c: P::Core, worker: &mut dora::OwnerWorker<'d, P>) {
         let Some(arrays) = worker.take_arrays() else { return };
         let transactions = std::mem::take(&mut self.transactions);
-        let handed = Handed { worker: self.worker, arrays, transactions };
-        self.shared.desk.with(c, |desk| {
+        let handed = WorkerCounts { worker: self.worker, arrays, transactions };
+        self.shared.exchange.with(c, |exchange| {
             // There may be another request meanwhile.
-            if desk.question == self.question {
-                desk.handed.push(handed);
+            if exchange.request == self.request {
+                exchange.handed.push(handed);
             }
         });
     }
@@ -261,13 +269,15 @@ impl<'d, P: Platform> Part<'d, P> {
         &mut self,
         c: P::Core,
         worker: &mut dora::OwnerWorker<'d, P>,
-        hands: &mut dyn ActionExecutor,
+        executor: &mut dyn ActionExecutor,
     ) -> Result<(), Abort> {
-        let Some(changes) = self.shared.desk.with(c, |desk| desk.changes.take()) else { return Ok(()) };
+        let Some(changes) = self.shared.exchange.with(c, |exchange| exchange.changes.take()) else {
+            return Ok(());
+        };
         let began = P::now(c);
-        let refused = worker.rearrange(hands, &changes)?.err().map(|why| why.to_string());
-        let made = Made { refused, nanos: P::now(c).since(began) };
-        self.shared.desk.with(c, |desk| desk.made = Some(made));
+        let refused = worker.rearrange(executor, &changes)?.err().map(|why| why.to_string());
+        let map_change = MapChange { refused, nanos: P::now(c).since(began) };
+        self.shared.exchange.with(c, |exchange| exchange.map_change = Some(map_change));
         Ok(())
     }
 }
@@ -303,36 +313,36 @@ impl<'a, P: Platform> Monitoring<'a, P> {
     }
 
     /// Interval at which the main thread polls.
-    pub(crate) fn look_nanos(&self) -> u64 {
-        (nanos(self.shared.adaptation.settings.interval_seconds) / LOOKS).max(1)
+    pub(crate) fn poll_nanos(&self) -> u64 {
+        (nanos(self.shared.adaptation.settings.interval_seconds) / POLLS).max(1)
     }
 
     /// Polls workers that began at `began`, measure from `warm` on (as far as is known now), and
     /// have announced this number of commits; `report` receives messages about decisions. Returns
     /// the map of partitions, if it has changed.
-    pub(crate) fn look(
+    pub(crate) fn poll(
         &mut self,
         c: P::Core,
         (began, warm): (Nanos, Nanos),
         commits: u64,
-        say: &mut dyn FnMut(&str),
+        report: &mut dyn FnMut(&str),
     ) -> Option<&PartitionMap> {
         let (shared, failing, map) = (self.shared, self.failing, self.map);
         let new = || {
-            let standing = shared.standing(c).as_ref().clone();
-            Monitor::new(shared, failing, map, (began, warm), standing)
+            let processors = shared.processors(c).as_ref().clone();
+            Monitor::new(shared, failing, map, (began, warm), processors)
         };
         let monitor = self.monitor.get_or_insert_with(new);
         if warm > monitor.warm {
             monitor.begin_later(warm);
         }
         if let Some(note) = self.note.take() {
-            say(note);
+            report(note);
             let at_seconds = monitor.seconds(P::now(c));
             monitor.controller.note(at_seconds, note.to_owned());
         }
         let version = monitor.controller.map().version();
-        monitor.look(c, commits, say);
+        monitor.poll(c, commits, report);
         Some(monitor.controller.map()).filter(|map| map.version() != version)
     }
 
@@ -348,9 +358,9 @@ struct Monitor<'a, P: Platform> {
     failing: Option<&'a Failing>,
     controller: Controller,
     cores: Cores,
-    standing: Standing,
+    processors: ProcessorState,
     /// True if a change of processors has not been sent to the workers yet.
-    is_unheard: bool,
+    is_unsent: bool,
     /// The time at which the measured time begins.
     warm: Nanos,
     waiting: Waiting,
@@ -362,7 +372,7 @@ struct Monitor<'a, P: Platform> {
     beat: Beat,
     /// Throughput at the end of the interval, as a multiple of the mean over the interval.
     times: f64,
-    question: u64,
+    request: u64,
 }
 
 impl<'a, P: Platform> Monitor<'a, P> {
@@ -373,7 +383,7 @@ impl<'a, P: Platform> Monitor<'a, P> {
         failing: Option<&'a Failing>,
         map: &PartitionMap,
         (began, warm): (Nanos, Nanos),
-        standing: Standing,
+        processors: ProcessorState,
     ) -> Self {
         let mut act = Vec::new();
         let settings = shared.adaptation.settings;
@@ -385,15 +395,15 @@ impl<'a, P: Platform> Monitor<'a, P> {
             failing,
             controller,
             cores: shared.cores.clone(),
-            standing,
-            is_unheard: false,
+            processors,
+            is_unsent: false,
             warm,
             waiting: Waiting::Until(until),
             since: began,
             pulse: Pulse::default(),
             beat: Beat { nanos: nanos(settings.interval_seconds), alike: settings.alike },
             times: 1.0,
-            question: 0,
+            request: 0,
         }
     }
 
@@ -408,63 +418,64 @@ impl<'a, P: Platform> Monitor<'a, P> {
     }
 
     /// Polls the workers, after this number of commits; `report` receives messages about decisions.
-    fn look(&mut self, c: P::Core, commits: u64, say: &mut dyn FnMut(&str)) {
+    fn poll(&mut self, c: P::Core, commits: u64, report: &mut dyn FnMut(&str)) {
         let now = P::now(c);
-        self.look_at_cores(c, now, say);
+        self.poll_cores(c, now, report);
         match self.waiting {
             Waiting::Until(until) => {
                 // Workers announce no commits before.
-                let felt = (now >= self.warm).then(|| self.pulse.feel((now, commits), self.beat)).flatten();
-                if now >= until || felt.is_some() {
-                    self.times = felt.unwrap_or(1.0);
-                    self.ask(c, None);
+                let changed =
+                    (now >= self.warm).then(|| self.pulse.measure((now, commits), self.beat)).flatten();
+                if now >= until || changed.is_some() {
+                    self.times = changed.unwrap_or(1.0);
+                    self.send_request(c, None);
                     self.waiting = Waiting::Counts;
                 }
             }
             Waiting::Counts => {
                 if let Some(event) = self.counted(c, now) {
-                    self.tell(c, event, say);
+                    self.handle(c, event, report);
                 }
             }
-            Waiting::Change => match self.made(c) {
+            Waiting::Change => match self.map_change(c) {
                 Some(event) => {
                     self.since = now;
-                    self.tell(c, event, say);
+                    self.handle(c, event, report);
                     self.pulse.forget();
                 }
-                None => self.ask_again(c),
+                None => self.request_change_again(c),
             },
         }
     }
 
     /// Reports changes of cores to the controller, and changes of processors to the workers.
-    fn look_at_cores(&mut self, c: P::Core, now: Nanos, say: &mut dyn FnMut(&str)) {
-        if self.standing.look::<P>(c) {
-            self.shared.stand(c, self.standing.clone());
-            self.is_unheard = true;
+    fn poll_cores(&mut self, c: P::Core, now: Nanos, report: &mut dyn FnMut(&str)) {
+        if self.processors.poll::<P>(c) {
+            self.shared.publish_processors(c, self.processors.clone());
+            self.is_unsent = true;
         }
         let failing = self.failing.filter(|_| now >= self.warm);
         let gone = failing.map_or_else(Vec::new, |failing| failing.gone(now.since(self.warm)));
-        let is_gone = |core: Core| gone.contains(&core.index()) || self.standing.is_absent(core.index());
+        let is_gone = |core: Core| gone.contains(&core.index()) || self.processors.is_absent(core.index());
         let cores = self.cores.with(|core| !is_gone(core));
         // At least one worker has to run.
         if cores != self.cores && cores.present().next().is_some() {
             self.cores = cores.clone();
-            self.tell(c, Event::Cores(cores), say);
+            self.handle(c, Event::Cores(cores), report);
         }
         // A pending change of the map must not be overwritten.
-        if self.is_unheard && !matches!(self.waiting, Waiting::Change) {
-            self.ask(c, None);
+        if self.is_unsent && !matches!(self.waiting, Waiting::Change) {
+            self.send_request(c, None);
             self.since = now;
         }
     }
 
     /// The result of the change of the map, if it has ended.
-    fn made(&self, c: P::Core) -> Option<Event> {
-        let made = self.shared.desk.with(c, |desk| desk.made.take())?;
-        Some(match made.refused {
+    fn map_change(&self, c: P::Core) -> Option<Event> {
+        let map_change = self.shared.exchange.with(c, |exchange| exchange.map_change.take())?;
+        Some(match map_change.refused {
             Some(why) => Event::Refused { why },
-            None => Event::Changed { seconds: made.nanos as f64 / 1e9 },
+            None => Event::Changed { seconds: map_change.nanos as f64 / 1e9 },
         })
     }
 
@@ -472,8 +483,8 @@ impl<'a, P: Platform> Monitor<'a, P> {
     fn story(mut self, c: P::Core) -> Story {
         if matches!(self.waiting, Waiting::Change) {
             let over = || Event::Refused { why: "the run is over".to_owned() };
-            let event = self.made(c).unwrap_or_else(over);
-            self.tell(c, event, &mut |_| ());
+            let event = self.map_change(c).unwrap_or_else(over);
+            self.handle(c, event, &mut |_| ());
         }
         self.controller.story().clone()
     }
@@ -483,26 +494,28 @@ impl<'a, P: Platform> Monitor<'a, P> {
     }
 
     /// Requests the counts of all workers, or changes of the map from one worker.
-    fn ask(&mut self, c: P::Core, changes: Option<Vec<Change>>) {
-        let number = (self.question / ONE + 1) * ONE;
-        self.question = match &changes {
+    fn send_request(&mut self, c: P::Core, changes: Option<Vec<Change>>) {
+        let number = (self.request / REQUEST_STEP + 1) * REQUEST_STEP;
+        self.request = match &changes {
             None => number,
             Some(_) => number | CHANGES | u64::from(self.first_present()),
         };
-        let question = self.question;
-        self.is_unheard = false;
-        self.shared.desk.with(c, |desk| *desk = Desk { question, changes, ..Desk::default() });
+        let request = self.request;
+        self.is_unsent = false;
+        self.shared
+            .exchange
+            .with(c, |exchange| *exchange = Exchange { request, changes, ..Exchange::default() });
         // Release: pairs with the acquire of the workers.
-        P::store(c, self.shared.question(), question, Ordering::Release);
+        P::store(c, self.shared.request(), request, Ordering::Release);
     }
 
     /// Requests the change from another worker, if the requested one is gone and has not taken it.
-    fn ask_again(&mut self, c: P::Core) {
-        if self.cores.is_present(Core(self.question as u16)) {
+    fn request_change_again(&mut self, c: P::Core) {
+        if self.cores.is_present(Core(self.request as u16)) {
             return;
         }
-        if let Some(changes) = self.shared.desk.with(c, |desk| desk.changes.take()) {
-            self.ask(c, Some(changes));
+        if let Some(changes) = self.shared.exchange.with(c, |exchange| exchange.changes.take()) {
+            self.send_request(c, Some(changes));
         }
     }
 
@@ -510,10 +523,10 @@ impl<'a, P: Platform> Monitor<'a, P> {
     fn counted(&mut self, c: P::Core, now: Nanos) -> Option<Event> {
         let present = self.cores.present().count();
         let cores = &self.cores;
-        let is_there = |handed: &Handed| cores.is_present(Core(handed.worker as u16));
-        let handed = self.shared.desk.with(c, |desk| {
-            let all = desk.handed.iter().filter(|handed| is_there(handed)).count() == present;
-            all.then(|| std::mem::take(&mut desk.handed))
+        let is_there = |handed: &WorkerCounts| cores.is_present(Core(handed.worker as u16));
+        let handed = self.shared.exchange.with(c, |exchange| {
+            let all = exchange.handed.iter().filter(|handed| is_there(handed)).count() == present;
+            all.then(|| std::mem::take(&mut exchange.handed))
         })?;
         let transactions: u64 = handed.iter().map(|one| one.transactions).sum();
         let nanos = now.since(std::mem::replace(&mut self.since, now)).max(1) as f64;
@@ -538,7 +551,7 @@ impl<'a, P: Platform> Monitor<'a, P> {
     }
 
     /// Passes an event to the controller, and executes its actions.
-    fn tell(&mut self, c: P::Core, event: Event, say: &mut dyn FnMut(&str)) {
+    fn handle(&mut self, c: P::Core, event: Event, report: &mut dyn FnMut(&str)) {
         let now = P::now(c);
         let at_seconds = self.seconds(now);
         let before = self.controller.story().steps;
@@ -553,7 +566,7 @@ impl<'a, P: Platform> Monitor<'a, P> {
         for action in act {
             match action {
                 Action::Repartition { changes, .. } => {
-                    self.ask(c, Some(changes));
+                    self.send_request(c, Some(changes));
                     self.waiting = Waiting::Change;
                 }
                 Action::Measure { seconds } => {
@@ -562,7 +575,7 @@ impl<'a, P: Platform> Monitor<'a, P> {
                 }
                 // Workers reset their counts with each new map, and with each answer.
                 Action::Clear(_) => {}
-                Action::Log(words) => say(&words),
+                Action::Log(words) => report(&words),
             }
         }
     }

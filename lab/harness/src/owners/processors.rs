@@ -13,7 +13,7 @@ use crate::deployment::Deployment;
 
 /// The processors of the workers, and the usable ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct ProcessorState {
     /// By worker: its planned processor, if there is one.
     own: Vec<Option<HardwareThread>>,
     /// The usable processors; `None`: all.
@@ -22,15 +22,15 @@ pub(crate) struct Standing {
     absent: Vec<usize>,
 }
 
-impl Standing {
+impl ProcessorState {
     /// The state in which all workers of this deployment have their processors.
     pub(crate) fn of(deployment: &Deployment) -> Self {
         let own = deployment.places().into_iter().map(|place| place.thread).collect();
-        Standing { own, ..Standing::default() }
+        ProcessorState { own, ..ProcessorState::default() }
     }
 
     /// Queries the usable processors; returns true if they have changed.
-    pub(crate) fn look<P: Platform>(&mut self, c: P::Core) -> bool {
+    pub(crate) fn poll<P: Platform>(&mut self, c: P::Core) -> bool {
         let usable = P::usable(c);
         let differs = usable != self.usable;
         if differs {
@@ -85,15 +85,15 @@ mod tests {
         let workers = vec![worker(Some(4)), worker(Some(2)), worker(None)];
         let deployment =
             Deployment { instances: vec![Instance { machine: 0, workers }], ..Deployment::default() };
-        let mut standing = Standing::of(&deployment);
-        assert_eq!((standing.absent(), standing.binding(1)), (&[][..], vec![thread(2)]));
-        standing.use_only(Some(vec![thread(0), thread(4)]));
-        assert_eq!(standing.absent(), [1]);
-        assert!(standing.is_absent(1) && !standing.is_absent(0));
-        let bindings = [0, 1, 2].map(|worker| standing.binding(worker));
+        let mut processors = ProcessorState::of(&deployment);
+        assert_eq!((processors.absent(), processors.binding(1)), (&[][..], vec![thread(2)]));
+        processors.use_only(Some(vec![thread(0), thread(4)]));
+        assert_eq!(processors.absent(), [1]);
+        assert!(processors.is_absent(1) && !processors.is_absent(0));
+        let bindings = [0, 1, 2].map(|worker| processors.binding(worker));
         assert_eq!(bindings, [vec![thread(4)], vec![thread(0), thread(4)], vec![]]);
-        standing.use_only(Some(vec![thread(2), thread(4)]));
-        assert_eq!((standing.absent(), standing.binding(1)), (&[][..], vec![thread(2)]));
+        processors.use_only(Some(vec![thread(2), thread(4)]));
+        assert_eq!((processors.absent(), processors.binding(1)), (&[][..], vec![thread(2)]));
     }
 
     #[test]
@@ -101,8 +101,8 @@ mod tests {
         let workers = vec![WorkerPlace { thread: Some(HardwareThread(1)), ..WorkerPlace::default() }];
         let deployment =
             Deployment { instances: vec![Instance { machine: 0, workers }], ..Deployment::default() };
-        let mut standing = Standing::of(&deployment);
-        standing.use_only(Some(vec![HardwareThread(7)]));
-        assert_eq!((standing.absent(), standing.binding(0)), (&[][..], vec![HardwareThread(7)]));
+        let mut processors = ProcessorState::of(&deployment);
+        processors.use_only(Some(vec![HardwareThread(7)]));
+        assert_eq!((processors.absent(), processors.binding(0)), (&[][..], vec![HardwareThread(7)]));
     }
 }

@@ -49,7 +49,7 @@ impl Pulse {
     /// Records the number of commits now. If throughput differs from that earlier in the interval
     /// (or in the interval before, at the first measurement), returns it as a multiple of the
     /// throughput of the whole interval.
-    pub(crate) fn feel(&mut self, now: Count, beat: Beat) -> Option<f64> {
+    pub(crate) fn measure(&mut self, now: Count, beat: Beat) -> Option<f64> {
         let (Some(first), Some(last)) = (self.first, self.last) else {
             (self.first, self.last) = (Some(now), Some(now));
             return None;
@@ -70,35 +70,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_is_felt_within_a_beat() {
+    fn a_change_is_detected_within_a_beat() {
         let beat = Beat { nanos: 100, alike: 0.1 };
         let mut pulse = Pulse::default();
-        let mut felt = Vec::new();
+        let mut changed = Vec::new();
         // Ten commits in each step of ten, sometimes eleven; from 600 on six.
         let mut commits = 0;
         for look in 0..80 {
             let now = look * 10;
-            felt.extend(pulse.feel((Nanos(now), commits), beat).map(|times| (now, times)));
+            changed.extend(pulse.measure((Nanos(now), commits), beat).map(|times| (now, times)));
             commits += if look < 60 { 10 + u64::from(look % 20 == 0) } else { 6 };
         }
-        let (first, times) = felt[0];
+        let (first, times) = changed[0];
         assert_eq!(first, 700);
         assert!((0.6..0.7).contains(&times), "{times}");
         // Detects a change at the beginning of an interval, too.
         let mut other = Pulse::default();
-        assert_eq!((other.feel((Nanos(0), 0), beat), other.feel((Nanos(100), 100), beat)), (None, None));
+        assert_eq!(
+            (other.measure((Nanos(0), 0), beat), other.measure((Nanos(100), 100), beat)),
+            (None, None)
+        );
         other.begin();
         assert_eq!(
-            (other.feel((Nanos(100), 100), beat), other.feel((Nanos(200), 150), beat)),
+            (other.measure((Nanos(100), 100), beat), other.measure((Nanos(200), 150), beat)),
             (None, Some(1.0))
         );
         // Detects no change that a new map has caused.
         pulse.forget();
-        felt.clear();
+        changed.clear();
         for look in 80..160 {
-            felt.extend(pulse.feel((Nanos(look * 10), commits), beat).map(|times| (look, times)));
+            changed.extend(pulse.measure((Nanos(look * 10), commits), beat).map(|times| (look, times)));
             commits += 6;
         }
-        assert_eq!(felt, []);
+        assert_eq!(changed, []);
     }
 }

@@ -24,7 +24,7 @@ impl Watch {
     fn nanos_left<P: Platform>(&self, c: P::Core, board: &Board<P>, now: Nanos) -> u64 {
         let Schedule { warm_up_nanos, nanos, .. } = self.schedule;
         // Relaxed, twice: for the progress line.
-        let words = [board.began(), board.went_on()].map(|word| P::load(c, word, Ordering::Relaxed));
+        let words = [board.began(), board.resumed()].map(|word| P::load(c, word, Ordering::Relaxed));
         match words {
             [0, _] => warm_up_nanos + nanos,
             // Workers may still provide memory after the warm-up: the measured time has not begun.
@@ -32,7 +32,7 @@ impl Watch {
                 Nanos(began).plus(warm_up_nanos).since(now).max(1) + nanos
             }
             [began, 0] => Nanos(began).plus(warm_up_nanos).plus(nanos).since(now),
-            [_, went_on] => Nanos(went_on).plus(nanos).since(now),
+            [_, resumed] => Nanos(resumed).plus(nanos).since(now),
         }
     }
 

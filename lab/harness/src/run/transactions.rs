@@ -42,9 +42,9 @@ use crate::workers::summary::{enter, seconds};
 use crate::workers::worker::{Job, WorkerResult};
 
 /// Interval at which the main thread polls the workers.
-const LOOK_NANOS: u64 = 100_000_000;
+const POLL_NANOS: u64 = 100_000_000;
 /// As [`POLL_NANOS`], in virtual time.
-const LOOK_NANOS_VIRTUAL: u64 = 1_000_000;
+const POLL_NANOS_VIRTUAL: u64 = 1_000_000;
 /// Virtual time for loading a row; loading takes no other virtual time.
 const LOAD_NANOS_VIRTUAL: u64 = 1_000;
 /// The first stream of random numbers for loading; the streams of workers have lower numbers.
@@ -144,14 +144,14 @@ fn on_workers<P: Platform, T: Send>(
     (deployment, control): (&Deployment, Control<'_>),
     board: &Board<P>,
     job: &(dyn Fn(P::Core, usize) -> Result<T, RunError> + Sync),
-    look: &mut dyn FnMut(P::Core),
+    poll: &mut dyn FnMut(P::Core),
 ) -> Result<Vec<T>, RunError> {
-    collect(run_workers(c, (deployment, control, look_nanos::<P>()), board, job, look)?)
+    collect(run_workers(c, (deployment, control, poll_nanos::<P>()), board, job, poll)?)
 }
 
 /// The default interval at which the main thread polls.
-fn look_nanos<P: Platform>() -> u64 {
-    if P::VIRTUAL { LOOK_NANOS_VIRTUAL } else { LOOK_NANOS }
+fn poll_nanos<P: Platform>() -> u64 {
+    if P::VIRTUAL { POLL_NANOS_VIRTUAL } else { POLL_NANOS }
 }
 
 /// As [`on_workers`], with a longest interval between two polls; returns the result of each worker
@@ -161,7 +161,7 @@ pub(crate) fn run_workers<P: Platform, T: Send>(
     (deployment, control, every): (&Deployment, Control<'_>, u64),
     board: &Board<P>,
     job: &(dyn Fn(P::Core, usize) -> Result<T, RunError> + Sync),
-    look: &mut dyn FnMut(P::Core),
+    poll: &mut dyn FnMut(P::Core),
 ) -> Result<Vec<Option<Result<T, RunError>>>, RunError> {
     let workers = board.workers();
     let results: Results<T> = Mutex::new(workers.clone().map(|_| None).collect());
@@ -188,7 +188,7 @@ pub(crate) fn run_workers<P: Platform, T: Send>(
             if (control.stop_requested)() {
                 P::store(c, board.stop(), 1, Ordering::Relaxed);
             }
-            look(c);
+            poll(c);
         }
     });
     results.into_inner().map_err(|_| RunError::Worker("a worker panicked"))
@@ -423,10 +423,10 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
     }
 
     /// Stores the owners of partitions in a durable database: the next run on it begins with them.
-    fn remember(&self, c: P::Core, map: &PartitionMap, say: &mut dyn FnMut(&str)) {
-        let Some(who) = Remembered::of(map, self.deployment.workers()) else { return };
-        if let Err(error) = self.first().remember(c, &who) {
-            say(&format!("partitions are not remembered: {error}"));
+    fn remember(&self, c: P::Core, map: &PartitionMap, report: &mut dyn FnMut(&str)) {
+        let Some(owners) = Remembered::of(map, self.deployment.workers()) else { return };
+        if let Err(error) = self.first().remember(c, &owners) {
+            report(&format!("partitions are not remembered: {error}"));
         }
     }
 
@@ -451,7 +451,7 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         let among = self.division.as_ref().zip(seats);
         let mut watch = Watch { workers: self.workers.clone(), schedule, commits: 0, at: P::now(c) };
         let mut monitoring = owners.as_ref().and_then(|owners| owners.monitoring(failing.as_ref()));
-        let every = monitoring.as_ref().map_or(u64::MAX, Monitoring::look_nanos).min(look_nanos::<P>());
+        let every = monitoring.as_ref().map_or(u64::MAX, Monitoring::poll_nanos).min(poll_nanos::<P>());
         let results = run_workers(
             c,
             (deployment, control, every),
@@ -463,9 +463,9 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
             &mut |c| {
                 control.progress.tick(watch.sample(c, &board));
                 if let (Some(monitoring), Some(moments)) = (&mut monitoring, moments(c, &board, &schedule)) {
-                    let say = &mut |words: &str| control.progress.said(words);
-                    if let Some(map) = monitoring.look(c, moments, watch.commits, say) {
-                        self.remember(c, map, say);
+                    let report = &mut |words: &str| control.progress.decided(words);
+                    if let Some(map) = monitoring.poll(c, moments, watch.commits, report) {
+                        self.remember(c, map, report);
                     }
                 }
             },
@@ -487,7 +487,7 @@ impl<P: Host, W: Workload> Bench<'_, P, W> {
 /// `None` while they wait for each other, without transactions.
 fn moments<P: Platform>(c: P::Core, board: &Board<P>, schedule: &Schedule) -> Option<(Nanos, Nanos)> {
     // Relaxed, twice: the times order no other access.
-    let words = [board.began(), board.went_on()].map(|word| P::load(c, word, Ordering::Relaxed));
+    let words = [board.began(), board.resumed()].map(|word| P::load(c, word, Ordering::Relaxed));
     let planned = Nanos(words[0]).plus(schedule.warm_up_nanos);
     match words {
         [0, _] => None,
@@ -495,7 +495,7 @@ fn moments<P: Platform>(c: P::Core, board: &Board<P>, schedule: &Schedule) -> Op
             (P::now(c) < planned).then_some((Nanos(began), planned))
         }
         [began, 0] => Some((Nanos(began), planned)),
-        [began, went_on] => Some((Nanos(began), Nanos(went_on))),
+        [began, resumed] => Some((Nanos(began), Nanos(resumed))),
     }
 }
 

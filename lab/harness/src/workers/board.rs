@@ -9,7 +9,7 @@ use platform::{LINE_BYTES, Nanos, OutOfMemory, Platform};
 pub(crate) const ANNOUNCE_COMMITS: u64 = 64;
 
 /// Interval at which a worker that waits for others checks the stop word.
-const MEETING_LOOK_NANOS: u64 = 10_000_000;
+const STOP_CHECK_NANOS: u64 = 10_000_000;
 
 /// Lines of the board before those of the workers.
 const LINES: usize = 5;
@@ -54,7 +54,7 @@ impl<P: Platform> Board<P> {
     }
 
     /// Waits until all workers have arrived; returns the time at which they begin.
-    pub(crate) fn meet(&self, c: P::Core) -> Nanos {
+    pub(crate) fn wait_to_begin(&self, c: P::Core) -> Nanos {
         self.arrive(c, 0);
         let mut began = 0;
         while began == 0 {
@@ -66,7 +66,7 @@ impl<P: Platform> Board<P> {
     /// Waits until all workers have arrived once more; returns the time at which they continue.
     /// `None`: they have to stop, and a worker may never arrive. `attend` is called repeatedly
     /// meanwhile, and returns true if it has waited.
-    pub(crate) fn meet_again<E>(
+    pub(crate) fn wait_to_resume<E>(
         &self,
         c: P::Core,
         attend: &mut dyn FnMut() -> Result<bool, E>,
@@ -74,21 +74,21 @@ impl<P: Platform> Board<P> {
         self.arrive(c, 1);
         // Relaxed: the flag orders no other access.
         while P::load(c, self.stop(), Ordering::Relaxed) == 0 {
-            let look_nanos = if attend()? { 0 } else { MEETING_LOOK_NANOS };
-            let went_on = P::spin_while(c, self.went_on(), 0, Some(P::now(c).plus(look_nanos)));
-            if went_on != 0 {
-                return Ok(Some(Nanos(went_on)));
+            let wait_nanos = if attend()? { 0 } else { STOP_CHECK_NANOS };
+            let resumed = P::spin_while(c, self.resumed(), 0, Some(P::now(c).plus(wait_nanos)));
+            if resumed != 0 {
+                return Ok(Some(Nanos(resumed)));
             }
         }
         Ok(None)
     }
 
     /// Counts one more worker that has arrived. The last one publishes the time.
-    fn arrive(&self, c: P::Core, meeting: usize) {
+    fn arrive(&self, c: P::Core, number: usize) {
         // Relaxed, all of them: the time orders no other access.
-        if P::fetch_add(c, self.word(3, meeting), 1, Ordering::Relaxed) + 1 == self.workers.len() as u64 {
+        if P::fetch_add(c, self.word(3, number), 1, Ordering::Relaxed) + 1 == self.workers.len() as u64 {
             // 0 means that a worker is missing.
-            P::store(c, self.word(4, meeting), P::now(c).0.max(1), Ordering::Relaxed);
+            P::store(c, self.word(4, number), P::now(c).0.max(1), Ordering::Relaxed);
         }
     }
 
@@ -98,7 +98,7 @@ impl<P: Platform> Board<P> {
     }
 
     /// The time at which the workers continued after they had arrived once more; 0 before.
-    pub(crate) fn went_on(&self) -> &P::Word {
+    pub(crate) fn resumed(&self) -> &P::Word {
         self.word(4, 1)
     }
 
@@ -134,14 +134,14 @@ mod tests {
         let board = Board::<Hardware>::new(c, 0..2).expect("memory");
         Hardware::store(c, board.stop(), 1, Ordering::Relaxed);
         let alone = &mut || Ok::<bool, ()>(false);
-        assert_eq!(board.meet_again(c, alone), Ok(None), "the other one does not come");
-        assert_eq!(Hardware::load(c, board.went_on(), Ordering::Relaxed), 0);
+        assert_eq!(board.wait_to_resume(c, alone), Ok(None), "the other one does not come");
+        assert_eq!(Hardware::load(c, board.resumed(), Ordering::Relaxed), 0);
         let single = Board::<Hardware>::new(c, 3..4).expect("memory");
         let before = Hardware::now(c);
         assert!(
-            single.meet_again(c, alone).is_ok_and(|moment| moment.is_some_and(|moment| moment >= before))
+            single.wait_to_resume(c, alone).is_ok_and(|moment| moment.is_some_and(|moment| moment >= before))
         );
         let failing = Board::<Hardware>::new(c, 0..2).expect("memory");
-        assert_eq!(failing.meet_again(c, &mut || Err("gone")), Err("gone"));
+        assert_eq!(failing.wait_to_resume(c, &mut || Err("gone")), Err("gone"));
     }
 }

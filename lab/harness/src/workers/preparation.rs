@@ -70,7 +70,7 @@ impl Preparation {
             executor.attend()?;
             Ok(provided as u64)
         })?;
-        board.meet_again(c, &mut || executor.attend())
+        board.wait_to_resume(c, &mut || executor.attend())
     }
 
     /// Bytes that the run will take, if it takes as many a second as the warm-up.

@@ -11,7 +11,7 @@ use terms::random::Random;
 use workloads::Workload;
 
 use crate::error::RunError;
-use crate::execution::executor::{Executor, Seat};
+use crate::execution::executor::{Executor, ExecutorArguments};
 use crate::execution::executors::Executors;
 use crate::faults::failing::{Failing, stand_in};
 use crate::host::Host;
@@ -143,10 +143,10 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         let adapting = self.owners.and_then(|owners| owners.adapting.as_ref());
         let seed = self.plan.seed;
         let restless = self.plan.restless.then_some(seed ^ worker as u64);
-        let seat = Seat { c, database, tables, node, measure, owners, adapting, restless };
-        let executor = self.executors.executor(self.plan.execution, seed ^ worker as u64, seat);
+        let arguments = ExecutorArguments { c, database, tables, node, measure, owners, adapting, restless };
+        let executor = self.executors.executor(self.plan.execution, seed ^ worker as u64, arguments);
         // A worker without a session arrives, too, because the others wait for all workers.
-        let began = self.board.meet(c);
+        let began = self.board.wait_to_begin(c);
         let mut executor = executor.map_err(RunError::of)?;
         executor.session().seed(seed.wrapping_mul(0x9e37_79b9).wrapping_add(worker as u64 + 1));
         executor.session().set_pauses(self.plan.retry.pauses());
@@ -182,9 +182,9 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
                 if let Some(preparation) = preparation.take() {
                     let moment = (worker, false, now);
                     self.acknowledge_all(&mut acknowledgements, executor.session(), &mut result, moment)?;
-                    let went_on = preparation.provide(c, self.board, &mut *executor).map_err(RunError::of)?;
-                    let Some(went_on) = went_on else { break };
-                    (result.warm, ends) = (went_on, self.end(worker, went_on));
+                    let resumed = preparation.provide(c, self.board, &mut *executor).map_err(RunError::of)?;
+                    let Some(resumed) = resumed else { break };
+                    (result.warm, ends) = (resumed, self.end(worker, resumed));
                     now = P::now(c);
                 }
                 warm = true;

@@ -19,7 +19,7 @@ use workloads::ycsb::Ycsb;
 use workloads::{ChangeError, Changing, Check, LoadedWith};
 
 use crate::error::RunError;
-use crate::execution::executor::{Executor, Made, MakeInline, Seat};
+use crate::execution::executor::{Executor, ExecutorArguments, ExecutorResult, MakeInline};
 use crate::execution::executors::dynamic;
 use crate::host::Host;
 use crate::workloads::workload::{Stages, Workload};
@@ -32,9 +32,9 @@ const ONE: &str = "all of a run is of one workload: instances compare their plan
 /// Executors that are compiled together with the engine for each scheme, if real time is measured:
 /// this saves 25 ns a verb, and takes long to compile (decision 0051; crate `fused`). Test builds
 /// use [`Erased`] executors instead.
-struct Together;
+struct Fused;
 
-impl Together {
+impl Fused {
     /// Returns the constructor of inline executors for the procedures of a workload.
     fn inline<P: Host, Q: Compiled>() -> MakeInline<P, Q> {
         P::inline()
@@ -45,20 +45,20 @@ impl Together {
 struct Erased;
 
 impl Erased {
-    /// As [`Together::inline`].
+    /// As [`Fused::inline`].
     fn inline<P: Host, Q: Procedure + 'static>() -> MakeInline<P, Q> {
         dynamic
     }
 }
 
 /// Runs the procedures of one workload of the list.
-struct Of<'d, Q> {
+struct WorkloadExecutor<'d, Q> {
     executor: Box<dyn Executor<'d, Q> + 'd>,
     procedure: fn(&Transaction) -> Option<&Q>,
     procedure_mut: fn(&mut Transaction) -> Option<&mut Q>,
 }
 
-impl<'d, Q: Procedure> Executor<'d, Transaction> for Of<'d, Q> {
+impl<'d, Q: Procedure> Executor<'d, Transaction> for WorkloadExecutor<'d, Q> {
     fn run(&mut self, procedure: &mut Transaction, bounds: &Bounds) -> Result<Ending<()>, Abort> {
         self.executor.run((self.procedure_mut)(procedure).expect(ONE), bounds)
     }
@@ -143,13 +143,13 @@ macro_rules! workloads {
         }
 
         /// Creates the inline executor of a worker.
-        pub(crate) fn inline<P: Host>(seat: Seat<'_, P, Transaction>) -> Made<'_, Transaction> {
-            let Seat { c, database, tables, node, measure, owners, adapting, restless } = seat;
+        pub(crate) fn inline<P: Host>(arguments: ExecutorArguments<'_, P, Transaction>) -> ExecutorResult<'_, Transaction> {
+            let ExecutorArguments { c, database, tables, node, measure, owners, adapting, restless } = arguments;
             match tables {
                 $(Tables::$Kind(tables) => {
                     let make = $inline::inline::<P, ProcedureOf<$Kind>>();
-                    Ok(Box::new(Of {
-                        executor: make(Seat { c, database, tables, node, measure, owners, adapting, restless })?,
+                    Ok(Box::new(WorkloadExecutor {
+                        executor: make(ExecutorArguments { c, database, tables, node, measure, owners, adapting, restless })?,
                         procedure: |any| if let Transaction::$Kind(one) = any { Some(one) } else { None },
                         procedure_mut: |any| if let Transaction::$Kind(one) = any { Some(one) } else { None },
                     }))
@@ -355,10 +355,10 @@ impl Workload {
 }
 
 workloads! {
-    Micro Together,
-    Ycsb Together,
+    Micro Fused,
+    Ycsb Fused,
     Tpcb Erased,
-    Tpcc Together,
+    Tpcc Fused,
     Tatp Erased,
     Dependent Erased,
 }

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use harness::{Control, Durability, Length, Measurement, Missing, Plan, RunError, Troubles, TroublesMet};
+use harness::{Control, Durability, Length, Measurement, Missing, Plan, RunError, TroubleCounts, Troubles};
 use platform::Nanos;
 use sim::{Config, Crash, DiskModel, Fall, FaultCounts, Faults, NetworkFaults, SimError, VirtualMachine};
 use terms::random::Random;
@@ -255,7 +255,7 @@ impl<'a> DeploymentTrial<'a> {
         }
         self.marks.losses += measured.losses;
         self.marks.refused += measured.refused;
-        let TroublesMet { cuts, delays, echoes, away_max, .. } = measured.troubles;
+        let TroubleCounts { cuts, delays, echoes, away_max, .. } = measured.troubles;
         let together = u64::from(away_max > 1);
         self.marks.injected.add(Injected { cuts, delays, echoes, together, ..Injected::default() });
         for returned in measured.returned {

@@ -4,7 +4,7 @@
 
 use boundary::{AnySession, Bounds, Database, Ending, Procedure};
 use concurrency::{Hstore, Mvcc, NoWait, Scheme, SchemeName, Silo};
-use harness::{Executor, Made, Seat};
+use harness::{Executor, ExecutorArguments, ExecutorResult};
 use schema::{Index, Inspector, Key, Row};
 use sim::{Config, Outcome, Shape, VirtualCore, VirtualMachine};
 use terms::Abort;
@@ -34,9 +34,9 @@ impl<'d, S: Scheme<VirtualMachine>> Executor<'d, Transaction> for Compiled<'d, S
 }
 
 fn compiled<'d, S: Scheme<VirtualMachine>>(
-    seat: Seat<'d, VirtualMachine, Transaction>,
-) -> Made<'d, Transaction> {
-    let Seat { c, database, tables, node, measure, .. } = seat;
+    seat: ExecutorArguments<'d, VirtualMachine, Transaction>,
+) -> ExecutorResult<'d, Transaction> {
+    let ExecutorArguments { c, database, tables, node, measure, .. } = seat;
     let database = database.object().as_any().downcast_ref::<engine::MemoryDatabase<VirtualMachine, S>>();
     let session = database.expect("it has this scheme").session(c, node, measure)?;
     Ok(Box::new(Compiled { session, tables, actions: Vec::new() }))

@@ -68,7 +68,7 @@ pub(crate) enum Order {
     /// Come back: resolve the transactions in doubt with the other instances, while they run.
     Return,
     /// Connect to an instance that comes back, which listens at this endpoint.
-    Meet { instance: usize, endpoint: String },
+    ConnectReturned { instance: usize, endpoint: String },
     /// Stop waiting for a missing instance.
     GiveUp,
     /// Let the workers run.
@@ -85,15 +85,15 @@ pub(crate) enum Order {
     /// This process is refused, for this reason.
     Refuse(String),
     /// No order: a keep-alive message, so that broken connections are detected.
-    Alive,
+    KeepAlive,
 }
 
 /// A message of an instance.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Word {
+pub(crate) enum Report {
     /// The introduction of an instance that was not started by the command, with
     /// [`crate::RunFile::fingerprint`] of its file.
-    Here { version: u32, instance: usize, file: u32 },
+    Introduction { version: u32, instance: usize, file: u32 },
     /// The database is open: the cost of recovery if there were data, its membership, and its
     /// transactions in doubt.
     Opened { recovered: Option<Recovery>, found: Found, undecided: Undecided },
@@ -107,7 +107,7 @@ pub(crate) enum Word {
     /// Its workers have links to those of all other instances.
     Connected,
     /// Progress of the run.
-    Goes(Sample),
+    Progress(Sample),
     /// Results of its workers by their numbers, the memory they took, and the work of its log.
     Ran { results: Vec<WorkerResult>, memory: MemoryTaken, log: Option<LogGrowth> },
     /// The instance ends, for this reason; `gone`: because another instance ended; `other_data`:
@@ -117,9 +117,9 @@ pub(crate) enum Word {
 
 /// The content of a pipe.
 #[derive(Debug)]
-pub(crate) enum Heard<M> {
+pub(crate) enum Received<M> {
     /// A message.
-    Said(M),
+    Message(M),
     /// Rows.
     Rows(Rows),
 }
@@ -178,7 +178,7 @@ impl Rows {
 }
 
 /// Sends a message.
-pub(crate) fn say<M: Serialize>(to: &mut impl Write, message: &M) -> io::Result<()> {
+pub(crate) fn send<M: Serialize>(to: &mut impl Write, message: &M) -> io::Result<()> {
     let mut bytes = vec![0; HEAD_BYTES];
     bytes = postcard::to_extend(message, bytes).map_err(io::Error::other)?;
     let length = (bytes.len() - HEAD_BYTES) as u32;
@@ -188,7 +188,7 @@ pub(crate) fn say<M: Serialize>(to: &mut impl Write, message: &M) -> io::Result<
 }
 
 /// Sends rows.
-pub(crate) fn send(to: &mut impl Write, rows: &Rows) -> io::Result<()> {
+pub(crate) fn send_rows(to: &mut impl Write, rows: &Rows) -> io::Result<()> {
     let mut whole = Vec::with_capacity(HEAD_BYTES + rows.bytes.len());
     whole.extend((rows.bytes.len() as u32).to_le_bytes());
     whole.push(if rows.is_last { 2 } else { 1 });
@@ -198,15 +198,15 @@ pub(crate) fn send(to: &mut impl Write, rows: &Rows) -> io::Result<()> {
 }
 
 /// Receives the next message or rows; `None` if the stream has ended.
-pub(crate) fn hear<M: DeserializeOwned>(from: &mut impl Read) -> io::Result<Option<Heard<M>>> {
-    hear_at_most(from, BYTES_MAX)
+pub(crate) fn receive<M: DeserializeOwned>(from: &mut impl Read) -> io::Result<Option<Received<M>>> {
+    receive_at_most(from, BYTES_MAX)
 }
 
 /// As [`receive`], with a bound on the length, for messages of a process that may be a stranger.
-pub(crate) fn hear_at_most<M: DeserializeOwned>(
+pub(crate) fn receive_at_most<M: DeserializeOwned>(
     from: &mut impl Read,
     bytes_max: usize,
-) -> io::Result<Option<Heard<M>>> {
+) -> io::Result<Option<Received<M>>> {
     let damaged = || io::Error::new(ErrorKind::InvalidData, "what came is no message of an instance");
     let mut head = [0; HEAD_BYTES];
     match from.read_exact(&mut head) {
@@ -223,8 +223,10 @@ pub(crate) fn hear_at_most<M: DeserializeOwned>(
         return Ok(None);
     }
     match kind {
-        0 => postcard::from_bytes(&bytes).map(|message| Some(Heard::Said(message))).map_err(|_| damaged()),
-        1 | 2 => Ok(Some(Heard::Rows(Rows { bytes, is_last: kind == 2 }))),
+        0 => postcard::from_bytes(&bytes)
+            .map(|message| Some(Received::Message(message)))
+            .map_err(|_| damaged()),
+        1 | 2 => Ok(Some(Received::Rows(Rows { bytes, is_last: kind == 2 }))),
         _ => Err(damaged()),
     }
 }
