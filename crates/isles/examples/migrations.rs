@@ -21,7 +21,7 @@ const MEMBERS: Text<16> = isles::text!("members");
 /// A completed step.
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(name))]
-struct Step {
+struct MigrationStep {
     name: Text<16>,
 }
 
@@ -85,16 +85,16 @@ fn version_2(path: &Path) -> Result<()> {
 }
 
 /// Opens the directory as version 3, whatever steps are completed.
-fn version_3(path: &Path) -> Result<(Database, Table<Step>)> {
+fn version_3(path: &Path) -> Result<(Database, Table<MigrationStep>)> {
     let mut builder = Database::at(path);
-    let steps = builder.table::<Step>("steps");
+    let steps = builder.table::<MigrationStep>("steps");
     // Declares the other tables of the directory: accounts, members, or both.
     builder.tables_of_directory()?;
     Ok((builder.open()?, steps))
 }
 
 /// Migrates to version 3; stops after `rows_max` rows to simulate an interruption.
-fn migrate(database: &Database, steps: Table<Step>, rows_max: usize) -> Result<()> {
+fn migrate(database: &Database, steps: Table<MigrationStep>, rows_max: usize) -> Result<()> {
     let mut session = database.session()?;
     if !session.transaction(|t| t.exists(steps, &MEMBERS))? {
         let accounts = database.table::<version_2::Account>("accounts")?;
@@ -119,7 +119,7 @@ fn migrate(database: &Database, steps: Table<Step>, rows_max: usize) -> Result<(
             }
             next = rows.last().map(|row| row.id + 1);
         }
-        session.transaction(|t| t.insert(steps, &Step { name: MEMBERS }))?;
+        session.transaction(|t| t.insert(steps, &MigrationStep { name: MEMBERS }))?;
     }
     match database.drop_table("accounts") {
         // The table was dropped before.

@@ -34,7 +34,7 @@ pub struct Job {
 /// A completed job.
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(urgency, number))]
-pub struct Done {
+pub struct FinishedJob {
     /// As in [`Job`].
     pub urgency: u8,
     /// As in [`Job`].
@@ -59,7 +59,7 @@ pub struct Queue {
     jobs: Table<Job>,
     /// Jobs that a worker has taken and not completed.
     under_way: Table<Job>,
-    done: Table<Done>,
+    done: Table<FinishedJob>,
     counters: Table<Counter>,
 }
 
@@ -119,7 +119,7 @@ impl Queue {
             let mut job = job.clone();
             t.delete(self.under_way, &(job.urgency, job.number))?;
             if succeeded {
-                t.insert(self.done, &Done { urgency: job.urgency, number: job.number, worker })?;
+                t.insert(self.done, &FinishedJob { urgency: job.urgency, number: job.number, worker })?;
             } else {
                 let next = t.update(self.counters, &job.urgency, |counter| {
                     counter.next += 1;

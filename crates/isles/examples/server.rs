@@ -64,7 +64,7 @@ pub enum Answer {
 }
 
 /// A client's number and its request.
-type Asked = (u64, Request);
+type ClientRequest = (u64, Request);
 /// A reply that is sent when its ticket is on disk.
 type Due = (u64, Result<Ticket>);
 
@@ -139,7 +139,12 @@ impl Server {
     }
 
     /// Handles requests until there are no more.
-    fn work(&self, requests: &Mutex<Receiver<Asked>>, due: &Sender<Due>, answers: &Sender<(u64, Answer)>) {
+    fn work(
+        &self,
+        requests: &Mutex<Receiver<ClientRequest>>,
+        due: &Sender<Due>,
+        answers: &Sender<(u64, Answer)>,
+    ) {
         loop {
             let Ok((client, request)) = locked(requests).recv() else { return };
             let sent = match self.serve(client, &request) {

@@ -290,7 +290,7 @@ impl Builder {
     }
 
     /// True if a table of this name is declared or dropped.
-    pub(crate) fn knows(&self, name: &str) -> bool {
+    pub(crate) fn has_table(&self, name: &str) -> bool {
         let mut declared = self.schema.descriptions();
         declared.any(|table| table.name() == name) || self.dropped.iter().any(|dropped| dropped == name)
     }

@@ -74,7 +74,7 @@ impl Database {
         let mut session = self.shared.inner.session(Hardware::core(), None, false)?;
         let number = session.create_table(schema).map_err(|error| of_change(error, name))?;
         // A change of a table that failed may have left this number in another state.
-        self.shared.set_presence(number, Presence::There);
+        self.shared.set_presence(number, Presence::Present);
         Ok(Table { inner: schema::Table::new(number), database: self.shared.id })
     }
 
@@ -106,12 +106,12 @@ impl Database {
         let c = Hardware::core();
         let mut session = shared.inner.session(c, None, false)?;
         // The table may have been dropped or changed in the meantime.
-        if !shared.move_presence(number, Presence::There, Presence::Dropped) {
+        if !shared.move_presence(number, Presence::Present, Presence::Dropped) {
             return Err(of_change(ChangeError::NoSuchTable, name));
         }
         let dropped = session.drop_table(number);
         if dropped.as_ref().is_err_and(|error| *error != ChangeError::NoSuchTable) {
-            shared.move_presence(number, Presence::Dropped, Presence::There);
+            shared.move_presence(number, Presence::Dropped, Presence::Present);
         }
         dropped.map_err(|error| of_change(error, name))?;
         let until = Hardware::now(c).plus(SWEEP_WAIT_NANOS);

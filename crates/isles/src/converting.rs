@@ -172,7 +172,7 @@ impl Database {
         let shared: &DatabaseShared = &self.shared;
         let watch = &mut |step: ChangeStep| {
             match step {
-                ChangeStep::Made { table } => shared.set_presence(table, Presence::Coming),
+                ChangeStep::Made { table } => shared.set_presence(table, Presence::Filling),
                 ChangeStep::Waits => {}
                 ChangeStep::Rows { rows } => {
                     if let Some(listener) = &mut on_progress {
@@ -180,7 +180,7 @@ impl Database {
                     }
                 }
                 ChangeStep::Counts { before, after } => {
-                    shared.set_presence(after, Presence::There);
+                    shared.set_presence(after, Presence::Present);
                     shared.set_presence(before, Presence::Changed);
                 }
             }

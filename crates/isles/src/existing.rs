@@ -52,7 +52,7 @@ impl Builder {
             return Err(Error::Misuse("a database in memory has no tables before it is opened"));
         };
         let mut tables = tables_at(path)?;
-        tables.retain(|table| !self.knows(table.name()));
+        tables.retain(|table| !self.has_table(table.name()));
         let names = tables.iter().map(|table| table.name().to_owned()).collect();
         tables.into_iter().for_each(|table| self.declare(table));
         Ok(names)

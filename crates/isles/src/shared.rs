@@ -50,12 +50,12 @@ pub(crate) struct OpenedDatabase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Presence {
-    There,
+    Present,
     Dropped,
     /// The table was changed: its name now belongs to a table with other rows.
     Changed,
     /// The table is being filled by a change, and has no name yet.
-    Coming,
+    Filling,
 }
 
 /// Limits with which a database was opened.
@@ -74,7 +74,7 @@ impl DatabaseShared {
         let OpenedDatabase { inner, id, scheme, limits } = made;
         let inner = inner.into_object();
         let presence =
-            (0..inner.tables().len() + limits.spare_tables).map(|_| AtomicU8::new(Presence::There as u8));
+            (0..inner.tables().len() + limits.spare_tables).map(|_| AtomicU8::new(Presence::Present as u8));
         let presence = presence.collect();
         let (sessions, waiting) = (AtomicU64::new(0), Arc::default());
         let ledger = Arc::new(Ledger::new(limits.latencies));
@@ -126,7 +126,7 @@ impl DatabaseShared {
         // transaction counts as begun before the change.
         self.presence
             .get(table)
-            .is_some_and(|presence| presence.load(Ordering::Relaxed) != Presence::There as u8)
+            .is_some_and(|presence| presence.load(Ordering::Relaxed) != Presence::Present as u8)
     }
 
     /// Returns true if a table was changed to other rows than those of this number.

@@ -121,7 +121,7 @@ impl Topology {
             homes: raw.allowed.iter().map(home).collect(),
             memories: allowed.map(|node| Memory::of(node, &raw.allowed)).collect(),
         };
-        let mut topology = build(&plant(raw), &surroundings);
+        let mut topology = build(&group_tree(raw), &surroundings);
         topology.distances = raw.distances.as_ref().map(|matrix| select(matrix, &raw.nodes, &topology.nodes));
         Some(topology)
     }
@@ -172,7 +172,7 @@ fn build(root: &Branch, surroundings: &Surroundings) -> Topology {
 }
 
 /// The tree of all groups, cut down to the allowed processors.
-fn plant(raw: &RawMachine) -> Branch {
+fn group_tree(raw: &RawMachine) -> Branch {
     let mut groups: Vec<RawGroup> = raw.groups.clone();
     groups.extend(raw.nodes.iter().filter(|node| node.allowed).map(|node| RawGroup {
         level: Level::Node,

@@ -216,7 +216,7 @@ pub fn place(
         sets.extend(match placement {
             Placement::Island => Divider::new(topology).divide(positions, instances, 0),
             Placement::Spread => spread(topology, positions, instances),
-            Placement::Os => deal(topology, positions, instances),
+            Placement::Os => divide_in_turn(topology, positions, instances),
         });
     }
     sets.iter_mut().for_each(|set| set.sort_unstable());
@@ -453,7 +453,7 @@ fn bundle_size(topology: &Topology, positions: &[usize], instances: usize) -> us
 }
 
 /// Deals threads in turn by the operating system's numbers.
-fn deal(topology: &Topology, mut positions: Positions, instances: usize) -> Vec<Positions> {
+fn divide_in_turn(topology: &Topology, mut positions: Positions, instances: usize) -> Vec<Positions> {
     positions.sort_by_key(|&position| topology.threads()[position].thread);
     let mut sets = vec![Vec::new(); instances];
     for (turn, position) in positions.into_iter().enumerate() {

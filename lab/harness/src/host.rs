@@ -64,7 +64,7 @@ pub trait Host: Files + Links {
         None
     }
     /// Prevents further crashes and cuts.
-    fn end_troubles(_: Self::Core) {}
+    fn cancel_faults(_: Self::Core) {}
     /// Reports that the users of a directory have crashed; with `power`, the data that they have
     /// not flushed are lost.
     fn lose_directory(_: Self::Core, _: &Path, _power: bool) {}
@@ -115,8 +115,8 @@ impl Host for VirtualMachine {
         VirtualMachine::cut(c, number)
     }
 
-    fn end_troubles(c: Self::Core) {
-        VirtualMachine::end_troubles(c);
+    fn cancel_faults(c: Self::Core) {
+        VirtualMachine::cancel_faults(c);
     }
 
     fn lose_directory(c: Self::Core, path: &Path, power: bool) {

@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 
 use crate::arena::prefetch;
 use crate::line::LineNumber;
-use crate::recent::{Room, is_remembered};
+use crate::recent::{EntryLimit, is_remembered};
 
 /// Buckets of each group.
 const BUCKETS: usize = 256;
@@ -41,17 +41,21 @@ struct Overflow {
     lists: Vec<Vec<(LineNumber, u64)>>,
     /// The same entries as moments, buckets and lines, by moment.
     by_moment: BinaryHeap<Reverse<(u64, u32, LineNumber)>>,
-    room: Room,
+    limit: EntryLimit,
 }
 
 impl Overflow {
     fn new(buckets: usize) -> Overflow {
-        Overflow { lists: vec![Vec::new(); buckets], by_moment: BinaryHeap::new(), room: Room::default() }
+        Overflow {
+            lists: vec![Vec::new(); buckets],
+            by_moment: BinaryHeap::new(),
+            limit: EntryLimit::default(),
+        }
     }
 
     #[cold]
     fn add(&mut self, bucket: usize, line: LineNumber, from_ps: u64, now_ps: u64) {
-        if self.room.is_full(self.by_moment.len()) {
+        if self.limit.is_full(self.by_moment.len()) {
             self.forget(now_ps);
         }
         self.lists[bucket].push((line, from_ps));
@@ -68,7 +72,7 @@ impl Overflow {
                 list.remove(place);
             }
         }
-        self.room.make(self.by_moment.len());
+        self.limit.adjust(self.by_moment.len());
     }
 
     /// The latest moment of a line; 0 if it has no entry.
@@ -169,16 +173,16 @@ mod tests {
         let random = Random::new(1);
         let mut overflow = Overflow::new(8);
         let mut list: Vec<(usize, LineNumber, u64)> = Vec::new();
-        let (mut room, mut found) = (Room::default(), 0);
+        let (mut limit, mut found) = (EntryLimit::default(), 0);
         for step in 0..20_000 {
             // Some requests are far ahead of the others, whose lines they drop.
             let now_ps = step * 2_000 + random.below(2) * random.below(9_000_000);
             let (bucket, line) = (random.below(8) as usize, random.below(5) as LineNumber);
             let from_ps = now_ps + random.below(4_000_000);
             overflow.add(bucket, line, from_ps, now_ps);
-            if room.is_full(list.len()) {
+            if limit.is_full(list.len()) {
                 list.retain(|entry| is_remembered(entry.2, now_ps));
-                room.make(list.len());
+                limit.adjust(list.len());
             }
             list.push((bucket, line, from_ps));
             let (bucket, line) = (random.below(8) as usize, random.below(5) as LineNumber);

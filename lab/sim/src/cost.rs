@@ -6,7 +6,7 @@
 use crate::coherence::Coherence;
 use crate::cores::StoreBuffer;
 use crate::line::{Access, LineNumber, PRIVATE_LINE};
-use crate::model::Seat;
+use crate::model::WorkerSeat;
 use crate::statistics::Counts;
 use crate::tags::tag;
 use crate::{Config, SimError};
@@ -58,7 +58,7 @@ impl CostModel {
     }
 
     /// Moment at which all stores of a hardware thread have arrived.
-    pub(crate) fn drained_ps(&self, seat: Seat) -> u64 {
+    pub(crate) fn drained_ps(&self, seat: WorkerSeat) -> u64 {
         self.drained_ps[seat.slot as usize]
     }
 
@@ -72,19 +72,19 @@ impl CostModel {
     pub(crate) fn compute(&mut self, core: usize, more: bool) {
         let state = &mut self.coherence.cores[core];
         state.computing = if more { state.computing + 1 } else { state.computing - 1 };
-        self.share_out(core);
+        self.divide_slots(core);
     }
 
     /// Adds or removes one worker that spins or pauses on a core.
     pub(crate) fn pause(&mut self, core: usize, more: bool) {
         let state = &mut self.coherence.cores[core];
         state.pausing = if more { state.pausing + 1 } else { state.pausing - 1 };
-        self.share_out(core);
+        self.divide_slots(core);
     }
 
     /// Divides a core's issue slots: workers that spin or pause take their parts, the workers that
     /// compute share the rest.
-    fn share_out(&mut self, core: usize) {
+    fn divide_slots(&mut self, core: usize) {
         let model = &self.coherence.model;
         let state = &mut self.coherence.cores[core];
         let most = model.smt_stretch.len() - 1;
@@ -97,7 +97,13 @@ impl CostModel {
     /// Charges an access that is made now and changes the line's state. Returns when the access
     /// takes effect and when the core continues.
     #[inline(always)]
-    pub(crate) fn access(&mut self, seat: Seat, line: LineNumber, access: Access, now_ps: u64) -> Ready {
+    pub(crate) fn access(
+        &mut self,
+        seat: WorkerSeat,
+        line: LineNumber,
+        access: Access,
+        now_ps: u64,
+    ) -> Ready {
         let core = seat.core as usize;
         if line == PRIVATE_LINE {
             // Private memory is always in the L1, and its stores do not wait: no other core sees
@@ -133,7 +139,7 @@ impl CostModel {
     }
 
     #[inline(never)]
-    fn access_slowly(&mut self, seat: Seat, line: LineNumber, access: Access, now_ps: u64) -> Ready {
+    fn access_slowly(&mut self, seat: WorkerSeat, line: LineNumber, access: Access, now_ps: u64) -> Ready {
         let core = seat.core as usize;
         let drained_ps = self.drained_ps(seat);
         if access == Access::Atomic && drained_ps > now_ps {
@@ -182,7 +188,14 @@ impl CostModel {
 
     /// The core has the line and the rights that it needs, but the line, or earlier stores, may be
     /// under way.
-    fn hit(&mut self, seat: Seat, line: LineNumber, access: Access, now_ps: u64, second: bool) -> Ready {
+    fn hit(
+        &mut self,
+        seat: WorkerSeat,
+        line: LineNumber,
+        access: Access,
+        now_ps: u64,
+        second: bool,
+    ) -> Ready {
         let core = seat.core as usize;
         let entry = &mut self.coherence.lines[line as usize];
         let owned_ps = if entry.is_owned_by(core) { entry.owned_from_ps() } else { 0 };
@@ -210,7 +223,7 @@ impl CostModel {
     }
 
     /// Moves a store into the buffer.
-    fn buffer(&mut self, seat: Seat, now_ps: u64, arrival_ps: u64) -> Ready {
+    fn buffer(&mut self, seat: WorkerSeat, now_ps: u64, arrival_ps: u64) -> Ready {
         let core = seat.core as usize;
         let buffer = &mut self.stores[seat.slot as usize];
         let free_ps = buffer.push(self.store_buffer, now_ps, arrival_ps);

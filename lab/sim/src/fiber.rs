@@ -10,7 +10,7 @@ use machine::HardwareThread;
 use platform::Nanos;
 
 use crate::declared::DeclaredLines;
-use crate::model::Seat;
+use crate::model::WorkerSeat;
 use crate::ready::key;
 use crate::stack::ColouredStack;
 use crate::trace::Ring;
@@ -53,7 +53,7 @@ pub(crate) struct Fiber {
     /// Decides between equal clocks.
     pub(crate) order: Cell<u64>,
     /// Hardware thread and core of the worker.
-    pub(crate) seat: Cell<Seat>,
+    pub(crate) seat: Cell<WorkerSeat>,
     /// Moment at which the operating system next balances this worker; never if its place is fixed.
     pub(crate) balance_ps: Cell<u64>,
     pub(crate) yielder: Cell<*const Yielder<(), ()>>,
@@ -87,7 +87,7 @@ impl Fiber {
             order: Cell::new(0),
             mode: Cell::new(0),
             free_events: Cell::new(0),
-            seat: Cell::new(Seat::default()),
+            seat: Cell::new(WorkerSeat::default()),
             computing: Cell::new(false),
             thread: Cell::new(None),
             balance_ps: Cell::new(u64::MAX),

@@ -15,15 +15,15 @@ use crate::{VirtualCore, VirtualMachine, VirtualWord};
 
 /// An opened and locked directory of the machine's disk.
 #[derive(Clone, Debug)]
-pub struct VirtualDirectory(Arc<Locked>);
+pub struct VirtualDirectory(Arc<LockedDirectory>);
 
 #[derive(Debug)]
-struct Locked {
+struct LockedDirectory {
     disk: Disk,
     path: Box<Path>,
 }
 
-impl Drop for Locked {
+impl Drop for LockedDirectory {
     fn drop(&mut self) {
         self.disk.state().store.unlock(&self.path);
     }
@@ -73,7 +73,7 @@ impl Files for VirtualMachine {
         }
         disk.state().store.lock(path, create).map_err(failed)?;
         c.spend(c.simulation().config.model.costs.system_call_ps);
-        Ok(VirtualDirectory(Arc::new(Locked { disk, path: path.into() })))
+        Ok(VirtualDirectory(Arc::new(LockedDirectory { disk, path: path.into() })))
     }
 
     fn fresh_identity(c: VirtualCore, directory: &VirtualDirectory) -> Result<u64, FileError> {

@@ -57,7 +57,7 @@
 //! seats, waiting, fiber, fibers, falls, plans    where workers run, what they wait for, their state
 //! simulation                                     the scheduler: which fiber runs, sleeps and wakes
 //! virtual_core, parallel                         a core's events; starting workers
-//! run, implementation, passages, links, files    a run, the platform and its ports
+//! run, implementation, remote, links, files      a run, the platform and its ports
 //! ```
 
 #![deny(unsafe_op_in_unsafe_fn)]
@@ -88,11 +88,11 @@ mod memory;
 mod model;
 mod network;
 mod parallel;
-mod passages;
 mod plans;
 mod random;
 mod ready;
 mod recent;
+mod remote;
 mod run;
 mod seats;
 mod simulation;

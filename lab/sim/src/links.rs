@@ -12,7 +12,7 @@
 //!
 //! Deviations: buffers are those of the connection, not fresh ones from the kernel's allocator;
 //! time slices, softirq threads and interrupts have no cores. Peers on two machines are connected
-//! by `passages.rs`, with costs of their own.
+//! by `remote.rs`, with costs of their own.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,7 +23,7 @@ use platform::link::{
 };
 use platform::{LINE_BYTES, Nanos, OutOfMemory, Platform};
 
-use crate::passages::Passage;
+use crate::remote::RemoteDirection;
 use crate::{VirtualCore, VirtualMachine, VirtualRegion, VirtualWord};
 
 /// Largest number of messages in a queue: Linux's default of `fs.mqueue.msg_max`.
@@ -93,10 +93,10 @@ impl DirectionState {
 }
 
 /// The sending half of one end.
-pub struct VirtualSender(Connection<LocalSender, Arc<Passage>>);
+pub struct VirtualSender(Connection<LocalSender, Arc<RemoteDirection>>);
 
 /// The receiving half of one end.
-pub struct VirtualReceiver(Connection<LocalReceiver, Arc<Passage>>);
+pub struct VirtualReceiver(Connection<LocalReceiver, Arc<RemoteDirection>>);
 
 /// Connection within a machine, or between two machines.
 enum Connection<L, R> {
@@ -177,7 +177,7 @@ impl VirtualReceiver {
     fn next(&self, c: VirtualCore) -> Option<Nanos> {
         match &self.0 {
             Connection::Local(local) => local.next(c),
-            Connection::Remote(passage) => passage.next(c),
+            Connection::Remote(remote) => remote.next(c),
         }
     }
 
@@ -200,20 +200,20 @@ fn earlier(deadline: Option<Nanos>, moment: Option<Nanos>) -> Option<Nanos> {
 
 fn receive_remote(
     c: VirtualCore,
-    passage: &Passage,
+    remote: &RemoteDirection,
     buffer: &mut [u8],
     patience: Patience,
 ) -> Result<Option<usize>, ReceiveError> {
     loop {
-        let next = passage.next(c);
+        let next = remote.next(c);
         if next.is_some_and(|arrival| arrival <= VirtualMachine::now(c)) {
-            return passage.receive(c, buffer);
+            return remote.receive(c, buffer);
         }
         if patience.is_over::<VirtualMachine>(c) {
-            passage.charge_poll(c);
+            remote.charge_poll(c);
             return Ok(None);
         }
-        passage.sleep(c, earlier(patience.deadline(), next));
+        remote.sleep(c, earlier(patience.deadline(), next));
     }
 }
 
@@ -235,9 +235,9 @@ impl Links for VirtualMachine {
             if mechanism != KernelMechanism::Tcp {
                 return Err(LinkError::Machines(Mechanism::Kernel(mechanism)));
             }
-            let forth = Arc::new(Passage::new(c, machines, second.bell, limits));
-            let back = Arc::new(Passage::new(c, [machines[1], machines[0]], first.bell, limits));
-            let end = |out: &Arc<Passage>, into: &Arc<Passage>| {
+            let forth = Arc::new(RemoteDirection::new(c, machines, second.bell, limits));
+            let back = Arc::new(RemoteDirection::new(c, [machines[1], machines[0]], first.bell, limits));
+            let end = |out: &Arc<RemoteDirection>, into: &Arc<RemoteDirection>| {
                 (
                     VirtualSender(Connection::Remote(Arc::clone(out))),
                     VirtualReceiver(Connection::Remote(Arc::clone(into))),
@@ -256,7 +256,7 @@ impl Links for VirtualMachine {
     fn kernel_send(c: VirtualCore, sender: &mut VirtualSender, message: &[u8]) -> Result<(), SendError> {
         let sender = match &mut sender.0 {
             Connection::Local(sender) => sender,
-            Connection::Remote(passage) => return passage.send(c, message),
+            Connection::Remote(remote) => return remote.send(c, message),
         };
         sender.state.enter(c, sender.state.costs.send_nanos);
         if let Some(wire) = sender.state.wire {
@@ -281,7 +281,7 @@ impl Links for VirtualMachine {
     ) -> Result<Option<usize>, ReceiveError> {
         let receiver = match &mut receiver.0 {
             Connection::Local(receiver) => receiver,
-            Connection::Remote(passage) => return receive_remote(c, passage, buffer, patience),
+            Connection::Remote(remote) => return receive_remote(c, remote, buffer, patience),
         };
         loop {
             let next = receiver.next(c);
@@ -319,11 +319,11 @@ impl Links for VirtualMachine {
             }
             match &receiver.0 {
                 Connection::Local(local) => nanos = local.state.costs.poll_nanos.max(nanos),
-                Connection::Remote(passage) => costliest = Some(passage),
+                Connection::Remote(remote) => costliest = Some(remote),
             }
         }
         match costliest {
-            Some(passage) => passage.charge_poll(c),
+            Some(remote) => remote.charge_poll(c),
             None => VirtualMachine::pause(c, nanos),
         }
     }

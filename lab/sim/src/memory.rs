@@ -20,7 +20,7 @@ const FIRST_OFFSET: usize = PAGE_BYTES;
 
 /// A live region.
 #[derive(Clone, Copy, Debug)]
-struct Live {
+struct Allocation {
     bytes: usize,
     node: Node,
     name: &'static str,
@@ -28,15 +28,15 @@ struct Live {
 
 /// Ranges in use and free ranges.
 #[derive(Debug)]
-struct Map {
+struct AddressSpace {
     /// All space from here on was never used, or was returned.
     bump: usize,
     /// Returned ranges below `bump` by offset, no two adjacent.
     free: BTreeMap<usize, usize>,
-    live: BTreeMap<usize, Live>,
+    live: BTreeMap<usize, Allocation>,
 }
 
-impl Map {
+impl AddressSpace {
     /// Allocates the first returned range that fits, or new space.
     fn take(&mut self, bytes: usize, limit: usize) -> Option<usize> {
         let alignment = if bytes >= HUGE_PAGE_BYTES { HUGE_PAGE_BYTES } else { PAGE_BYTES };
@@ -58,14 +58,14 @@ impl Map {
         let aligned = self.bump.next_multiple_of(alignment);
         let end = aligned.checked_add(bytes).filter(|end| *end <= limit)?;
         if aligned > self.bump {
-            self.give(self.bump, aligned - self.bump);
+            self.release(self.bump, aligned - self.bump);
         }
         self.bump = end;
         Some(aligned)
     }
 
     /// Frees a range and joins it with its neighbours.
-    fn give(&mut self, mut start: usize, mut bytes: usize) {
+    fn release(&mut self, mut start: usize, mut bytes: usize) {
         if let Some((&before, &length)) = self.free.range(..start).next_back()
             && before + length == start
         {
@@ -83,13 +83,13 @@ impl Map {
 pub(crate) struct Memory {
     reservation: Reservation,
     /// A lock, because regions may be dropped on any host thread.
-    map: Mutex<Map>,
+    map: Mutex<AddressSpace>,
 }
 
 impl Memory {
     pub(crate) fn new(bytes: usize) -> Result<Arc<Memory>, SimError> {
         let reservation = Reservation::new(bytes.next_multiple_of(PAGE_BYTES), Pages::Small, "regions")?;
-        let map = Map { bump: FIRST_OFFSET, free: BTreeMap::new(), live: BTreeMap::new() };
+        let map = AddressSpace { bump: FIRST_OFFSET, free: BTreeMap::new(), live: BTreeMap::new() };
         Ok(Arc::new(Memory { reservation, map: Mutex::new(map) }))
     }
 
@@ -101,7 +101,7 @@ impl Memory {
         self.reservation.bytes()
     }
 
-    fn map(&self) -> std::sync::MutexGuard<'_, Map> {
+    fn map(&self) -> std::sync::MutexGuard<'_, AddressSpace> {
         // The map is consistent between its operations, none of which calls foreign code.
         self.map.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -123,7 +123,7 @@ impl Memory {
             return Err(refused());
         }
         let offset = map.take(rounded, self.bytes()).ok_or_else(refused)?;
-        map.live.insert(offset, Live { bytes: rounded, node, name });
+        map.live.insert(offset, Allocation { bytes: rounded, node, name });
         drop(map);
         Ok(VirtualRegion { memory: Arc::clone(self), offset, bytes: rounded, node })
     }
@@ -192,7 +192,7 @@ impl Drop for VirtualRegion {
         let mut map = self.memory.map();
         let live = map.live.remove(&self.offset);
         assert!(live.is_some_and(|live| live.bytes == self.bytes && live.node == self.node));
-        map.give(self.offset, self.bytes);
+        map.release(self.offset, self.bytes);
     }
 }
 

@@ -57,7 +57,7 @@ impl Plans {
     }
 
     /// Records the begin of a fiber's stack.
-    pub(crate) fn based(&self, fiber: u32, base: usize) {
+    pub(crate) fn set_stack(&self, fiber: u32, base: usize) {
         *self.plan(fiber) = Plan { stack: base, base, at: base, line: PRIVATE_LINE, core: 0 };
     }
 

@@ -55,7 +55,7 @@ const SPAN_SHIFT: u32 = 12;
 const SPAN_SHIFTS: std::ops::RangeInclusive<u32> = 4..=30;
 /// After this many buckets the span is doubled or halved if they held fewer or more fibers than
 /// these on average.
-const BUCKETS_JUDGED: u32 = 1024;
+const BUCKETS_SAMPLED: u32 = 1024;
 const HELD_MIN: u32 = 3;
 const HELD_MAX: u32 = 14;
 
@@ -106,7 +106,7 @@ pub(crate) struct ReadyQueue {
     /// Scratch memory for the sorting of a bucket.
     scratch: Vec<u128>,
     /// Buckets sorted since the last adjustment of the span, and the fibers in them.
-    judged: (u32, u32),
+    sampled: (u32, u32),
 }
 
 impl ReadyQueue {
@@ -124,7 +124,7 @@ impl ReadyQueue {
             shift: SPAN_SHIFT,
             entries: Vec::new(),
             scratch: Vec::new(),
-            judged: (0, 0),
+            sampled: (0, 0),
         }
     }
 
@@ -287,8 +287,8 @@ impl ReadyQueue {
 
     /// Refills the front from the earliest buckets.
     fn refill(&mut self) {
-        if self.judged.0 >= BUCKETS_JUDGED {
-            self.judge();
+        if self.sampled.0 >= BUCKETS_SAMPLED {
+            self.adjust_span();
         }
         while self.count < FRONT_LOW {
             let first = self.first_bucket();
@@ -315,7 +315,7 @@ impl ReadyQueue {
             keys.push(entry.key);
             at = entry.next;
         }
-        self.judged = (self.judged.0 + 1, self.judged.1 + keys.len() as u32);
+        self.sampled = (self.sampled.0 + 1, self.sampled.1 + keys.len() as u32);
         let room = FRONT - self.count;
         let mut taken = keys.len();
         if taken > room {
@@ -361,8 +361,8 @@ impl ReadyQueue {
 
     /// Adjusts the span of the buckets if they held too few fibers or too many.
     #[cold]
-    fn judge(&mut self) {
-        let (buckets, fibers) = std::mem::take(&mut self.judged);
+    fn adjust_span(&mut self) {
+        let (buckets, fibers) = std::mem::take(&mut self.sampled);
         let shift = match fibers / buckets {
             ..HELD_MIN => self.shift + 1,
             HELD_MIN..HELD_MAX => self.shift,

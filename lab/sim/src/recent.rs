@@ -18,9 +18,9 @@ pub(crate) fn is_remembered(end_ps: u64, now_ps: u64) -> bool {
 /// before its turn. It is a rule of the machine, and must not depend on how the host's vectors
 /// grow.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Room(usize);
+pub(crate) struct EntryLimit(usize);
 
-impl Room {
+impl EntryLimit {
     const LEAST: usize = 4;
 
     #[inline(always)]
@@ -28,10 +28,10 @@ impl Room {
         entries == self.0
     }
 
-    /// Adjusts the room after ended entries were dropped and `entries` are left.
-    pub(crate) fn make(&mut self, entries: usize) {
+    /// Adjusts the limit after ended entries were dropped and `entries` are left.
+    pub(crate) fn adjust(&mut self, entries: usize) {
         if self.is_full(entries) {
-            self.0 = (self.0 * 2).max(Room::LEAST);
+            self.0 = (self.0 * 2).max(EntryLimit::LEAST);
         }
     }
 }
@@ -54,22 +54,22 @@ struct Link<T> {
 #[derive(Clone)]
 pub(crate) struct Recent<T> {
     links: Vec<Link<T>>,
-    /// Newest entry of each chain: its index plus 1, or 0. There are as many chains as room for
-    /// entries, a power of two.
+    /// Newest entry of each chain: its index plus 1, or 0. There are as many chains as the
+    /// list has room for entries, a power of two.
     chains: Vec<u32>,
-    room: Room,
+    limit: EntryLimit,
     /// Latest end of an entry.
     latest_ps: u64,
 }
 
 impl<T: LineEvent> Recent<T> {
     pub(crate) fn new() -> Recent<T> {
-        Recent { links: Vec::new(), chains: Vec::new(), room: Room::default(), latest_ps: 0 }
+        Recent { links: Vec::new(), chains: Vec::new(), limit: EntryLimit::default(), latest_ps: 0 }
     }
 
     #[inline]
     pub(crate) fn push(&mut self, entry: T, now_ps: u64) {
-        if self.room.is_full(self.links.len()) {
+        if self.limit.is_full(self.links.len()) {
             self.forget(now_ps);
         }
         let older = self.enchain(entry.line(), self.links.len());
@@ -88,9 +88,9 @@ impl<T: LineEvent> Recent<T> {
     #[cold]
     fn forget(&mut self, now_ps: u64) {
         self.links.retain(|link| is_remembered(link.entry.end_ps(), now_ps));
-        self.room.make(self.links.len());
+        self.limit.adjust(self.links.len());
         self.chains.clear();
-        self.chains.resize(self.room.0.next_power_of_two(), 0);
+        self.chains.resize(self.limit.0.next_power_of_two(), 0);
         for place in 0..self.links.len() {
             self.links[place].older = self.enchain(self.links[place].entry.line(), place);
         }
@@ -156,14 +156,14 @@ mod tests {
         let random = Random::new(1);
         let mut recent = Recent::new();
         let mut list: Vec<Trip> = Vec::new();
-        let (mut room, mut found) = (Room::default(), 0);
+        let (mut limit, mut found) = (EntryLimit::default(), 0);
         for step in 0..20_000 {
             let now_ps = step * 5_000 + random.below(2) * random.below(2_000_000);
             let trip = Trip(random.below(500) as LineNumber, now_ps + random.below(1_000_000));
             recent.push(trip, now_ps);
-            if room.is_full(list.len()) {
+            if limit.is_full(list.len()) {
                 list.retain(|trip| is_remembered(trip.1, now_ps));
-                room.make(list.len());
+                limit.adjust(list.len());
             }
             list.push(trip);
             let (line, from_ps) =

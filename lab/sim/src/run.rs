@@ -97,7 +97,7 @@ impl VirtualMachine {
     }
 
     /// Cancels all falls and all cuts between machines that are still to come.
-    pub fn end_troubles(c: VirtualCore) {
+    pub fn cancel_faults(c: VirtualCore) {
         c.simulation().falls.end();
         c.simulation().network().end_cuts(c.fiber().clock_ps.get());
     }

@@ -14,7 +14,7 @@
 
 use std::cell::RefCell;
 
-use crate::model::{Model, Seat};
+use crate::model::{Model, WorkerSeat};
 use crate::random::Random;
 
 /// Workers of each hardware thread.
@@ -28,24 +28,24 @@ impl Seats {
     }
 
     /// Adds a worker to a hardware thread. Returns all workers that are there now.
-    pub(crate) fn take(&self, seat: Seat, worker: u32) -> Vec<u32> {
+    pub(crate) fn take(&self, seat: WorkerSeat, worker: u32) -> Vec<u32> {
         let residents = &mut self.residents.borrow_mut()[seat.slot as usize];
         residents.push(worker);
         residents.clone()
     }
 
     /// Removes a worker from its hardware thread.
-    pub(crate) fn leave(&self, seat: Seat, worker: u32) {
+    pub(crate) fn leave(&self, seat: WorkerSeat, worker: u32) {
         self.residents.borrow_mut()[seat.slot as usize].retain(|resident| *resident != worker);
     }
 
     /// Number of workers of a hardware thread that satisfy the condition.
-    pub(crate) fn count(&self, seat: Seat, condition: impl Fn(u32) -> bool) -> usize {
+    pub(crate) fn count(&self, seat: WorkerSeat, condition: impl Fn(u32) -> bool) -> usize {
         self.residents.borrow()[seat.slot as usize].iter().filter(|worker| condition(**worker)).count()
     }
 
     /// Start of a new worker without a place.
-    pub(crate) fn idlest(&self, model: &Model) -> Seat {
+    pub(crate) fn idlest(&self, model: &Model) -> WorkerSeat {
         let residents = self.residents.borrow();
         let mut by_node = vec![0; model.nodes.len()];
         let mut by_core = vec![0; model.cores.len()];
@@ -58,18 +58,18 @@ impl Seats {
             (by_node[usize::from(model.cores[core].node)], by_core[core], residents[*slot].len(), *slot)
         };
         let slot = first_machine(model).min_by_key(load).unwrap_or(0);
-        Seat { core: model.threads[slot].1.into(), slot: slot as u32 }
+        WorkerSeat { core: model.threads[slot].1.into(), slot: slot as u32 }
     }
 
     /// Draws the hardware thread to which the operating system moves a worker, if it does.
-    pub(crate) fn balance(&self, model: &Model, random: &Random) -> Option<Seat> {
+    pub(crate) fn balance(&self, model: &Model, random: &Random) -> Option<WorkerSeat> {
         if random.below(model.costs.move_rarity.max(1)) != 0 {
             return None;
         }
         let residents = self.residents.borrow();
         let idle: Vec<usize> = first_machine(model).filter(|slot| residents[*slot].is_empty()).collect();
         let slot = *idle.get(random.below(idle.len().max(1) as u64) as usize)?;
-        Some(Seat { core: model.threads[slot].1.into(), slot: slot as u32 })
+        Some(WorkerSeat { core: model.threads[slot].1.into(), slot: slot as u32 })
     }
 }
 
@@ -96,7 +96,7 @@ mod tests {
             .collect();
         assert_eq!(taken, [0, 2, 1, 3, 0, 2, 1, 3, 0]);
         assert!(seats.balance(&model, &Random::new(1)).is_none(), "no thread is idle");
-        seats.leave(Seat { core: 3, slot: 7 }, 7);
+        seats.leave(WorkerSeat { core: 3, slot: 7 }, 7);
         let random = Random::new(1);
         assert!((0..100).any(|_| seats.balance(&model, &random).is_some_and(|seat| seat.slot == 7)));
     }

@@ -5,7 +5,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::common::{Directory, Person, declare, everybody, person};
+use crate::common::{Directory, Person, all_people, declare, person};
 use isles::{Builder, Database, Error, OpenReason, Table, copy_directory};
 
 /// A new directory for each engine.
@@ -74,7 +74,7 @@ fn a_damaged_log_is_reported_and_not_copied() {
             flip(&log, at);
         }
         let (database, people) = declare(builder(&directory, pages)).expect("the copies changed nothing");
-        assert_eq!(everybody(&database, people).len(), 40);
+        assert_eq!(all_people(&database, people).len(), 40);
     }
 }
 
@@ -101,6 +101,6 @@ fn copies_are_private_and_have_no_unwritten_space() {
         copy_directory(&copy_path, &back.0).expect("restored");
         drop((database, people));
         let (database, people) = declare(builder(&back, pages)).expect("a database");
-        assert_eq!(everybody(&database, people).len(), 40);
+        assert_eq!(all_people(&database, people).len(), 40);
     }
 }

@@ -3,7 +3,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use crate::common::{Directory, Person, SCHEMES, everybody, person};
+use crate::common::{Directory, Person, SCHEMES, all_people, person};
 use isles::{Builder, Database, Datum, Error, OpenReason, RowError, Scheme, Table, TransactionOptions};
 
 /// Another program's rows, under the same name.
@@ -19,7 +19,7 @@ fn tables_of_another_program_are_refused_and_stay() {
     let directory = Directory::new("another-program");
     let (database, people) = directory.open(Scheme::Silo).expect("a database");
     database.transaction(|t| (0..20).try_for_each(|id| t.insert(people, &person(id)))).expect("inserted");
-    let expected = everybody(&database, people);
+    let expected = all_people(&database, people);
     assert!(matches!(database.table::<Stranger>("people"), Err(Error::NoSuchTable(_))));
     assert_eq!(database.close(), Ok(()));
     let refused = |declare: &dyn Fn(&mut Builder)| {
@@ -41,7 +41,7 @@ fn tables_of_another_program_are_refused_and_stay() {
     let none = refused(&|_| ());
     assert!(none.contains("people"), "{none}");
     let (database, people) = directory.open(Scheme::Silo).expect("nothing was lost");
-    assert_eq!(everybody(&database, people), expected);
+    assert_eq!(all_people(&database, people), expected);
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn invalid_values_do_not_end_the_transaction() {
             t.insert_dynamic("people", &row(text(24), number(1)))
         });
         assert_eq!(inserted, Ok(()), "{scheme:?}");
-        assert_eq!(everybody(&database, people).len(), 4);
+        assert_eq!(all_people(&database, people).len(), 4);
     }
 }
 
@@ -116,7 +116,7 @@ fn panics_lose_no_acknowledged_commit() {
         drop(session);
         assert_eq!(database.close(), Ok(()), "nobody has it any more");
         let (database, people) = directory.open(scheme).expect("a database");
-        let ids: Vec<u64> = everybody(&database, people).iter().map(|person| person.id).collect();
+        let ids: Vec<u64> = all_people(&database, people).iter().map(|person| person.id).collect();
         assert_eq!(ids, [1, 4], "{scheme:?}");
     }
 }
@@ -132,13 +132,13 @@ fn change_all(database: &Database, people: Table<Person>) -> isles::Result<u64> 
 fn sessions_dropped_in_a_transaction_keep_no_locks() {
     for scheme in SCHEMES {
         let (database, people) = crate::common::people(scheme, 10).expect("a database");
-        let expected = everybody(&database, people);
+        let expected = all_people(&database, people);
         for _ in 0..3 {
             let mut open = database.begin().expect("begun");
             open.scan(people, ..).delete().expect("deleted");
             open.insert(people, &person(50)).expect("inserted");
             drop(open);
-            assert_eq!(everybody(&database, people), expected, "{scheme:?}");
+            assert_eq!(all_people(&database, people), expected, "{scheme:?}");
             let mut session = database.session().expect("a session");
             let mut open = session.begin().expect("begun");
             open.set_field(people, &1, Person::AGE, &99).expect("set");
@@ -163,6 +163,6 @@ fn a_clone_keeps_the_database_open() {
         drop(one);
         assert_eq!(two.close(), Ok(()));
         let (database, people) = directory.open(scheme).expect("a database");
-        assert_eq!(everybody(&database, people), [person(1)]);
+        assert_eq!(all_people(&database, people), [person(1)]);
     }
 }

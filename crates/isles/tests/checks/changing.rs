@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::common::{Directory, Person, SCHEMES, everybody, people, person};
+use crate::common::{Directory, Person, SCHEMES, all_people, people, person};
 use isles::{Database, Datum, Error, OpenReason, Result, Row, Scheme, Table, TableOptions};
 
 fn count<R: Row>(database: &Database, table: Table<R>) -> Result<u64> {
@@ -29,7 +29,7 @@ fn tables_are_created_and_dropped_in_memory() {
                     t.delete(others, &(round as u64)).map(drop)
                 })
                 .expect("copied");
-            assert_eq!(everybody(&database, others).len(), 19);
+            assert_eq!(all_people(&database, others).len(), 19);
             let names: Vec<_> = database.tables().iter().map(|table| table.name()).collect();
             assert_eq!(names, ["people", "others"]);
             let again = database.create_table::<Person>("others").map(drop);
@@ -58,7 +58,7 @@ fn tables_are_created_and_dropped_in_memory() {
             });
             assert_eq!(outcome, Ok(Some(person(1))));
         }
-        assert_eq!(everybody(&database, people).len(), 20);
+        assert_eq!(all_people(&database, people).len(), 20);
         assert!(session.transaction(|_| Ok(database.drop_table("people"))).expect("run").is_err(), "nested");
     }
 }
@@ -86,7 +86,7 @@ fn the_next_opening_finds_created_and_dropped_tables() {
         let database = builder.open().expect("with both");
         let drafts = database.table::<Person>("drafts").expect("it is there");
         assert_eq!(
-            (everybody(&database, visits), everybody(&database, drafts)),
+            (all_people(&database, visits), all_people(&database, drafts)),
             (vec![person(3)], vec![person(4)])
         );
         // The name is free, for other rows too.
@@ -192,6 +192,6 @@ fn other_sessions_continue_while_tables_are_created_and_dropped() {
                 assert_eq!(row.age, person(user as u64).age + changes);
             }
         });
-        assert_eq!(everybody(&database, people).len(), 4);
+        assert_eq!(all_people(&database, people).len(), 4);
     }
 }

@@ -69,7 +69,7 @@ pub fn people(scheme: Scheme, count: u64) -> Result<(Database, Table<Person>)> {
 
 /// Runs a test over rows in memory under each scheme, and over rows in pages: each time with a
 /// database of people numbered from 0.
-pub fn everywhere(name: &str, count: u64, test: impl Fn(&Database, Table<Person>)) {
+pub fn on_all_engines(name: &str, count: u64, test: impl Fn(&Database, Table<Person>)) {
     for scheme in SCHEMES {
         let (database, people) = people(scheme, count).expect("a database");
         test(&database, people);
@@ -84,7 +84,7 @@ pub fn everywhere(name: &str, count: u64, test: impl Fn(&Database, Table<Person>
 
 /// Returns all rows of the table, read through each of its indexes, and checks that the indexes
 /// agree.
-pub fn everybody(database: &Database, people: Table<Person>) -> Vec<Person> {
+pub fn all_people(database: &Database, people: Table<Person>) -> Vec<Person> {
     let outcome = database.transaction(|t| {
         let rows = t.scan(people, ..).collect()?;
         let mut by_email = t.scan(people.by(Person::BY_EMAIL), ..).collect()?;

@@ -199,7 +199,7 @@ fn an_impossible_change_leaves_the_rows_unchanged() {
     assert!(matches!(missing, Err(Error::NoSuchTable(_))), "{missing:?}");
     let within = database.transaction(|_| database.change_table("people", change()).map(drop));
     assert_eq!(within, Err(Error::Nested));
-    assert_eq!(crate::common::everybody(&database, people).len(), 40);
+    assert_eq!(crate::common::all_people(&database, people).len(), 40);
 
     // While a unique index is being built, transactions fail as if it existed.
     database.transaction(|t| (5..40).try_for_each(|id| t.delete(people, &id).map(drop))).expect("deleted");
@@ -264,7 +264,7 @@ fn other_sessions_continue_while_a_table_changes_back_and_forth() {
             over.store(true, Ordering::SeqCst);
             let users = users.map(|user| user.join().expect("no panic").expect("no error"));
             let people = database.table::<Person>("people").expect("a table");
-            let all = crate::common::everybody(&database, people);
+            let all = crate::common::all_people(&database, people);
             for (user, changes) in users.into_iter().enumerate() {
                 assert!(changes > 0, "{scheme:?}");
                 assert_eq!(all[user].age, person(user as u64).age + changes, "{scheme:?}");

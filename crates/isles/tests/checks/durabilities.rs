@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::common::{Directory, Person, SCHEMES, everybody, people, person};
+use crate::common::{Directory, Person, SCHEMES, all_people, people, person};
 use isles::{Durability, Error, TransactionOptions};
 
 #[test]
@@ -64,7 +64,7 @@ fn asynchronous_commits_are_on_disk_after_flush_and_close() {
                 assert_eq!(database.close(), Ok(()));
             }
             let (database, people) = directory.open(scheme).expect("a database");
-            assert!(everybody(&database, people).into_iter().eq((0..50).map(person)));
+            assert!(all_people(&database, people).into_iter().eq((0..50).map(person)));
         }
     }
 }
@@ -108,7 +108,7 @@ fn group_commits_wait_for_other_commits() {
         threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
         drop(database);
         let (database, people) = directory.open(scheme).expect("a database");
-        assert_eq!(everybody(&database, people).len(), 30);
+        assert_eq!(all_people(&database, people).len(), 30);
         // A deadline ends the wait with an error that describes what is known.
         let mut session = database.session().expect("a session");
         let long = Durability::Group(Duration::from_secs(3600));

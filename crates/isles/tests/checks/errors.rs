@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::common::{Person, SCHEMES, everybody, people, person};
+use crate::common::{Person, SCHEMES, all_people, people, person};
 use isles::{
     CancelToken, Database, Error, Row, SESSIONS_MAX, Scheme, Table, TableOptions, TransactionOptions,
 };
@@ -15,7 +15,7 @@ fn fails(
     people: Table<Person>,
     body: impl Fn(&mut isles::Transaction<'_>) -> isles::Result<()>,
 ) -> Error {
-    let before = everybody(database, people);
+    let before = all_people(database, people);
     let mut session = database.session().expect("a session");
     let outcome = session.transaction(|t| {
         t.insert(people, &person(900))?;
@@ -24,7 +24,7 @@ fn fails(
         body(t)
     });
     let error = outcome.expect_err("the transaction fails");
-    assert_eq!(everybody(database, people), before, "nothing remains after {error}");
+    assert_eq!(all_people(database, people), before, "nothing remains after {error}");
     assert_eq!(session.transaction(|t| t.get(people, &1)), Ok(Some(person(1))), "the session is usable");
     error
 }
@@ -118,7 +118,7 @@ fn own_decisions_roll_back() {
                 key: Some("3".into())
             }))
         );
-        assert_eq!(everybody(&database, people).len(), 20);
+        assert_eq!(all_people(&database, people).len(), 20);
     }
 }
 
@@ -138,7 +138,7 @@ fn panics_roll_back() {
         }));
         assert!(panicked.is_err());
         assert_eq!(session.transaction(|t| t.scan(people, ..).count()), Ok(20), "the session is usable");
-        assert_eq!(everybody(&database, people).len(), 20);
+        assert_eq!(all_people(&database, people).len(), 20);
     }
 }
 
@@ -313,7 +313,7 @@ fn another_thread_cancels_a_transaction() {
             Ok(())
         });
         assert_eq!(outcome, Err(Error::Cancelled));
-        assert_eq!(everybody(&database, people).len(), 100);
+        assert_eq!(all_people(&database, people).len(), 100);
     }
 }
 
@@ -359,7 +359,7 @@ fn conflicts_end_after_the_attempts_allowed() {
         let error = outcome.expect_err("a conflict");
         assert!(matches!(error, Error::Conflict { attempts: 3, .. }), "{error}");
         assert!(error.is_transient());
-        let aged = everybody(&database, people)[1].age - person(1).age;
+        let aged = all_people(&database, people)[1].age - person(1).age;
         match scheme {
             Scheme::Silo | Scheme::TicToc | Scheme::Occ | Scheme::Mvcc => {
                 assert_eq!((attempts, aged), (3, 3))

@@ -4,7 +4,7 @@
 
 use std::fmt::Debug;
 
-use crate::common::{Directory, Person, declare, everybody, people, person};
+use crate::common::{Directory, Person, all_people, declare, people, person};
 use isles::{Builder, Database, Durability, Error, Scheme, Table, TransactionOptions};
 
 /// Seconds after which a child that hangs is ended.
@@ -154,7 +154,7 @@ fn a_child_cannot_use_a_database_of_its_parent() {
         assert_all_forked(&output, 17);
         // The calls of the child have changed nothing in the parent.
         let database = handle.expect("the child has taken a copy");
-        let ids: Vec<u64> = everybody(&database, people).iter().map(|person| person.id).collect();
+        let ids: Vec<u64> = all_people(&database, people).iter().map(|person| person.id).collect();
         assert_eq!(ids, [1, 2]);
         drop((session, others, ticket));
         database.transaction(|t| t.insert(people, &person(6))).expect("the log goes on");
@@ -186,7 +186,7 @@ fn a_transaction_that_forks_commits_in_the_parent_only() {
             })
             .expect("committed");
         assert_all_forked(&body_heard, 2);
-        assert_eq!(everybody(&database, people).len(), 3);
+        assert_eq!(all_people(&database, people).len(), 3);
     }
 }
 
@@ -231,5 +231,5 @@ fn a_child_can_open_its_own_databases() {
     });
     assert_eq!(output, "Ok(()) Ok(())\nforked");
     let (own, table) = directory.open(Scheme::Silo).expect("a database");
-    assert_eq!(everybody(&own, table).len(), 1);
+    assert_eq!(all_people(&own, table).len(), 1);
 }

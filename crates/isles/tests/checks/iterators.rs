@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::{Person, SCHEMES, everybody, people, person};
+use crate::common::{Person, SCHEMES, all_people, people, person};
 use isles::{Database, Error, Result, Row, Scheme, Table, TableOptions, prefix, prefixes};
 
 /// More rows than an iterator reads at a time.
@@ -78,7 +78,7 @@ fn verbs_may_run_between_rows_of_an_iterator() {
         assert_eq!(outcome, Ok(MANY));
         model.retain(|id, _| id % 3 != 0);
         model.values_mut().for_each(|row| row.age += 1);
-        assert!(everybody(&database, people).iter().eq(model.values()));
+        assert!(all_people(&database, people).iter().eq(model.values()));
     }
 }
 
@@ -166,7 +166,7 @@ fn fields_change_in_place() {
             t.get_field(people, &3, (Person::SCORES, Person::AGE))
         });
         assert_eq!(outcome, Ok(Some(([6, -1, 1], 23))));
-        assert_eq!(everybody(&database, people)[4].age, 1);
+        assert_eq!(all_people(&database, people)[4].age, 1);
         let outcome = database.transaction(|t| t.update_field(people, &3, Person::CITY, |city| *city += 1));
         assert!(matches!(outcome, Err(Error::Misuse(what)) if what.contains("key column")));
     }
@@ -186,7 +186,7 @@ fn insert_or_ignore_keeps_the_existing_row() {
             Ok(())
         });
         assert_eq!(outcome, Ok(()));
-        let all = everybody(&database, people);
+        let all = all_people(&database, people);
         assert_eq!((all.len(), all[3].age, all[10].id), (11, 1, 60));
     }
 }
@@ -211,6 +211,6 @@ fn concurrent_insert_or_ignore_inserts_once() {
             })
             .collect();
         let inserted: usize = threads.into_iter().map(|thread| thread.join().expect("no panic")).sum();
-        assert_eq!((inserted, everybody(&database, people).len()), (200, 200));
+        assert_eq!((inserted, all_people(&database, people).len()), (200, 200));
     }
 }

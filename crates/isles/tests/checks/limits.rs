@@ -1,6 +1,6 @@
 //! Limits of memory and of rows in one transaction.
 
-use crate::common::{SCHEMES, declare, everybody, person};
+use crate::common::{SCHEMES, all_people, declare, person};
 use isles::{Database, Error, Row, Scheme};
 
 #[test]
@@ -19,7 +19,7 @@ fn a_full_database_stays_usable() {
         };
         assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
         assert!(rows > 1_000 && database.memory_bytes() <= limit);
-        assert_eq!(everybody(&database, people).len() as u64, rows);
+        assert_eq!(all_people(&database, people).len() as u64, rows);
         // Each round deletes from one end of the keys and inserts at the other, more in all than
         // the database can hold. The rounds insert less than was there before, because nodes of
         // indexes that grow again are not as full as they were.
@@ -33,7 +33,7 @@ fn a_full_database_stays_usable() {
                 last += 1;
             }
         }
-        assert_eq!(everybody(&database, people).len() as u64, last - first);
+        assert_eq!(all_people(&database, people).len() as u64, last - first);
     }
 }
 

@@ -2,7 +2,7 @@
 // A program of a user has threads of its own.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use crate::common::{Directory, Person, SCHEMES, everybody, people, person};
+use crate::common::{Directory, Person, SCHEMES, all_people, people, person};
 use isles::{
     CancelToken, Database, Error, OpenReason, OpenTransaction, OwnedTransaction, Scheme, Session, Table,
     Ticket, TransactionOptions,
@@ -69,7 +69,7 @@ fn objects_commit_and_roll_back() {
         assert_eq!(open.delete(people, &4).map(|row| row.is_some()), Ok(true));
         assert_eq!(open.commit(), Ok(()));
 
-        let after = everybody(&database, people);
+        let after = all_people(&database, people);
         assert_eq!((after.len(), after[3].age), (20, 9));
         for ending in 0..3 {
             let mut open = session.begin().expect("begun");
@@ -86,7 +86,7 @@ fn objects_commit_and_roll_back() {
                     assert!(panicked.is_err());
                 }
             }
-            assert_eq!(everybody(&database, people), after, "ending {ending}");
+            assert_eq!(all_people(&database, people), after, "ending {ending}");
         }
         let stats = session.stats();
         assert_eq!((stats.commits, stats.rollbacks, stats.aborts), (1, 1, 0));
@@ -141,7 +141,7 @@ fn conflicting_transaction_objects_return_conflict() {
             Err(other) => panic!("{scheme:?}: {other}"),
         });
         assert_eq!(conflicts.count(), 1, "{scheme:?}: {first:?}, {second:?}");
-        assert_eq!(everybody(&database, people)[1].age, person(1).age + 1);
+        assert_eq!(all_people(&database, people)[1].age, person(1).age + 1);
     }
 }
 
@@ -149,7 +149,7 @@ fn conflicting_transaction_objects_return_conflict() {
 fn the_commit_returns_the_error_of_a_failed_verb() {
     for scheme in SCHEMES {
         let (database, people) = people(scheme, 20).expect("a database");
-        let before = everybody(&database, people);
+        let before = all_people(&database, people);
         let duplicate =
             Error::Duplicate { table: "people".into(), index: "primary key".into(), key: Some("5".into()) };
         let mut session = database.session().expect("a session");
@@ -167,7 +167,7 @@ fn the_commit_returns_the_error_of_a_failed_verb() {
             matches!(open.get(others, &0), Err(Error::Misuse(what)) if what.contains("another database"))
         );
         assert!(matches!(open.commit(), Err(Error::Misuse(_))));
-        assert_eq!(everybody(&database, people), before);
+        assert_eq!(all_people(&database, people), before);
     }
 }
 
@@ -209,7 +209,7 @@ fn objects_have_bounds() {
         let mut open = session.with(soon).begin().expect("begun");
         open.delete(people, &1).expect("the clock is looked at now and then");
         assert_eq!(open.commit(), Err(Error::Deadline));
-        assert_eq!(everybody(&database, people).len(), 20);
+        assert_eq!(all_people(&database, people).len(), 20);
     }
 }
 
@@ -277,7 +277,7 @@ fn a_database_in_use_is_not_closed() {
         drop(session);
         assert_eq!(clone.close(), Ok(()));
         let (database, people) = directory.open(scheme).expect("a database");
-        assert_eq!(everybody(&database, people), [person(1), person(2)]);
+        assert_eq!(all_people(&database, people), [person(1), person(2)]);
     }
 }
 

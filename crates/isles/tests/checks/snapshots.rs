@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::common::{Directory, Person, SCHEMES, everybody, people, person};
+use crate::common::{Directory, Person, SCHEMES, all_people, people, person};
 use isles::{Error, Scheme, TransactionOptions};
 
 #[test]
@@ -52,7 +52,7 @@ fn snapshots_show_what_was_committed() {
 #[test]
 fn snapshots_only_read() {
     let (database, people) = people(Scheme::Mvcc, 10).expect("a database");
-    let before = everybody(&database, people);
+    let before = all_people(&database, people);
     let mut session = database.session().expect("a session");
     type Verb = fn(&mut isles::Transaction<'_>, isles::Table<Person>) -> isles::Result<()>;
     let verbs: [Verb; 8] = [
@@ -77,7 +77,7 @@ fn snapshots_only_read() {
         Ok(true),
         "the next may"
     );
-    assert_eq!(everybody(&database, people).len(), before.len() - 1);
+    assert_eq!(all_people(&database, people).len(), before.len() - 1);
     let outcome = session.transaction(|_| database.snapshot(|_| Ok(())));
     assert_eq!(outcome, Err(Error::Nested));
 }
@@ -87,7 +87,7 @@ fn snapshots_only_read() {
 #[test]
 fn snapshots_never_abort() {
     let (database, people) = people(Scheme::Mvcc, 8).expect("a database");
-    let total = everybody(&database, people).iter().map(|row| row.age).sum::<u32>();
+    let total = all_people(&database, people).iter().map(|row| row.age).sum::<u32>();
     let ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let writers: Vec<_> = (0..2u64)

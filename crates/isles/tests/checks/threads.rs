@@ -2,7 +2,7 @@
 // A program of a user has threads of its own.
 #![allow(clippy::disallowed_methods)]
 
-use crate::common::{Person, SCHEMES, everybody, people, person};
+use crate::common::{Person, SCHEMES, all_people, people, person};
 use isles::{CancelToken, Database, Error, Index, Session, Table};
 
 #[test]
@@ -23,7 +23,7 @@ fn transfers_keep_the_total() {
     for scheme in SCHEMES {
         let (database, people) = people(scheme, 4).expect("a database");
         let total = |rows: &[Person]| rows.iter().map(|row| i64::from(row.age)).sum::<i64>();
-        let before = total(&everybody(&database, people));
+        let before = total(&all_people(&database, people));
         let workers: Vec<_> = (0..2u64)
             .map(|worker| {
                 let database = database.clone();
@@ -52,7 +52,7 @@ fn transfers_keep_the_total() {
             commits += worker.join().expect("workers do not panic");
         }
         assert_eq!(commits, 2 * TRANSFERS);
-        assert_eq!(total(&everybody(&database, people)), before);
+        assert_eq!(total(&all_people(&database, people)), before);
     }
 }
 
@@ -78,7 +78,7 @@ fn concurrent_sessions_choose_unique_keys() {
                 });
             }
         });
-        let rows = everybody(&database, people);
+        let rows = all_people(&database, people);
         assert!(rows.iter().map(|row| row.id).eq(0..3 * EACH));
     }
 }
@@ -107,7 +107,7 @@ fn sessions_and_databases_end_in_any_order() {
         })
         .join()
         .expect("no panic");
-        assert_eq!(everybody(&second, people).len(), 8);
+        assert_eq!(all_people(&second, people).len(), 8);
     }
 }
 

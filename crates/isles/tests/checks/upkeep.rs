@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use crate::common::{Directory, Person, SCHEMES, declare, everybody, people, person};
+use crate::common::{Directory, Person, SCHEMES, all_people, declare, people, person};
 use isles::{
     Builder, ConflictStatistics, Database, Error, Event, OpenReason, Scheme, TransactionOptions,
     copy_directory,
@@ -155,7 +155,7 @@ fn listeners_receive_openings_checkpoints_and_the_end() {
     let first = hear.try_recv();
     let Ok(Event::Recovered { rows: 50, changes: 1, bytes, took, .. }) = first else { panic!("{first:?}") };
     assert!(bytes > 0 && took > Duration::ZERO);
-    assert_eq!(everybody(&database, people).len(), 49);
+    assert_eq!(all_people(&database, people).len(), 49);
     drop(database);
     assert_eq!(hear.iter().count(), 0, "it was not closed");
 }
@@ -248,7 +248,7 @@ fn backups_are_made_while_transactions_run() {
         for copy in &copies {
             assert_eq!(Database::check(&copy.0).expect("whole").tables, [("people".to_owned(), 500)]);
             let (copied, people) = copy.open(scheme).expect("a database");
-            let all = everybody(&copied, people);
+            let all = all_people(&copied, people);
             assert_eq!((all.len(), sum(&all)), (500, expected), "{scheme:?}");
         }
     }
@@ -265,7 +265,7 @@ fn backups_include_asynchronous_commits() {
     }
     database.backup(&copy.0).expect("a copy");
     let (copied, people) = copy.open(Scheme::Silo).expect("a database");
-    assert_eq!(everybody(&copied, people).len(), 50);
+    assert_eq!(all_people(&copied, people).len(), 50);
 }
 
 #[test]

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
-use crate::common::{Person, SCHEMES, everybody, everywhere, people, person};
+use crate::common::{Person, SCHEMES, all_people, on_all_engines, people, person};
 use isles::{Database, Error, Row, prefix, prefixes, text};
 use terms::random::Xorshift;
 
 #[test]
 fn rows_are_found_by_every_index() {
-    everywhere("verbs-rows_are_found_by_every_index", 100, |database, people| {
+    on_all_engines("verbs-rows_are_found_by_every_index", 100, |database, people| {
         let mut session = database.session().expect("a session");
         let outcome = session.transaction(|t| {
             assert_eq!(t.get(people, &7)?, Some(person(7)));
@@ -30,7 +30,7 @@ fn rows_are_found_by_every_index() {
 
 #[test]
 fn transactions_see_their_own_changes() {
-    everywhere("verbs-transactions_see_their_own_changes", 10, |database, people| {
+    on_all_engines("verbs-transactions_see_their_own_changes", 10, |database, people| {
         let outcome = database.transaction(|t| {
             let age = t.update(people, &3, |row| {
                 row.age += 1;
@@ -56,7 +56,7 @@ fn transactions_see_their_own_changes() {
             Ok(())
         });
         assert_eq!(outcome, Ok(()));
-        let rows = everybody(database, people);
+        let rows = all_people(database, people);
         let ids: Vec<_> = rows.iter().map(|row| row.id).collect();
         assert_eq!(ids, [0, 1, 2, 3, 5, 6, 7, 8, 9, 50, 400]);
         assert_eq!(rows[3].scores, [5, 6, 7]);
@@ -66,7 +66,7 @@ fn transactions_see_their_own_changes() {
 
 #[test]
 fn scans_visit_ranges() {
-    everywhere("verbs-scans_visit_ranges", 500, |database, people| {
+    on_all_engines("verbs-scans_visit_ranges", 500, |database, people| {
         let outcome = database.transaction(|t| {
             let ids = |rows: Vec<Person>| rows.iter().map(|row| row.id).collect::<Vec<_>>();
             assert_eq!(ids(t.scan(people, 10..13).collect()?), [10, 11, 12]);
@@ -103,7 +103,7 @@ fn scans_visit_ranges() {
 
 #[test]
 fn scans_change_all_rows_of_a_range() {
-    everywhere("verbs-scans_change_all_rows_of_a_range", 50, |database, people| {
+    on_all_engines("verbs-scans_change_all_rows_of_a_range", 50, |database, people| {
         let outcome = database.transaction(|t| {
             assert_eq!(t.scan(people, 10..20).delete()?, 10);
             // The keys of the scanned index change: each row is changed once.
@@ -113,7 +113,7 @@ fn scans_change_all_rows_of_a_range() {
             Ok(())
         });
         assert_eq!(outcome, Ok(()));
-        let rows = everybody(database, people);
+        let rows = all_people(database, people);
         assert_eq!(rows.len(), 40);
         let mut cities = BTreeMap::new();
         rows.iter().for_each(|row| *cities.entry(row.city).or_insert(0) += 1);
@@ -123,7 +123,7 @@ fn scans_change_all_rows_of_a_range() {
 
 #[test]
 fn errors_of_visitors_are_returned() {
-    everywhere("verbs-errors_of_visitors_are_returned", 50, |database, people| {
+    on_all_engines("verbs-errors_of_visitors_are_returned", 50, |database, people| {
         let outcome = database.transaction(|t| {
             t.scan(people, ..).try_for_each(|t, row| match row.id {
                 9 => t.insert(people, &person(9)).map(|()| ControlFlow::Continue(())),
@@ -146,7 +146,7 @@ fn errors_of_visitors_are_returned() {
 /// A key moves from row to row within one transaction.
 #[test]
 fn deleted_keys_can_be_inserted_again() {
-    everywhere("verbs-deleted_keys_can_be_inserted_again", 10, |database, people| {
+    on_all_engines("verbs-deleted_keys_can_be_inserted_again", 10, |database, people| {
         let mut session = database.session().expect("a session");
         for commits in [false, true] {
             let outcome = session.transaction(|t| {
@@ -178,9 +178,9 @@ fn deleted_keys_can_be_inserted_again() {
                 if commits { Ok(()) } else { Err(Error::RollBack) }
             });
             assert_eq!(outcome.is_ok(), commits, "{outcome:?}");
-            assert_eq!(everybody(database, people).len(), 10);
+            assert_eq!(all_people(database, people).len(), 10);
         }
-        let ids: Vec<_> = everybody(database, people).iter().map(|row| row.id).collect();
+        let ids: Vec<_> = all_people(database, people).iter().map(|row| row.id).collect();
         assert_eq!(ids, [0, 1, 3, 4, 5, 6, 7, 8, 9, 40]);
         let twice = session.transaction(|t| {
             t.delete(people, &5)?;
@@ -196,7 +196,7 @@ fn deleted_keys_can_be_inserted_again() {
             })
         );
         assert_eq!(session.transaction(|t| t.insert(people, &person(2))), Ok(()), "the key is free");
-        assert_eq!(everybody(database, people).len(), 11);
+        assert_eq!(all_people(database, people).len(), 11);
     });
 }
 
@@ -239,13 +239,13 @@ fn rows_are_inserted_together() {
         let (database, people) = people(scheme, 3).expect("a database");
         let more: Vec<_> = (3..20).map(person).collect();
         assert_eq!(database.transaction(|t| t.insert_all(people, &more)), Ok(()));
-        assert_eq!(everybody(&database, people), (0..20).map(person).collect::<Vec<_>>());
+        assert_eq!(all_people(&database, people), (0..20).map(person).collect::<Vec<_>>());
     }
 }
 
 #[test]
 fn many_verbs_agree_with_a_model() {
-    everywhere("verbs-many_verbs_agree_with_a_model", 0, |database, people| {
+    on_all_engines("verbs-many_verbs_agree_with_a_model", 0, |database, people| {
         let mut session = database.session().expect("a session");
         let mut model = BTreeMap::new();
         let mut numbers = Xorshift::new(88_172_645_463_325_252);
@@ -282,7 +282,7 @@ fn many_verbs_agree_with_a_model() {
                 model = next;
             }
         }
-        assert_eq!(everybody(database, people), model.into_values().collect::<Vec<_>>());
+        assert_eq!(all_people(database, people), model.into_values().collect::<Vec<_>>());
     });
 }
 

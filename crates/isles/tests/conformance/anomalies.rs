@@ -3,7 +3,7 @@
 //! Isolation" (2004), and Adya's thesis (1999).
 
 use crate::engines::Engine;
-use crate::interleaved::{Act, Ended, Place, Schedule, explain, open_for, perform, read_all};
+use crate::interleaved::{Act, Ended, ExecutionMode, Schedule, explain, open_for, perform, read_all};
 use crate::model::Model;
 use crate::operation::{Operation, RangeKind, ScanEnd, ScanPlan, Verb};
 use crate::rows::{Aspect, Probe};
@@ -265,7 +265,7 @@ fn clear() -> Schedule {
 }
 
 /// Results of the cases on an engine.
-pub struct Found {
+pub struct AnomalyResults {
     /// The names of the cases without a serial order, with the reasons.
     pub wrong: Vec<(&'static str, String)>,
     /// Cases in which a transaction committed.
@@ -276,7 +276,7 @@ pub struct Found {
 ///
 /// # Errors
 /// A step hangs, or the engine cannot be opened.
-pub fn run_all(engine: Engine, place: Place) -> Result<Found, String> {
+pub fn run_all(engine: Engine, mode: ExecutionMode) -> Result<AnomalyResults, String> {
     let (opened, _directory) = open_for(engine, 6)?;
     let (mut wrong, mut committed) = (Vec::new(), 0);
     for Case { name, schedule } in cases() {
@@ -286,14 +286,14 @@ pub fn run_all(engine: Engine, place: Place) -> Result<Found, String> {
                 model.apply(&operation).map_err(|error| format!("the setup: {error}"))?;
             }
         }
-        perform(&opened, &setup(), Place::OneThread)?;
-        let traces = perform(&opened, &schedule, place).map_err(|why| format!("{name}: {why}"))?;
+        perform(&opened, &setup(), ExecutionMode::OneThread)?;
+        let traces = perform(&opened, &schedule, mode).map_err(|why| format!("{name}: {why}"))?;
         if let Err(why) = explain(&model, &traces, &read_all(&opened)) {
             wrong.push((name, why));
         }
         committed += usize::from(traces.iter().any(|trace| trace.ended == Some(Ended::Committed)));
-        perform(&opened, &clear(), Place::OneThread)?;
+        perform(&opened, &clear(), ExecutionMode::OneThread)?;
     }
     opened.close().map_err(|error| error.to_string())?;
-    Ok(Found { wrong, committed })
+    Ok(AnomalyResults { wrong, committed })
 }

@@ -54,7 +54,7 @@ fn apply_to<T: Verbs, R: TestRow>(transaction: &mut T, table: Table<R>, operatio
         | Planned::ScanDynamic
         | Planned::ScanDynamicAfter(_)
         | Planned::Stray => transaction.body(|body| apply_described(body, &new, verb)),
-        _ => R::on_index(table, operation.index, Found { transaction, table, operation }),
+        _ => R::on_index(table, operation.index, IndexOperation { transaction, table, operation }),
     }
 }
 
@@ -83,13 +83,13 @@ fn position<R: Row>(name: &str) -> usize {
 }
 
 /// An operation that finds rows by an index.
-struct Found<'o, T, R> {
+struct IndexOperation<'o, T, R> {
     transaction: &'o mut T,
     table: Table<R>,
     operation: &'o Operation,
 }
 
-impl<T: Verbs, R: TestRow> OnIndex<R> for Found<'_, T, R> {
+impl<T: Verbs, R: TestRow> OnIndex<R> for IndexOperation<'_, T, R> {
     type Output = Outcome;
 
     fn visit<L: Lookup<Row = R>, P: Prefix<L::Key>>(
@@ -98,7 +98,7 @@ impl<T: Verbs, R: TestRow> OnIndex<R> for Found<'_, T, R> {
         key_of: fn(&R) -> L::Key,
         front: fn(&R) -> P,
     ) -> Outcome {
-        let Found { transaction, table, operation } = self;
+        let IndexOperation { transaction, table, operation } = self;
         let key = key_of(&R::make(operation.probe));
         match &operation.verb {
             Planned::Get => outcome(transaction.get(index, &key)),

@@ -6,7 +6,7 @@ use isles::{Database, Scheme, ValueType};
 
 use crate::anomalies;
 use crate::engines::{BrokenRule, Engine, Kind};
-use crate::interleaved::{self, Place};
+use crate::interleaved::{self, ExecutionMode};
 use crate::model::Fault;
 use crate::programs::Program;
 
@@ -31,11 +31,11 @@ fn differences_from_the_model_are_found() {
 #[test]
 fn every_anomaly_is_detected_without_isolation() {
     let engine = Engine::Memory(Scheme::Silo);
-    let found = anomalies::run_all(engine, Place::NoIsolation).expect("nobody waits");
+    let found = anomalies::run_all(engine, ExecutionMode::NoIsolation).expect("nobody waits");
     let wrong: BTreeSet<_> = found.wrong.into_iter().map(|(name, _)| name).collect();
     let cases: BTreeSet<_> = anomalies::cases().into_iter().map(|case| case.name).collect();
     assert_eq!(wrong, cases);
-    let generated = interleaved::run_generated(engine, Place::NoIsolation, 200);
+    let generated = interleaved::run_generated(engine, ExecutionMode::NoIsolation, 200);
     assert!(generated.is_err(), "200 schedules without isolation all have a serial order: {generated:?}");
 }
 
@@ -45,7 +45,7 @@ fn every_anomaly_is_detected_without_isolation() {
 fn omitted_locks_are_detected() {
     let find = |rule| {
         let engine = Engine::BrokenPages(rule);
-        let found = anomalies::run_all(engine, Place::OneThread).expect("nobody waits for ever");
+        let found = anomalies::run_all(engine, ExecutionMode::OneThread).expect("nobody waits for ever");
         found.wrong.into_iter().map(|(name, _)| name).collect::<BTreeSet<_>>()
     };
     let without_read_locks = find(BrokenRule::ReadLocks);

@@ -41,7 +41,7 @@ pub type Schedule = Vec<(usize, Act)>;
 
 /// Threads of the transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum ExecutionMode {
     /// All transactions in the thread of the test.
     OneThread,
     /// Each transaction in a thread of its own.
@@ -82,10 +82,10 @@ fn gives_up(error: &str) -> bool {
 }
 
 impl Actor {
-    fn new(mut session: Session, tables: Tables, place: Place) -> Self {
-        let deadline = if place == Place::Threads { DEADLINE } else { DEADLINE_OF_ONE_THREAD };
+    fn new(mut session: Session, tables: Tables, mode: ExecutionMode) -> Self {
+        let deadline = if mode == ExecutionMode::Threads { DEADLINE } else { DEADLINE_OF_ONE_THREAD };
         session.set_options(TransactionOptions::new().deadline(deadline).durability(Durability::Async));
-        let isolated = place != Place::NoIsolation;
+        let isolated = mode != ExecutionMode::NoIsolation;
         let trace = TransactionTrace { operations: Vec::new(), outcomes: Vec::new(), ended: None };
         Actor { session: Some(session), open: None, tables, isolated, trace }
     }
@@ -153,17 +153,21 @@ impl Actor {
 ///
 /// # Errors
 /// A step took longer than its bound.
-pub fn perform(opened: &Opened, schedule: &Schedule, place: Place) -> Result<Vec<TransactionTrace>, String> {
+pub fn perform(
+    opened: &Opened,
+    schedule: &Schedule,
+    mode: ExecutionMode,
+) -> Result<Vec<TransactionTrace>, String> {
     let count = schedule.iter().map(|(actor, _)| actor + 1).max().unwrap_or(0);
     let actors: Vec<Actor> = (0..count)
         .map(|_| {
             let session = opened.new_session(0).expect("a session");
-            Actor::new(session, opened.tables, place)
+            Actor::new(session, opened.tables, mode)
         })
         .collect();
-    match place {
-        Place::Threads => perform_by_threads(actors, schedule),
-        Place::OneThread | Place::NoIsolation => perform_here(actors, schedule),
+    match mode {
+        ExecutionMode::Threads => perform_by_threads(actors, schedule),
+        ExecutionMode::OneThread | ExecutionMode::NoIsolation => perform_here(actors, schedule),
     }
 }
 
@@ -310,7 +314,7 @@ pub struct Marks {
 ///
 /// # Errors
 /// The first schedule without a serial order.
-pub fn run_generated(engine: Engine, place: Place, rounds: u64) -> Result<Marks, String> {
+pub fn run_generated(engine: Engine, mode: ExecutionMode, rounds: u64) -> Result<Marks, String> {
     let opened = open_for(engine, 7)?;
     let parts = opened.0.parts(0);
     let scope = Scope {
@@ -326,10 +330,10 @@ pub fn run_generated(engine: Engine, place: Place, rounds: u64) -> Result<Marks,
     for round in 0..rounds {
         let mut draw = Draw::new(round + 1_000);
         let schedule = draw_schedule(&scope, &mut draw);
-        let traces = perform(&opened, &schedule, place).map_err(|why| format!("{schedule:#?}: {why}"))?;
+        let traces = perform(&opened, &schedule, mode).map_err(|why| format!("{schedule:#?}: {why}"))?;
         let explained = explain(&model, &traces, &read_all(&opened));
         model = explained
-            .map_err(|why| format!("{} {place:?}, round {round}: {why}\n{schedule:#?}", engine.name()))?;
+            .map_err(|why| format!("{} {mode:?}, round {round}: {why}\n{schedule:#?}", engine.name()))?;
         let committed = traces.iter().filter(|trace| trace.ended == Some(Ended::Committed)).count();
         marks.several += u64::from(committed > 1);
         marks.gave_up +=

@@ -9,6 +9,7 @@
 // These are programs that use the library, with their own threads, clocks and files.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod administration;
 mod anomalies;
 mod apply;
 mod calls;
@@ -16,7 +17,6 @@ mod deployed;
 mod engines;
 mod faults;
 mod interleaved;
-mod lives;
 mod long_rows;
 mod model;
 mod operation;
@@ -26,9 +26,9 @@ mod rows;
 mod surface;
 mod verbs;
 
-use anomalies::Found;
+use anomalies::AnomalyResults;
 use engines::Engine;
-use interleaved::Place;
+use interleaved::ExecutionMode;
 use isles::Scheme;
 use programs::{Program, count};
 
@@ -40,7 +40,7 @@ fn conforms(engine: Engine) {
     for number in 0..count(4) {
         Program::draw(engine, number, TRANSACTIONS).check();
     }
-    lives::live(engine);
+    administration::call_all(engine);
     let all = if engine == Engine::Deployment { surface::of_deployments() } else { surface::of_databases() };
     let called = calls::of(&engine.name());
     let missing: Vec<_> = all.difference(&called).collect();
@@ -48,25 +48,20 @@ fn conforms(engine: Engine) {
 }
 
 fn has_no_anomalies(engine: Engine) {
-    for place in [Place::OneThread, Place::Threads] {
-        let Found { wrong, committed } = anomalies::run_all(engine, place).expect("no step hangs");
-        assert!(wrong.is_empty(), "{} in {place:?}: {wrong:#?}", engine.name());
+    for mode in [ExecutionMode::OneThread, ExecutionMode::Threads] {
+        let AnomalyResults { wrong, committed } = anomalies::run_all(engine, mode).expect("no step hangs");
+        assert!(wrong.is_empty(), "{} in {mode:?}: {wrong:#?}", engine.name());
         // Two conflicting transactions may both give up, but an engine on which all do so proves
         // nothing.
         let least = anomalies::cases().len() / 2;
-        assert!(
-            committed >= least,
-            "{} in {place:?}: somebody committed in {committed} cases",
-            engine.name()
-        );
+        assert!(committed >= least, "{} in {mode:?}: somebody committed in {committed} cases", engine.name());
     }
 }
 
 fn is_serializable(engine: Engine) {
-    for place in [Place::OneThread, Place::Threads] {
-        let marks =
-            interleaved::run_generated(engine, place, count(40)).unwrap_or_else(|why| panic!("{why}"));
-        assert!(marks.several > 0, "{} in {place:?}: {marks:?}", engine.name());
+    for mode in [ExecutionMode::OneThread, ExecutionMode::Threads] {
+        let marks = interleaved::run_generated(engine, mode, count(40)).unwrap_or_else(|why| panic!("{why}"));
+        assert!(marks.several > 0, "{} in {mode:?}: {marks:?}", engine.name());
     }
 }
 

@@ -116,7 +116,7 @@ impl Program {
         };
         let mut all: Vec<Planned> = (0..instances).flat_map(|at| first(at, &parts_of(at))).collect();
         if number == 0 {
-            all.extend((0..instances).flat_map(|at| tour(&mut draw, at, &parts_of(at))));
+            all.extend((0..instances).flat_map(|at| every_call(&mut draw, at, &parts_of(at))));
         }
         for _ in 0..transactions {
             let instance = draw.below(instances as u64) as usize;
@@ -227,7 +227,7 @@ fn first(instance: usize, parts: &[u16]) -> Vec<Planned> {
 
 /// Every verb in closures and in both kinds of objects, and every kind and end of a transaction,
 /// each in a transaction of its own.
-fn tour(draw: &mut Draw, instance: usize, parts: &[u16]) -> Vec<Planned> {
+fn every_call(draw: &mut Draw, instance: usize, parts: &[u16]) -> Vec<Planned> {
     let (parts, ranges) = (parts.to_vec(), &RangeKind::OF_AN_INSTANCE[..]);
     let scope = Scope { parts, ids: IDS, one_part: false, only_reads: false, tables: vec![1], ranges };
     let mut all = Vec::new();

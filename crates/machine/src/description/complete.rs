@@ -305,7 +305,7 @@ fn read_groups(keys: &Keys, groups: &mut Vec<RawGroup>) -> Result<(), Descriptio
         keys.invalid("type", &name, &format!("one of {}", names.join(", ")))
     })?;
     let lists = keys.texts("threads")?.ok_or_else(|| keys.missing("threads"))?;
-    let numbers = keys.wholes("os_index", INDEX_MAX)?;
+    let numbers = keys.whole_numbers("os_index", INDEX_MAX)?;
     if let Some(numbers) = numbers.as_ref().filter(|numbers| numbers.len() != lists.len()) {
         let found = format!("a list of {} entries", numbers.len());
         return Err(keys.invalid("os_index", found, &format!("{} entries, as `threads` has", lists.len())));

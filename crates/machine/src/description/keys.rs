@@ -258,7 +258,7 @@ impl Keys {
     }
 
     /// A list of whole numbers, each up to `most`.
-    pub(super) fn wholes(&self, key: &str, most: u32) -> Result<Option<Vec<u32>>, DescriptionError> {
+    pub(super) fn whole_numbers(&self, key: &str, most: u32) -> Result<Option<Vec<u32>>, DescriptionError> {
         let Some(value) = self.table.get(key) else { return Ok(None) };
         self.whole_row(key, value, most).map(Some)
     }

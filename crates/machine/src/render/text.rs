@@ -31,7 +31,7 @@ pub fn render_text(topology: &Topology) -> String {
         let logical = topology.nodes().len() + index;
         let kind = memory.kind.name().map_or(String::new(), |name| format!("{name} "));
         let label = format!("NUMANode L#{logical} (P#{} {kind}{})", memory.node.0, size(memory.memory_bytes));
-        drawing.line(1, &format!("{label} {}", whereabouts(memory)));
+        drawing.line(1, &format!("{label} {}", memory_location(memory)));
     }
     distances(topology, &mut text);
     islands(topology, &mut text);
@@ -39,7 +39,7 @@ pub fn render_text(topology: &Topology) -> String {
 }
 
 /// Location of a memory without hardware threads, and a note that rows are not placed there.
-pub(super) fn whereabouts(memory: &MemoryNode) -> String {
+pub(super) fn memory_location(memory: &MemoryNode) -> String {
     let beside: Vec<u32> = memory.beside.iter().map(|thread| thread.0).collect();
     let place = match beside.as_slice() {
         [] => "without hardware threads".to_owned(),

@@ -65,7 +65,7 @@ impl Executor {
     /// Executes all runs that the plan needs. The outcomes are in the order of its runs.
     pub fn execute(&self, plan: &Plan, watcher: &dyn Watcher) -> Vec<Outcome> {
         let outcomes: Vec<Mutex<Outcome>> =
-            plan.runs.iter().map(|run| Mutex::new(foreseen(&run.resolution))).collect();
+            plan.runs.iter().map(|run| Mutex::new(initial_outcome(&run.resolution))).collect();
         let is_native =
             |number: &usize| matches!(plan.runs[*number].resolution, Resolution::Ready { native: true, .. });
         let needed = (0..plan.runs.len()).filter(|number| plan.runs[*number].needed);
@@ -131,7 +131,7 @@ impl Executor {
 }
 
 /// Outcome of a run before anything is started.
-fn foreseen(resolution: &Resolution) -> Outcome {
+fn initial_outcome(resolution: &Resolution) -> Outcome {
     match resolution {
         Resolution::Ready { .. } => Outcome::NotMade,
         Resolution::NotYet(reason) => Outcome::NotYet(reason.clone()),

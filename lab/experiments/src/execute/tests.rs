@@ -7,13 +7,13 @@ use crate::testing::Scratch;
 
 /// Counts the runs that ended. Stops after a given number.
 #[derive(Default)]
-struct Quiet {
+struct CountingWatcher {
     ended: AtomicUsize,
     stopped: AtomicBool,
     stop_after: Option<usize>,
 }
 
-impl Watcher for Quiet {
+impl Watcher for CountingWatcher {
     fn ended(&self, _: usize, _: &Outcome) {
         let ended = self.ended.fetch_add(1, Ordering::SeqCst) + 1;
         if self.stop_after == Some(ended) {
@@ -90,7 +90,7 @@ fn executor(scratch: &Scratch, cache: Option<&Path>) -> Executor {
 fn every_end_of_a_run_has_its_outcome() {
     let scratch = Scratch::new("outcomes");
     let words = ["1.5", "broken", "later", "wrong", "silent", "chatter", "interrupted", "large", "2"];
-    let watcher = Quiet::default();
+    let watcher = CountingWatcher::default();
     let outcomes = executor(&scratch, None).execute(&plan(&words, false), &watcher);
     let failed = |reason: &str| Outcome::Failed(reason.to_owned());
     let done = |text: &str| Outcome::Done { result: serde_json::from_str(text).unwrap(), cached: false };
@@ -118,7 +118,7 @@ fn the_cache_saves_good_results_of_simulated_machines() {
     let cached = |outcomes: &[Outcome]| -> Vec<bool> {
         outcomes.iter().map(|outcome| matches!(outcome, Outcome::Done { cached: true, .. })).collect()
     };
-    let run = |words: &[&str], native| executor.execute(&plan(words, native), &Quiet::default());
+    let run = |words: &[&str], native| executor.execute(&plan(words, native), &CountingWatcher::default());
     assert_eq!(cached(&run(&["1", "broken"], false)), [false, false]);
     assert_eq!(started(&scratch), 2);
     assert_eq!(cached(&run(&["1", "broken", "2"], false)), [true, false, false]);
@@ -134,21 +134,22 @@ fn native_runs_are_alone() {
     let done = |outcomes: Vec<Outcome>| {
         outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Done { .. })).count()
     };
-    let outcomes = executor(&scratch, None).execute(&plan(&["alone"; 4], true), &Quiet::default());
+    let outcomes = executor(&scratch, None).execute(&plan(&["alone"; 4], true), &CountingWatcher::default());
     assert_eq!(done(outcomes), 4);
 }
 
 #[test]
 fn simulated_runs_go_side_by_side() {
     let scratch = Scratch::new("together");
-    let outcomes = executor(&scratch, None).execute(&plan(&["together"; 2], false), &Quiet::default());
+    let outcomes =
+        executor(&scratch, None).execute(&plan(&["together"; 2], false), &CountingWatcher::default());
     assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Done { .. })), "{outcomes:?}");
 }
 
 #[test]
 fn stopping_ends_children_and_starts_no_more() {
     let scratch = Scratch::new("stopped");
-    let watcher = Quiet { stop_after: Some(1), ..Quiet::default() };
+    let watcher = CountingWatcher { stop_after: Some(1), ..CountingWatcher::default() };
     let words = ["forever", "forever", "1", "2", "3", "4"];
     let outcomes = executor(&scratch, None).execute(&plan(&words, false), &watcher);
     assert_eq!(outcomes[0], Outcome::NotMade);
@@ -164,7 +165,7 @@ fn what_is_not_needed_is_not_run() {
     plan.runs[0].needed = false;
     plan.runs[1] =
         PlannedRun { arguments: Vec::new(), resolution: Resolution::NotYet("x".to_owned()), needed: false };
-    let outcomes = executor(&scratch, None).execute(&plan, &Quiet::default());
+    let outcomes = executor(&scratch, None).execute(&plan, &CountingWatcher::default());
     assert_eq!(outcomes[..2], [Outcome::NotMade, Outcome::NotYet("x".to_owned())]);
     assert_eq!(started(&scratch), 1);
 }
@@ -172,6 +173,6 @@ fn what_is_not_needed_is_not_run() {
 #[test]
 fn a_program_that_cannot_be_started_is_a_failure() {
     let executor = Executor { program: PathBuf::from("/nonexistent/isles"), jobs: 0, cache: None };
-    let outcomes = executor.execute(&plan(&["1"], false), &Quiet::default());
+    let outcomes = executor.execute(&plan(&["1"], false), &CountingWatcher::default());
     assert!(matches!(&outcomes[0], Outcome::Failed(reason) if reason.starts_with("/nonexistent/isles: ")));
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value as Json;
 
 use super::functions::{each, pair};
-use super::tree::{Comparison, Kind, Node, Operator, Pairing, Path, Step};
+use super::tree::{Comparison, Kind, Node, Operator, Pairing, Path, PathStep};
 use super::value::Value;
 
 /// Results of runs by their names in a finding.
@@ -126,19 +126,19 @@ pub(crate) fn look_up(path: &Path, results: &Results) -> Result<Value, String> {
     let mut json = results.get(&path.run).ok_or("no such run")?;
     for step in &path.steps {
         let inner = match step {
-            Step::Name(name) => json.get(name),
-            Step::Index(index) => json.get(index),
+            PathStep::Name(name) => json.get(name),
+            PathStep::Index(index) => json.get(index),
         };
         json = inner.ok_or_else(|| match (step, json) {
-            (Step::Name(name), Json::Object(members)) => {
+            (PathStep::Name(name), Json::Object(members)) => {
                 let names: Vec<&str> = members.keys().map(String::as_str).collect();
                 format!("the result has no {name} there (accepted: {})", names.join(", "))
             }
-            (Step::Name(name), _) => format!("the result has no {name} there"),
-            (Step::Index(index), Json::Array(elements)) => {
+            (PathStep::Name(name), _) => format!("the result has no {name} there"),
+            (PathStep::Index(index), Json::Array(elements)) => {
                 format!("the result has {} elements there, none at {index}", elements.len())
             }
-            (Step::Index(_), _) => "the result has no list there".to_owned(),
+            (PathStep::Index(_), _) => "the result has no list there".to_owned(),
         })?;
     }
     of_json(json)

@@ -31,7 +31,7 @@ pub(crate) use evaluate::look_up;
 pub use evaluate::{EvaluationError, Results};
 pub use functions::names as function_names;
 pub(crate) use parser::is_run_name;
-pub use tree::{Pairing, Path, Step};
+pub use tree::{Pairing, Path, PathStep};
 pub use value::Value;
 
 use tree::{Kind, Node};

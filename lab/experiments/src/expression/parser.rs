@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::error::SyntaxError;
 use super::functions::Function;
 use super::lexer::{Token, tokens};
-use super::tree::{Comparison, Kind, Node, Operator, Path, Step};
+use super::tree::{Comparison, Kind, Node, Operator, Path, PathStep};
 use super::value::Value;
 
 /// Deepest nesting: no finding needs more, and more would exhaust the stack.
@@ -140,7 +140,7 @@ impl Parser<'_> {
                     return Err(self.unexpected("a name, as in run.throughput"));
                 };
                 self.at += 1;
-                steps.push(Step::Name(name));
+                steps.push(PathStep::Name(name));
             } else if self.take("[") {
                 steps.push(self.index()?);
                 self.expect("]")?;
@@ -151,12 +151,12 @@ impl Parser<'_> {
     }
 
     /// Content of the brackets after a path: a position, or a name that is no word.
-    fn index(&mut self) -> Result<Step, SyntaxError> {
+    fn index(&mut self) -> Result<PathStep, SyntaxError> {
         let step = match self.token().clone() {
             Token::Number(number) if number.fract() == 0.0 && number < u32::MAX as f64 => {
-                Step::Index(number as usize)
+                PathStep::Index(number as usize)
             }
-            Token::Text(name) => Step::Name(name),
+            Token::Text(name) => PathStep::Name(name),
             _ => return Err(self.unexpected("a position from 0, or a name in quotes")),
         };
         self.at += 1;

@@ -65,12 +65,12 @@ pub struct Path {
     /// Name of the run.
     pub run: String,
     /// The steps from the root of its result.
-    pub steps: Vec<Step>,
+    pub steps: Vec<PathStep>,
 }
 
 /// One step into a JSON value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum PathStep {
     /// Member of an object.
     Name(String),
     /// Element of an array, from 0.
@@ -79,13 +79,13 @@ pub enum Step {
 
 impl Path {
     /// The steps without the run: `throughput`, `timeline[3].throughput`.
-    pub fn way(&self) -> String {
+    pub fn without_run(&self) -> String {
         let mut text = String::new();
         for step in &self.steps {
             match step {
-                Step::Name(name) if text.is_empty() => text.push_str(name),
-                Step::Name(name) => text.extend([".", name]),
-                Step::Index(index) => text.push_str(&format!("[{index}]")),
+                PathStep::Name(name) if text.is_empty() => text.push_str(name),
+                PathStep::Name(name) => text.extend([".", name]),
+                PathStep::Index(index) => text.push_str(&format!("[{index}]")),
             }
         }
         text
@@ -95,8 +95,8 @@ impl Path {
 impl fmt::Display for Path {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.steps.first() {
-            Some(Step::Index(_)) | None => write!(formatter, "{}{}", self.run, self.way()),
-            Some(Step::Name(_)) => write!(formatter, "{}.{}", self.run, self.way()),
+            Some(PathStep::Index(_)) | None => write!(formatter, "{}{}", self.run, self.without_run()),
+            Some(PathStep::Name(_)) => write!(formatter, "{}.{}", self.run, self.without_run()),
         }
     }
 }

@@ -97,9 +97,9 @@ fn numbers_of_runs(judgement: &Judgement<'_>, drawn: &dyn Fn(&Path) -> bool) -> 
         if drawn(path) {
             continue;
         }
-        let way = path.way();
-        let position = groups.iter().position(|(name, _)| *name == way).unwrap_or_else(|| {
-            groups.push((way, Vec::new()));
+        let name_in_run = path.without_run();
+        let position = groups.iter().position(|(name, _)| *name == name_in_run).unwrap_or_else(|| {
+            groups.push((name_in_run, Vec::new()));
             groups.len() - 1
         });
         let bars = &mut groups[position].1;
@@ -107,10 +107,10 @@ fn numbers_of_runs(judgement: &Judgement<'_>, drawn: &dyn Fn(&Path) -> bool) -> 
             bars.push(Bar { label: path.run.clone(), value, hint: format!("{path} = {value}") });
         }
     }
-    let drawing = |(way, group): &(String, Vec<Bar>)| {
-        let unit = if way.starts_with("throughput") { "/s" } else { "" };
-        let label = format!("{}: {way} by run", judgement.finding.id);
-        figure(&bars(&label, unit, group), &format!("{way} of each run"))
+    let drawing = |(name_in_run, group): &(String, Vec<Bar>)| {
+        let unit = if name_in_run.starts_with("throughput") { "/s" } else { "" };
+        let label = format!("{}: {name_in_run} by run", judgement.finding.id);
+        figure(&bars(&label, unit, group), &format!("{name_in_run} of each run"))
     };
     groups.iter().map(drawing).collect()
 }

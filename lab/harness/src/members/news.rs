@@ -116,7 +116,7 @@ impl<P: Host> Arrivals<P> {
         let leaves = !self.is_waiting(c) && self.queue(worker).is_empty();
         if leaves {
             self.closed.store(true, Ordering::SeqCst);
-            P::end_troubles(c);
+            P::cancel_faults(c);
         }
         leaves
     }

@@ -109,7 +109,7 @@ pub(crate) struct Core {
 
 /// Hardware thread and core of a worker's events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Seat {
+pub(crate) struct WorkerSeat {
     /// Physical core.
     pub(crate) core: u32,
     /// The hardware thread's position in fill order.
@@ -209,9 +209,9 @@ impl Model {
     }
 
     /// The seat of a hardware thread.
-    pub(crate) fn seat(&self, thread: HardwareThread) -> Option<Seat> {
+    pub(crate) fn seat(&self, thread: HardwareThread) -> Option<WorkerSeat> {
         let slot = self.slot_of.get(thread.0 as usize).copied().flatten()?;
-        Some(Seat { core: self.threads[usize::from(slot)].1.into(), slot: slot.into() })
+        Some(WorkerSeat { core: self.threads[usize::from(slot)].1.into(), slot: slot.into() })
     }
 
     fn core_of(&self, thread: HardwareThread) -> Option<usize> {

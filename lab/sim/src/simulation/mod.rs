@@ -22,7 +22,7 @@ use crate::fiber::{CHECKED, Fiber, Group, OVERSUBSCRIBED, PERTURBED, SUPERVISOR,
 use crate::fibers::Fibers;
 use crate::line::{LineNumber, PRIVATE_LINE};
 use crate::memory::Memory;
-use crate::model::Seat;
+use crate::model::WorkerSeat;
 use crate::network::Network;
 use crate::plans::Plans;
 use crate::random::Random;
@@ -228,7 +228,7 @@ impl Simulation {
     }
 
     /// Gives a worker its seat. The worker begins to compute.
-    pub(crate) fn seat(&self, fiber: &Fiber, seat: Seat) {
+    pub(crate) fn seat(&self, fiber: &Fiber, seat: WorkerSeat) {
         fiber.seat.set(seat);
         fiber.thread.set(Some(self.config.model.threads[seat.slot as usize].0));
         let residents = self.seats.take(seat, fiber.id);
@@ -282,7 +282,7 @@ impl Simulation {
         fiber.mode.set(perturbed | checked | if self.config.trace { TRACED } else { 0 });
         fiber.declared.borrow_mut().clear();
         fiber.order.set(order(self.priority(fiber.id), fiber.id));
-        self.plans.based(fiber.id, stack.base().get());
+        self.plans.set_stack(fiber.id, stack.base().get());
         fiber.group.set(group);
         fiber.thread.set(None);
         let itself = NonNull::from(fiber);
@@ -390,13 +390,13 @@ impl Simulation {
         self.disk_operations.set(self.disk_operations.get() + 1);
         if self.config.crash == Some(Crash::DiskOperation(self.disk_operations.get())) {
             self.crashed.set(true);
-            self.reached(fiber);
+            self.record_clock(fiber);
         }
         self.crashed.get()
     }
 
     /// Records that the fiber's clock has moved since it was resumed.
-    fn reached(&self, fiber: &Fiber) {
+    fn record_clock(&self, fiber: &Fiber) {
         self.latest_ps.set(self.latest_ps.get().max(fiber.clock_ps.get()));
     }
 
@@ -417,7 +417,7 @@ impl Simulation {
     /// Ends a fiber that has returned: updates its group and frees its resources.
     fn finish(&self, fiber: &Fiber) {
         self.ready().set(fiber.id, NEVER);
-        self.reached(fiber);
+        self.record_clock(fiber);
         // SAFETY: a group lives until all its fibers have finished or were discarded.
         if let Some(group) = unsafe { fiber.group.get().as_ref() } {
             self.leave(group, fiber);

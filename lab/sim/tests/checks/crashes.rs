@@ -97,7 +97,7 @@ fn recovered(disk: &Disk) -> (u64, bool) {
 
 /// Counts of a campaign.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Met {
+struct CrashCounts {
     runs: u64,
     crashes: u64,
     /// Acknowledged records that are gone.
@@ -108,8 +108,8 @@ struct Met {
     flush_failures: u64,
 }
 
-fn campaign(writer: Writer, seeds: u64, faults: Faults, power: bool) -> Met {
-    let mut met = Met::default();
+fn campaign(writer: Writer, seeds: u64, faults: Faults, power: bool) -> CrashCounts {
+    let mut counts = CrashCounts::default();
     for seed in 0..seeds {
         let disk = Disk::new(DiskModel::NVME, Faults { seed, ..faults });
         let crash = match seed % 3 {
@@ -123,7 +123,7 @@ fn campaign(writer: Writer, seeds: u64, faults: Faults, power: bool) -> Met {
         let run = Vm::run(&config, |c| write(c, writer, &acknowledged));
         match run {
             Ok(_) => {}
-            Err(SimError::Crashed { .. }) => met.crashes += 1,
+            Err(SimError::Crashed { .. }) => counts.crashes += 1,
             Err(error) => panic!("seed {seed}: {error}"),
         }
         if power {
@@ -131,23 +131,23 @@ fn campaign(writer: Writer, seeds: u64, faults: Faults, power: bool) -> Met {
         }
         let (whole, torn) = recovered(&disk);
         let acknowledged = acknowledged.into_inner();
-        met.runs += 1;
-        met.lost += acknowledged.saturating_sub(whole);
-        met.unacknowledged += whole.saturating_sub(acknowledged);
-        met.torn += u64::from(torn);
-        met.flush_failures += disk.used().failed_flushes;
+        counts.runs += 1;
+        counts.lost += acknowledged.saturating_sub(whole);
+        counts.unacknowledged += whole.saturating_sub(acknowledged);
+        counts.torn += u64::from(torn);
+        counts.flush_failures += disk.used().failed_flushes;
     }
-    met
+    counts
 }
 
 #[test]
 fn what_was_flushed_survives_a_loss_of_power() {
-    let met = campaign(Writer::Correct, 600, Faults::default(), true);
-    assert_eq!(met.lost, 0, "{met:?}");
+    let counts = campaign(Writer::Correct, 600, Faults::default(), true);
+    assert_eq!(counts.lost, 0, "{counts:?}");
     // The campaign has reached the dangerous states.
-    assert!(met.crashes > 300 && met.unacknowledged > 10 && met.torn > 50, "{met:?}");
-    let met = campaign(Writer::Correct, 300, Faults { sector_bytes: 4096, ..Faults::default() }, true);
-    assert_eq!(met.lost, 0, "{met:?}");
+    assert!(counts.crashes > 300 && counts.unacknowledged > 10 && counts.torn > 50, "{counts:?}");
+    let counts = campaign(Writer::Correct, 300, Faults { sector_bytes: 4096, ..Faults::default() }, true);
+    assert_eq!(counts.lost, 0, "{counts:?}");
 }
 
 #[test]
@@ -159,8 +159,8 @@ fn writers_that_forget_a_flush_are_caught() {
 #[test]
 fn a_process_that_is_killed_loses_nothing_that_it_had_written() {
     for writer in [Writer::Correct, Writer::SkipsFlush] {
-        let met = campaign(writer, 200, Faults::default(), false);
-        assert!(met.lost == 0 && met.crashes > 50, "{met:?}");
+        let counts = campaign(writer, 200, Faults::default(), false);
+        assert!(counts.lost == 0 && counts.crashes > 50, "{counts:?}");
     }
 }
 

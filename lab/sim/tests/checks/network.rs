@@ -271,7 +271,7 @@ fn a_cut_has_an_end() {
         let outcome = VirtualMachine::run(&config, |c| {
             assert_eq!(VirtualMachine::cut(c, 0), None);
             if ends {
-                VirtualMachine::end_troubles(c);
+                VirtualMachine::cancel_faults(c);
             }
             let links = [0, 20_000, 30_000].map(|pause| {
                 VirtualMachine::pause(c, pause);

@@ -2,7 +2,7 @@
 
 use super::canvas::{Anchor, FAINT, Item, text_width};
 use crate::cpu_set::CpuSet;
-use crate::render::text::{name, same_shape, size, thread_numbers, whereabouts};
+use crate::render::text::{memory_location, name, same_shape, size, thread_numbers};
 use crate::topology::{Group, Level, Topology};
 use terms::Node;
 
@@ -106,7 +106,7 @@ impl<'a> Drawing<'a> {
         let kind = memory.and_then(|memory| memory.kind.name());
         let kind = kind.map_or(String::new(), |name| format!(" {name}"));
         let alone = memory.filter(|memory| memory.threads.is_empty());
-        let place = alone.map_or(String::new(), |memory| format!(" {}", whereabouts(memory)));
+        let place = alone.map_or(String::new(), |memory| format!(" {}", memory_location(memory)));
         let label = format!("NUMANode P#{number}{kind}{bytes}{place}");
         bar(&label, 0, colour(Level::Node), self.children(node))
     }

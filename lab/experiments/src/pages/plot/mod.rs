@@ -178,8 +178,8 @@ pub fn load_colour(load: f64) -> String {
     let load = if load.is_finite() { load.clamp(0.0, 1.0) } else { 0.0 };
     let above = STEPS.iter().position(|(at, _)| *at >= load).unwrap_or(STEPS.len() - 1).max(1);
     let ((low, from), (high, to)) = (STEPS[above - 1], STEPS[above]);
-    let way = (load - low) / (high - low);
-    let mix = |part: usize| (from[part] + way * (to[part] - from[part])).round() as u8;
+    let share = (load - low) / (high - low);
+    let mix = |part: usize| (from[part] + share * (to[part] - from[part])).round() as u8;
     format!("#{:02x}{:02x}{:02x}", mix(0), mix(1), mix(2))
 }
 

@@ -37,17 +37,17 @@ fn note(id: u32) -> Note {
 }
 
 /// Calls every function on an engine that programs of transactions do not call.
-pub fn live(engine: Engine) {
+pub fn call_all(engine: Engine) {
     calls::enter(&engine.name());
     bound_transactions(engine);
     if engine == Engine::Deployment {
-        return live_deployment();
+        return call_on_deployment();
     }
     let directory = Directory::new(&format!("{}-life", engine.name()));
     let events = Arc::new(AtomicU64::new(0));
-    live_first(engine, &directory.0, &events);
+    call_in_new_directory(engine, &directory.0, &events);
     assert!(events.load(Ordering::Relaxed) > 0, "it was heard that the database was closed");
-    live_again(engine, &directory.0);
+    call_after_reopening(engine, &directory.0);
     let checked = call_function!(Database::check(&directory.0)).expect("it is whole");
     assert!(checked.tables.iter().any(|(name, rows)| name == "notes" && *rows == 21), "{checked:?}");
     let refused = set_pages(call_function!(Database::in_memory())).open();
@@ -69,7 +69,7 @@ fn declared(engine: Engine, path: &Path) -> Builder {
     }
 }
 
-fn live_first(engine: Engine, path: &Path, events: &Arc<AtomicU64>) {
+fn call_in_new_directory(engine: Engine, path: &Path, events: &Arc<AtomicU64>) {
     let (heard, builder) = (Arc::clone(events), declared(engine, path));
     let builder = call!(builder.spare_tables(4));
     let builder = call!(builder.latencies(true));
@@ -115,7 +115,7 @@ fn live_first(engine: Engine, path: &Path, events: &Arc<AtomicU64>) {
 }
 
 /// Opens the directory with its tables, and changes them.
-fn live_again(engine: Engine, path: &Path) {
+fn call_after_reopening(engine: Engine, path: &Path) {
     let mut builder = declared(engine, path);
     let in_memory = engine != Engine::Pages;
     if in_memory {
@@ -220,7 +220,7 @@ fn bound_transactions(engine: Engine) {
     assert!(matches!(refused, Err(Error::InUse { sessions: 1, .. })), "{refused:?}");
 }
 
-fn live_deployment() {
+fn call_on_deployment() {
     let directory = Directory::new("deployment-life");
     let [data, copy] = ["data", "copy"].map(|name| directory.0.join(name));
     std::fs::create_dir_all(&directory.0).expect("a directory");

@@ -27,7 +27,7 @@ struct Transit {
 }
 
 /// One direction of a connection between two machines.
-pub(crate) struct Passage {
+pub(crate) struct RemoteDirection {
     /// The sender's and the receiver's machine.
     machines: [usize; 2],
     bell: Arc<Bell<VirtualMachine>>,
@@ -37,17 +37,17 @@ pub(crate) struct Passage {
     transit: Mutex<Transit>,
 }
 
-impl Passage {
+impl RemoteDirection {
     /// A new direction from one machine to the receiver at `bell` on another machine.
     pub(crate) fn new(
         c: VirtualCore,
         machines: [usize; 2],
         bell: Arc<Bell<VirtualMachine>>,
         limits: Limits,
-    ) -> Passage {
+    ) -> RemoteDirection {
         let (delay_ps, made_ps) = (c.simulation().network().draw_delay(), c.fiber().clock_ps.get());
         let transit = Mutex::default();
-        Passage { machines, bell, messages_max: limits.messages_max, delay_ps, made_ps, transit }
+        RemoteDirection { machines, bell, messages_max: limits.messages_max, delay_ps, made_ps, transit }
     }
 
     /// The planned cut of the link.
@@ -75,7 +75,7 @@ impl Passage {
     }
 
     pub(crate) fn send(&self, c: VirtualCore, message: &[u8]) -> Result<(), SendError> {
-        Passage::check(c, self.machines[0]);
+        RemoteDirection::check(c, self.machines[0]);
         let simulation = c.simulation();
         let costs = &simulation.config.model.costs;
         if !c.turn() {
@@ -116,7 +116,7 @@ impl Passage {
 
     /// Receives the next message, which has arrived.
     pub(crate) fn receive(&self, c: VirtualCore, buffer: &mut [u8]) -> Result<Option<usize>, ReceiveError> {
-        Passage::check(c, self.machines[1]);
+        RemoteDirection::check(c, self.machines[1]);
         if !c.turn() {
             return Ok(None);
         }
