@@ -155,17 +155,9 @@ impl<W: Workload> Workload for Changing<W> {
         &self,
         tables: &<W::Procedure as Procedure>::Tables,
         inspector: &mut impl Inspector,
+        committed: Option<&[u64]>,
     ) -> Vec<Check> {
-        self.first.check(tables, inspector)
-    }
-
-    fn check_committed(
-        &self,
-        tables: &<W::Procedure as Procedure>::Tables,
-        inspector: &mut impl Inspector,
-        committed: &[u64],
-    ) -> Vec<Check> {
-        self.first.check_committed(tables, inspector, committed)
+        self.first.check(tables, inspector, committed)
     }
 }
 

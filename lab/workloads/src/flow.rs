@@ -210,7 +210,8 @@ impl<Q: Procedure> Procedure for Traced<Q> {
 pub fn flows<W: Workload>(
     workload: &W,
     tables: &<W::Procedure as Procedure>::Tables,
-    (samples, workers): (u64, usize),
+    samples: u64,
+    workers: usize,
     random: &mut Random,
     mut run: impl FnMut(&mut Traced<W::Procedure>) -> Result<(), Abort>,
 ) -> Result<Vec<Flow>, Abort> {

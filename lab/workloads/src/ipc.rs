@@ -250,7 +250,7 @@ pub fn pass_line<P: Platform>(
                 // Release: pairs with the acquire of the other side.
                 P::store(c, line, after, Ordering::Release);
             }
-            Waiting::Swapping => swap::<P>(c, line, (mine, after), end)?,
+            Waiting::Swapping => swap::<P>(c, line, mine, after, end)?,
         }
         if (turn + 1) % PASSES == 0 {
             let now = P::now(c);
@@ -278,12 +278,7 @@ fn read_until<P: Platform>(c: P::Core, line: &P::Word, mine: u64, end: Nanos) ->
     Ok(())
 }
 
-fn swap<P: Platform>(
-    c: P::Core,
-    line: &P::Word,
-    (mine, after): (u64, u64),
-    end: Nanos,
-) -> Result<(), IpcError> {
+fn swap<P: Platform>(c: P::Core, line: &P::Word, mine: u64, after: u64, end: Nanos) -> Result<(), IpcError> {
     let mut attempts = 0;
     // AcqRel: pairs with the other side's.
     while P::cas(c, line, mine, after, Ordering::AcqRel).is_err() {

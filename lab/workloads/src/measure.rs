@@ -19,6 +19,15 @@ const CHUNK_BYTES: usize = 4096;
 /// Chunks read between two reads of the clock.
 const CHUNKS_PER_CLOCK_READ: u64 = 64;
 
+/// The numbers of runs of a measured action.
+#[derive(Clone, Copy, Debug)]
+pub struct Repeats {
+    /// Measurements, of which the median counts.
+    pub repetitions: u64,
+    /// Runs of the action in one measurement.
+    pub runs: u64,
+}
+
 /// The median of some values (the upper one of two in the middle); `None` if there are none.
 pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
@@ -65,25 +74,25 @@ pub fn line_transfer_nanos<P: Platform>(
 }
 
 /// Nanoseconds of a load from `bytes` bytes on `node` in random order, each load after the one
-/// before it: the median of `repetitions` of `reads` each, after every line was read once.
+/// before it: the median of `repeats`, after every line was read once.
 pub fn load_nanos<P: Platform>(
     c: P::Core,
     place: Place,
     node: Option<Node>,
     bytes: usize,
-    (repetitions, reads): (u64, u64),
+    repeats: Repeats,
 ) -> Result<f64, OutOfMemory> {
     let count = (bytes / LINE_BYTES).max(1) as u64;
     let rows = Rows::<P>::new(c, node, count, &mut Random::new(1, count))?;
     let times = Mutex::new(Vec::new());
     let worker = |c, _| {
         let mut at = rows.chase(c, 0, count.min(1 << 22));
-        for _ in 0..repetitions {
+        for _ in 0..repeats.repetitions {
             let start = P::now(c);
-            at = rows.chase(c, at, reads);
+            at = rows.chase(c, at, repeats.runs);
             let nanos = P::now(c).since(start);
             if let Ok(mut times) = times.lock() {
-                times.push(nanos as f64 / reads as f64);
+                times.push(nanos as f64 / repeats.runs as f64);
             }
         }
         std::hint::black_box(at);
@@ -147,33 +156,29 @@ pub fn clock_nanos<P: Platform>(c: P::Core, place: Place, reads: u64) -> f64 {
 }
 
 /// Nanoseconds of an atomic addition to a word in the core's own L1, each after the one before it:
-/// the median of `repetitions` of `additions` each.
-pub fn atomic_nanos<P: Platform>(
-    c: P::Core,
-    place: Place,
-    (repetitions, additions): (u64, u64),
-) -> Result<f64, OutOfMemory> {
+/// the median of `repeats`.
+pub fn atomic_nanos<P: Platform>(c: P::Core, place: Place, repeats: Repeats) -> Result<f64, OutOfMemory> {
     let region = P::region(c, None, LINE_BYTES, "atomic")?;
     let word = || P::word_of(&region, 0);
     let once = |c| _ = P::fetch_add(c, word(), 1, Ordering::AcqRel);
-    Ok(repeated_nanos::<P>(c, place, (repetitions, additions), &once))
+    Ok(repeated_nanos::<P>(c, place, repeats, &once))
 }
 
-/// Nanoseconds of one call of an action: the median of `repetitions` of `runs` each.
+/// Nanoseconds of one call of an action: the median of `repeats`.
 pub fn repeated_nanos<P: Platform>(
     c: P::Core,
     place: Place,
-    (repetitions, runs): (u64, u64),
+    repeats: Repeats,
     action: &(dyn Fn(P::Core) + Sync),
 ) -> f64 {
     let times = Mutex::new(Vec::new());
     let worker = |c, _| {
-        for _ in 0..=repetitions {
+        for _ in 0..=repeats.repetitions {
             let start = P::now(c);
-            (0..runs).for_each(|_| action(c));
+            (0..repeats.runs).for_each(|_| action(c));
             let nanos = P::now(c).since(start);
             if let Ok(mut times) = times.lock() {
-                times.push(nanos as f64 / runs as f64);
+                times.push(nanos as f64 / repeats.runs as f64);
             }
         }
     };
@@ -220,11 +225,22 @@ mod tests {
         assert!(near(same, line(1)), "{same}");
         assert!(near(other, line(2)) && other > 2.0 * same, "{same} {other}");
         let load = |node: u32, bytes: usize| {
-            simulate(|c| load_nanos::<VirtualMachine>(c, place(0), Some(Node(node)), bytes, (3, 2_000)))
-                .expect("memory")
+            simulate(|c| {
+                load_nanos::<VirtualMachine>(
+                    c,
+                    place(0),
+                    Some(Node(node)),
+                    bytes,
+                    Repeats { repetitions: 3, runs: 2_000 },
+                )
+            })
+            .expect("memory")
         };
         assert!(near(load(0, 16 << 10), nanos(costs.l1_ps)), "{}", load(0, 16 << 10));
-        let atomic = simulate(|c| atomic_nanos::<VirtualMachine>(c, place(0), (5, 1_000))).expect("memory");
+        let atomic = simulate(|c| {
+            atomic_nanos::<VirtualMachine>(c, place(0), Repeats { repetitions: 5, runs: 1_000 })
+        })
+        .expect("memory");
         assert!((atomic / nanos(costs.atomic_ps) - 1.0).abs() < 0.01, "{atomic}");
         let clock = simulate(|c| clock_nanos::<VirtualMachine>(c, place(0), 100));
         assert!(near(clock, nanos(costs.clock_ps)), "{clock}");

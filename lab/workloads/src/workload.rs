@@ -141,25 +141,15 @@ pub trait Workload: Send + Sync + 'static {
     /// The kind of a transaction: an index into [`Self::kinds`].
     fn kind(procedure: &Self::Procedure) -> usize;
 
-    /// Checks the database while no transaction runs.
+    /// Checks the database while no transaction runs. `committed`: number of transactions of each
+    /// kind, in the order of [`Self::kinds`], that have committed since the database was loaded,
+    /// warm-up included; `None` if it is not known.
     fn check(
         &self,
         tables: &<Self::Procedure as Procedure>::Tables,
         inspector: &mut impl Inspector,
+        committed: Option<&[u64]>,
     ) -> Vec<Check>;
-
-    /// As [`Self::check`], with the number of transactions of each kind, in the order of
-    /// [`Self::kinds`], that have committed since the database was loaded, warm-up included. The
-    /// harness calls this function.
-    fn check_committed(
-        &self,
-        tables: &<Self::Procedure as Procedure>::Tables,
-        inspector: &mut impl Inspector,
-        committed: &[u64],
-    ) -> Vec<Check> {
-        let _ = committed;
-        self.check(tables, inspector)
-    }
 }
 
 /// The abort of a transaction that does not find a row that must exist: an optimistic transaction

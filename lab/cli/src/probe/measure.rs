@@ -11,7 +11,7 @@ use platform::link::Mechanism;
 use platform::{Hardware, HardwareCore, Place, Platform};
 use workloads::ipc::{IpcSpec, run_ipc};
 use workloads::measure::{
-    atomic_nanos, clock_nanos, line_transfer_nanos, load_nanos, median, read_gbps, repeated_nanos,
+    Repeats, atomic_nanos, clock_nanos, line_transfer_nanos, load_nanos, median, read_gbps, repeated_nanos,
 };
 
 use super::reads;
@@ -44,9 +44,9 @@ pub(super) fn all(topology: &Topology, effort: Effort, directory: &Path) -> Resu
     let clock_ghz = clock_ghz(c, first, effort);
     let timer_ghz = Hardware::clock_is_invariant().then(|| timer_ghz(c));
     let timer_ns = clock_nanos::<Hardware>(c, place(first), 100_000);
-    let counts = (20 * effort.repetitions, CHAINS);
-    let atomic_ns = atomic_nanos::<Hardware>(c, place(first), counts).map_err(Failure::of)?;
-    let pause_ns = repeated_nanos::<Hardware>(c, place(first), counts, &|_| std::hint::spin_loop());
+    let repeats = Repeats { repetitions: 20 * effort.repetitions, runs: CHAINS };
+    let atomic_ns = atomic_nanos::<Hardware>(c, place(first), repeats).map_err(Failure::of)?;
+    let pause_ns = repeated_nanos::<Hardware>(c, place(first), repeats, &|_| std::hint::spin_loop());
     let core_to_core_ns = core_to_core(c, topology, effort)?;
     let load_curve = load_curve(c, topology, first, effort)?;
     let [l1, l2, l3] = [Level::L1Data, Level::L2, Level::L3].map(|level| cache_bytes(topology, level));
@@ -162,8 +162,9 @@ fn load_curve(
     let node = topology.node_of(thread);
     sizes
         .map(|bytes| {
-            let counts = (effort.repetitions, READS);
-            let nanos = load_nanos::<Hardware>(c, place(thread), node, bytes, counts).map_err(Failure::of)?;
+            let repeats = Repeats { repetitions: effort.repetitions, runs: READS };
+            let nanos =
+                load_nanos::<Hardware>(c, place(thread), node, bytes, repeats).map_err(Failure::of)?;
             Ok(Point { bytes, ns: nanos })
         })
         .collect()
@@ -195,8 +196,8 @@ fn memories(
         let places: Vec<Place> = from.threads.iter().filter(alone).map(|thread| place(*thread)).collect();
         let (mut latencies, mut bandwidths) = (Vec::new(), Vec::new());
         for to in nodes {
-            let counts = (effort.repetitions, READS);
-            let nanos = load_nanos::<Hardware>(c, place(*first), Some(to.node), bytes, counts);
+            let repeats = Repeats { repetitions: effort.repetitions, runs: READS };
+            let nanos = load_nanos::<Hardware>(c, place(*first), Some(to.node), bytes, repeats);
             latencies.push(nanos.map_err(Failure::of)?);
             let each = BANDWIDTH_BYTES.min(bytes / places.len().max(1)).max(1 << 20);
             let rate = read_gbps::<Hardware>(c, &places, Some(to.node), each, effort.each_nanos);

@@ -12,7 +12,6 @@ use boundary::{Database, JointInspector, Occupant, Procedure, RowLoader, RowSour
 use platform::{Address, Nanos, Platform};
 use redo_log::LogUse;
 use repartitioning::{PartitionMap, Story};
-use schema::Inspector;
 use terms::random::Random;
 use workloads::{Check, Workload};
 
@@ -315,12 +314,11 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
     /// The consistency checks, over the data of all instances; `committed` by kind, if that is
     /// known.
     fn check(&self, c: P::Core, committed: Option<&[u64]>) -> Vec<Check> {
-        let on = (self.workload, &self.tables);
         let Some(division) = &self.division else {
-            return checks(on, &mut self.opened[0].database.inspector(c), committed);
+            return self.workload.check(&self.tables, &mut self.opened[0].database.inspector(c), committed);
         };
         let sources = self.databases().map(|database| Box::new(database.inspector(c)) as Box<dyn RowSource>);
-        joint_checks(on, division, &mut sources.collect::<Vec<_>>(), committed)
+        joint_checks((self.workload, &self.tables), division, &mut sources.collect::<Vec<_>>(), committed)
     }
 
     fn load_parts(&self, c: P::Core, board: &Board<P>, worker: usize) -> Result<Nanos, RunError> {
@@ -532,22 +530,10 @@ pub(crate) fn seconds_of(length: Length) -> f64 {
     }
 }
 
-/// The consistency checks; `committed` by kind, if that is known.
-fn checks<W: Workload>(
-    (workload, tables): (&W, &Tables<W>),
-    inspector: &mut impl Inspector,
-    committed: Option<&[u64]>,
-) -> Vec<Check> {
-    match committed {
-        Some(committed) => workload.check_committed(tables, inspector, committed),
-        // The commits of earlier runs are not known.
-        None => workload.check(tables, inspector),
-    }
-}
-
-/// As [`checks`], over the data of several instances, by their numbers.
+/// The consistency checks over the data of several instances, by their numbers; `committed` by kind,
+/// if that is known.
 pub(crate) fn joint_checks<W: Workload>(
-    on: (&W, &Tables<W>),
+    (workload, tables): (&W, &Tables<W>),
     division: &Division,
     sources: &mut [Box<dyn RowSource + '_>],
     committed: Option<&[u64]>,
@@ -555,5 +541,5 @@ pub(crate) fn joint_checks<W: Workload>(
     let owner = |column| usize::from(division.map.owner(column).instance);
     let (shared, columns) = (division.map.divided(), division.map.columns());
     let inspector = JointInspector { sources, shared, columns, owner: &owner };
-    checks(on, &mut { inspector }, committed)
+    workload.check(tables, &mut { inspector }, committed)
 }

@@ -303,23 +303,14 @@ macro_rules! workloads {
                 match procedure { $(Transaction::$Kind(one) => <$Kind as workloads::Workload>::kind(one)),+ }
             }
 
-            fn check(&self, tables: &Tables, inspector: &mut impl Inspector) -> Vec<Check> {
-                match (self, tables) {
-                    $((AnyWorkload::$Kind(one), Tables::$Kind(tables)) => one.check(tables, inspector),)+
-                    _ => unreachable!("{ONE}"),
-                }
-            }
-
-            fn check_committed(
+            fn check(
                 &self,
                 tables: &Tables,
                 inspector: &mut impl Inspector,
-                committed: &[u64],
+                committed: Option<&[u64]>,
             ) -> Vec<Check> {
                 match (self, tables) {
-                    $((AnyWorkload::$Kind(one), Tables::$Kind(tables)) => {
-                        one.check_committed(tables, inspector, committed)
-                    })+
+                    $((AnyWorkload::$Kind(one), Tables::$Kind(tables)) => one.check(tables, inspector, committed),)+
                     _ => unreachable!("{ONE}"),
                 }
             }

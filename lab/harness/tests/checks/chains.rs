@@ -248,7 +248,7 @@ impl Workload for Chains {
         0
     }
 
-    fn check(&self, _: &Table<Link>, _: &mut impl Inspector) -> Vec<Check> {
+    fn check(&self, _: &Table<Link>, _: &mut impl Inspector, _: Option<&[u64]>) -> Vec<Check> {
         Vec::new()
     }
 }

@@ -156,7 +156,7 @@ impl Workload for Pairs {
         0
     }
 
-    fn check(&self, table: &Table<Switch>, inspector: &mut impl Inspector) -> Vec<Check> {
+    fn check(&self, table: &Table<Switch>, inspector: &mut impl Inspector, _: Option<&[u64]>) -> Vec<Check> {
         let (mut rows, mut both_off) = (0, 0);
         inspector.scan(table.primary(), &(0, 0, 0), &(u16::MAX, u16::MAX, u16::MAX), &mut |row: &Switch| {
             rows += 1;
@@ -210,7 +210,12 @@ impl Workload for TwoRounds {
         Pairs::kind(turn)
     }
 
-    fn check(&self, table: &Table<Switch>, inspector: &mut impl Inspector) -> Vec<Check> {
-        self.0.check(table, inspector)
+    fn check(
+        &self,
+        table: &Table<Switch>,
+        inspector: &mut impl Inspector,
+        committed: Option<&[u64]>,
+    ) -> Vec<Check> {
+        self.0.check(table, inspector, committed)
     }
 }

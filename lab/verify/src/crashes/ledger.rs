@@ -312,7 +312,7 @@ impl Workload for Ledger {
         0
     }
 
-    fn check(&self, tables: &Tables, inspector: &mut impl Inspector) -> Vec<Check> {
+    fn check(&self, tables: &Tables, inspector: &mut impl Inspector, _: Option<&[u64]>) -> Vec<Check> {
         let (mut entries, mut counts) = (Vec::new(), BTreeMap::new());
         let all = ((0, 0, 0), (u16::MAX, u16::MAX, u64::MAX));
         inspector.scan(tables.entries.primary(), &all.0, &all.1, &mut |entry: &Entry| {

@@ -71,7 +71,7 @@ impl Workload for Dependent {
             false => (worker % usize::from(self.sites)) as u16,
         };
         let number = random.below(u64::from(self.rows_per_site)) as u32;
-        Transaction::new((site, number), is_any, self.divided)
+        Transaction::new(site, number, is_any, self.divided)
     }
 
     fn kinds(&self) -> &'static [&'static str] {
@@ -83,7 +83,7 @@ impl Workload for Dependent {
         if procedure.is_multisite() { MULTISITE } else { LOCAL }
     }
 
-    fn check(&self, tables: &Tables, inspector: &mut impl Inspector) -> Vec<Check> {
+    fn check(&self, tables: &Tables, inspector: &mut impl Inspector, _: Option<&[u64]>) -> Vec<Check> {
         let (mut firsts, mut seconds, mut damaged) = (0u64, 0u64, 0u64);
         let knows = |site: u16, number: u32| site < self.sites && number < self.rows_per_site;
         inspector.scan(tables.first.primary(), &(0, 0), &(u16::MAX, u32::MAX), &mut |row: &First| {

@@ -49,7 +49,7 @@ pub struct Output {
 }
 
 impl Transaction {
-    pub(super) fn new((site, number): (u16, u32), multisite: bool, divided: bool) -> Self {
+    pub(super) fn new(site: u16, number: u32, multisite: bool, divided: bool) -> Self {
         Transaction { site, number, multisite, divided, own: 0, digest: 0, draws: 2 + u8::from(multisite) }
     }
 

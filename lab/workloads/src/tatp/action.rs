@@ -197,7 +197,7 @@ impl Action {
             Task::CheckFacility { s_id, sf_type } => at.check_facility((*s_id, *sf_type), transaction),
             Task::SetData { s_id, sf_type, data_a } => at.set_data((*s_id, *sf_type), *data_a, transaction),
             Task::FindDestination { s_id, sf_type, start_time, end_time } => {
-                at.find_destination((*s_id, *sf_type), (*start_time, *end_time), transaction)
+                at.find_destination((*s_id, *sf_type), *start_time, *end_time, transaction)
             }
             Task::Forward(row) => at.forward(row, transaction),
             Task::Stop { s_id, sf_type, start_time } => at.stop((*s_id, *sf_type, *start_time), transaction),
@@ -327,7 +327,8 @@ impl PartTables<'_> {
     fn find_destination<T: Verbs>(
         self,
         (s_id, sf_type): (u32, u8),
-        (start_time, end_time): (u8, u8),
+        start_time: u8,
+        end_time: u8,
         transaction: &mut T,
     ) -> Result<Output, Abort> {
         let index = self.tables.call_forwarding.primary();

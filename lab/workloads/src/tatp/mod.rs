@@ -164,18 +164,16 @@ impl Workload for Tatp {
         }
     }
 
-    fn check(&self, tables: &Tables, inspector: &mut impl Inspector) -> Vec<Check> {
-        check::check(self, tables, inspector, None)
-    }
-
-    fn check_committed(
+    fn check(
         &self,
         tables: &Tables,
         inspector: &mut impl Inspector,
-        committed: &[u64],
+        committed: Option<&[u64]>,
     ) -> Vec<Check> {
-        let of = |kind: usize| committed.get(kind).copied().unwrap_or(0);
-        let changes = (of(INSERT_CALL_FORWARDING), of(DELETE_CALL_FORWARDING));
-        check::check(self, tables, inspector, Some(changes))
+        let changes = committed.map(|committed| {
+            let of = |kind: usize| committed.get(kind).copied().unwrap_or(0);
+            (of(INSERT_CALL_FORWARDING), of(DELETE_CALL_FORWARDING))
+        });
+        check::check(self, tables, inspector, changes)
     }
 }

@@ -103,16 +103,12 @@ impl Workload for Tpcb {
         if procedure.a_b_id == procedure.b_id { LOCAL } else { REMOTE }
     }
 
-    fn check(&self, tables: &Tables, inspector: &mut impl Inspector) -> Vec<Check> {
-        check::check(self, tables, inspector, None)
-    }
-
-    fn check_committed(
+    fn check(
         &self,
         tables: &Tables,
         inspector: &mut impl Inspector,
-        committed: &[u64],
+        committed: Option<&[u64]>,
     ) -> Vec<Check> {
-        check::check(self, tables, inspector, Some(committed.iter().sum()))
+        check::check(self, tables, inspector, committed.map(|kinds| kinds.iter().sum()))
     }
 }

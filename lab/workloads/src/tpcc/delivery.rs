@@ -6,7 +6,7 @@
 use std::ops::ControlFlow;
 
 use arrayvec::ArrayVec;
-use boundary::{Direction, Plan, Verbs};
+use boundary::{Direction, Verbs};
 use platform::{Intent, Work};
 use schema::{ColumnSet, Routes};
 use serde::{Deserialize, Serialize};
@@ -66,13 +66,9 @@ impl Delivery {
         Delivery { batch, delivered: Delivered::new() }
     }
 
-    pub(super) fn plan<A: From<Batch>>(&mut self, phase: usize, actions: &mut Vec<A>) -> Plan {
-        if phase > 0 {
-            return Plan::Commit;
-        }
-        actions.push(self.batch.into());
-        self.batch.draws = 0;
-        Plan::Run
+    /// The only action, which declares the draws in the first attempt.
+    pub(super) fn action(&mut self) -> Batch {
+        Batch { draws: std::mem::take(&mut self.batch.draws), ..self.batch }
     }
 }
 

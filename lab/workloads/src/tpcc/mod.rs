@@ -138,7 +138,7 @@ impl Workload for Tpcc {
         }
     }
 
-    fn check(&self, tables: &Tables, inspector: &mut impl Inspector) -> Vec<Check> {
+    fn check(&self, tables: &Tables, inspector: &mut impl Inspector, _: Option<&[u64]>) -> Vec<Check> {
         check::check(self, tables, inspector)
     }
 }

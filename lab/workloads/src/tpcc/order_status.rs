@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use arrayvec::ArrayVec;
-use boundary::{Direction, LookAhead, Plan, Verbs};
+use boundary::{Direction, LookAhead, Verbs};
 use platform::{Intent, Work};
 use schema::{ColumnSet, Routes, Text};
 use serde::{Deserialize, Serialize};
@@ -83,13 +83,9 @@ impl OrderStatus {
         customers::look_ahead(tables, (w_id, d_id), customer, columns, ahead);
     }
 
-    pub(super) fn plan<A: From<Question>>(&mut self, phase: usize, actions: &mut Vec<A>) -> Plan {
-        if phase > 0 {
-            return Plan::Commit;
-        }
-        actions.push(self.question.into());
-        self.question.draws = 0;
-        Plan::Run
+    /// The only action, which declares the draws in the first attempt.
+    pub(super) fn action(&mut self) -> Question {
+        Question { draws: std::mem::take(&mut self.question.draws), ..self.question }
     }
 }
 

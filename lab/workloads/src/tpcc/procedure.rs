@@ -82,9 +82,6 @@ actions! {
     PaymentHome = payment::Home,
     PaymentCustomer = payment::Payer,
     PaymentInsert = payment::Insert,
-    OrderStatus = order_status::Question,
-    Delivery = delivery::Batch,
-    StockLevel = stock_level::Question,
 }
 
 /// Result of an action.
@@ -128,13 +125,16 @@ impl Procedure for Transaction {
     type Output = Output;
 
     fn plan(&mut self, phase: usize, actions: &mut Vec<Action>) -> Plan {
-        match self {
-            Transaction::NewOrder(transaction) => transaction.plan(phase, actions),
-            Transaction::Payment(transaction) => transaction.plan(phase, actions),
-            Transaction::OrderStatus(transaction) => transaction.plan(phase, actions),
-            Transaction::Delivery(transaction) => transaction.plan(phase, actions),
-            Transaction::StockLevel(transaction) => transaction.plan(phase, actions),
-        }
+        let only = match self {
+            Transaction::NewOrder(transaction) => return transaction.plan(phase, actions),
+            Transaction::Payment(transaction) => return transaction.plan(phase, actions),
+            _ if phase > 0 => return Plan::Commit,
+            Transaction::OrderStatus(transaction) => Action::OrderStatus(transaction.action()),
+            Transaction::Delivery(transaction) => Action::Delivery(transaction.action()),
+            Transaction::StockLevel(transaction) => Action::StockLevel(transaction.action()),
+        };
+        actions.push(only);
+        Plan::Run
     }
 
     fn route(tables: &Tables, action: &Action, route: &mut Routes) {

@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 
-use boundary::{Direction, Plan, Verbs};
+use boundary::{Direction, Verbs};
 use platform::{Intent, Work};
 use schema::Routes;
 use serde::{Deserialize, Serialize};
@@ -58,13 +58,9 @@ impl StockLevel {
         StockLevel { question, answer: Answer::default() }
     }
 
-    pub(super) fn plan<A: From<Question>>(&mut self, phase: usize, actions: &mut Vec<A>) -> Plan {
-        if phase > 0 {
-            return Plan::Commit;
-        }
-        actions.push(self.question.into());
-        self.question.draws = 0;
-        Plan::Run
+    /// The only action, which declares the draws in the first attempt.
+    pub(super) fn action(&mut self) -> Question {
+        Question { draws: std::mem::take(&mut self.question.draws), ..self.question }
     }
 }
 

@@ -199,7 +199,7 @@ impl Workload for Ycsb {
         0
     }
 
-    fn check(&self, tables: &YcsbTables, inspector: &mut impl Inspector) -> Vec<Check> {
+    fn check(&self, tables: &YcsbTables, inspector: &mut impl Inspector, _: Option<&[u64]>) -> Vec<Check> {
         let loaded = (0..self.spec.partitions).map(|partition| self.loaded(partition)).collect();
         check::run(loaded, tables, inspector)
     }

@@ -36,7 +36,7 @@ fn the_check_notices_damage() {
     let found = |damage: fn(&mut Model, &workloads::dependent::rows::Tables)| {
         let (mut model, tables) = Model::load(&small(), 1);
         damage(&mut model, &tables);
-        small().check(&tables, &mut model).remove(0).result
+        small().check(&tables, &mut model, None).remove(0).result
     };
     assert_eq!(found(|_, _| ()), Outcome::Ok);
     let damaged = "1 rows are not what was loaded";

@@ -21,7 +21,7 @@ fn of<W: Workload>(workload: &W) -> (Vec<Flow>, Vec<String>) {
     let (mut model, tables) = Model::load(workload, 1);
     let before = model.image();
     let (mut random, mut shuffle) = (Random::new(2, 0), Random::new(3, 0));
-    let flows = flows(workload, &tables, (SAMPLES, workload.parts()), &mut random, |traced| {
+    let flows = flows(workload, &tables, SAMPLES, workload.parts(), &mut random, |traced| {
         assert_eq!(model.run(&tables, traced, &mut shuffle), End::RolledBack);
         Ok(())
     });

@@ -91,7 +91,7 @@ fn damage_is_noticed() {
         let MicroTables::Usual(table) = tables else { panic!("250 bytes have a layout of their own") };
         let committed = [10, 0];
         let results = || -> Vec<bool> {
-            let checks = micro.check_committed(tables, &mut database.inspector(c), &committed);
+            let checks = micro.check(tables, &mut database.inspector(c), Some(&committed));
             checks.into_iter().map(|check| check.result == Outcome::Ok).collect()
         };
         let counter = database.inspector(c).row(table.primary(), &key(1, 5)).expect("loaded").counter();

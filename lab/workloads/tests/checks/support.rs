@@ -108,17 +108,9 @@ impl<W: Workload> Workload for Counting<W> {
         &self,
         tables: &<W::Procedure as Procedure>::Tables,
         inspector: &mut impl Inspector,
+        committed: Option<&[u64]>,
     ) -> Vec<workloads::Check> {
-        self.inner.check(tables, inspector)
-    }
-
-    fn check_committed(
-        &self,
-        tables: &<W::Procedure as Procedure>::Tables,
-        inspector: &mut impl Inspector,
-        committed: &[u64],
-    ) -> Vec<workloads::Check> {
-        self.inner.check_committed(tables, inspector, committed)
+        self.inner.check(tables, inspector, committed)
     }
 }
 

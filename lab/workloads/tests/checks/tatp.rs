@@ -167,7 +167,7 @@ fn expect(names: &[&str], says: &str, corruption: impl FnOnce(&mut Model, &Table
     let tatp = small();
     let (mut model, tables, committed) = prepared(&tatp);
     corruption(&mut model, &tables);
-    let checks = tatp.check_committed(&tables, &mut model, &committed);
+    let checks = tatp.check(&tables, &mut model, Some(&committed));
     assert!(checks.iter().map(|check| check.name).eq(CHECKS));
     let violated: Vec<_> = checks.iter().filter(|check| check.result != Outcome::Ok).collect();
     assert!(violated.iter().map(|check| &check.name).eq(names), "{violated:?}");
@@ -232,7 +232,7 @@ fn checks_notice_calls_that_go_astray() {
     });
     let tatp = small();
     let (mut model, tables, _) = prepared(&tatp);
-    let checks = tatp.check(&tables, &mut model);
+    let checks = tatp.check(&tables, &mut model, None);
     let reason = "what earlier runs have committed is not known".to_owned();
     assert_eq!(checks[4].result, Outcome::NotApplicable(reason));
 }

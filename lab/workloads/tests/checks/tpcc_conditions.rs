@@ -22,7 +22,7 @@ fn prepared() -> (Tpcc, Model, Tables) {
 fn violated(corruption: impl FnOnce(&mut Model, &Tables)) -> Vec<(usize, String)> {
     let (tpcc, mut model, tables) = prepared();
     corruption(&mut model, &tables);
-    let checks = tpcc.check(&tables, &mut model).into_iter().zip(1..);
+    let checks = tpcc.check(&tables, &mut model, None).into_iter().zip(1..);
     let violated = checks.filter_map(|(check, condition)| {
         assert_eq!(check.name, CONDITIONS[condition - 1]);
         match check.result {

@@ -149,7 +149,7 @@ fn rows_in_no_index_are_not_found_and_not_judged() {
         model.run(&tables, &mut tpcc.next(number % 3, &mut random, 1), &mut shuffle);
     }
     assert_eq!(model.count(tables.order_line) + model.count(tables.history), before);
-    for (check, condition) in tpcc.check(&tables, &mut model).iter().zip(1..) {
+    for (check, condition) in tpcc.check(&tables, &mut model, None).iter().zip(1..) {
         let expected = match condition {
             1 | 12 => Outcome::Ok,
             _ => Outcome::NotApplicable(NO_INDEX.to_owned()),
@@ -159,7 +159,7 @@ fn rows_in_no_index_are_not_found_and_not_judged() {
     // The two remaining conditions can fail.
     model.corrupt(tables.warehouse, &2, |row| row.totals.ytd += 1);
     model.corrupt(tables.customer, &(1, 1, 1), |row| row.account.balance += 1);
-    let checks = tpcc.check(&tables, &mut model);
+    let checks = tpcc.check(&tables, &mut model, None);
     assert!([0, 11].iter().all(|number| matches!(checks[*number].result, Outcome::Violated(_))));
 }
 

@@ -61,7 +61,7 @@ pub(super) fn check(tpcc: &Tpcc, tables: &Tables, inspector: &mut impl Inspector
     let mut first = 1;
     while first <= tpcc.warehouses {
         let last = first.saturating_add(GROUP - 1).min(tpcc.warehouses);
-        let payments = Payments::read(tpcc, tables, (first, last), inspector, &mut findings);
+        let payments = Payments::read(tpcc, tables, first, last, inspector, &mut findings);
         for w_id in first..=last {
             Warehouses { tpcc, tables, payments: &payments, w_id }.check(inspector, &mut findings);
         }
@@ -96,7 +96,8 @@ impl Payments {
     fn read(
         tpcc: &Tpcc,
         tables: &Tables,
-        (first, last): (u16, u16),
+        first: u16,
+        last: u16,
         inspector: &mut impl Inspector,
         findings: &mut Findings,
     ) -> Self {
