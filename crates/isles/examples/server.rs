@@ -54,11 +54,11 @@ pub enum Request {
 
 /// Reply to a client.
 #[derive(Debug, PartialEq)]
-pub enum Answer {
+pub enum Reply {
     /// The commit is on disk.
     Done,
     /// The transaction continues.
-    Noted,
+    Continues,
     /// The transaction had no effect.
     Failed(Error),
 }
@@ -66,7 +66,7 @@ pub enum Answer {
 /// A client's number and its request.
 type ClientRequest = (u64, Request);
 /// A reply that is sent when its ticket is on disk.
-type Due = (u64, Result<Ticket>);
+type PendingReply = (u64, Result<Ticket>);
 
 /// The state that all threads share. Nothing in it borrows.
 pub struct Server {
@@ -142,13 +142,13 @@ impl Server {
     fn work(
         &self,
         requests: &Mutex<Receiver<ClientRequest>>,
-        due: &Sender<Due>,
-        answers: &Sender<(u64, Answer)>,
+        due: &Sender<PendingReply>,
+        replies: &Sender<(u64, Reply)>,
     ) {
         loop {
             let Ok((client, request)) = locked(requests).recv() else { return };
             let sent = match self.serve(client, &request) {
-                Ok(None) => answers.send((client, Answer::Noted)).is_ok(),
+                Ok(None) => replies.send((client, Reply::Continues)).is_ok(),
                 Ok(Some(ticket)) => due.send((client, Ok(ticket))).is_ok(),
                 Err(error) => due.send((client, Err(error))).is_ok(),
             };
@@ -160,10 +160,10 @@ impl Server {
 }
 
 /// Acknowledges commits to clients once they are on disk.
-fn acknowledge(due: &Receiver<Due>, answers: &Sender<(u64, Answer)>) {
+fn acknowledge(due: &Receiver<PendingReply>, replies: &Sender<(u64, Reply)>) {
     for (client, committed) in due {
         let outcome = committed.and_then(|ticket| ticket.wait());
-        let _ = answers.send((client, outcome.map_or_else(Answer::Failed, |()| Answer::Done)));
+        let _ = replies.send((client, outcome.map_or_else(Reply::Failed, |()| Reply::Done)));
     }
 }
 
@@ -175,16 +175,16 @@ pub fn run() -> Result<()> {
     let server = Arc::new(Server::open(&path)?);
     let (request, requests) = channel();
     let (due, is_due) = channel();
-    let (answer, answers) = channel();
+    let (reply, replies) = channel();
     let requests = Mutex::new(requests);
     let (done, failed) = std::thread::scope(|scope| {
         for _ in 0..THREADS {
-            let (server, due, answer) = (Arc::clone(&server), due.clone(), answer.clone());
+            let (server, due, reply) = (Arc::clone(&server), due.clone(), reply.clone());
             let requests = &requests;
-            scope.spawn(move || server.work(requests, &due, &answer));
+            scope.spawn(move || server.work(requests, &due, &reply));
         }
         drop(due);
-        scope.spawn(move || acknowledge(&is_due, &answer));
+        scope.spawn(move || acknowledge(&is_due, &reply));
         for client in 0..REQUESTS {
             let (from, to) = (client % ACCOUNTS, client * 7 % ACCOUNTS);
             let steps = match client % 3 {
@@ -196,14 +196,14 @@ pub fn run() -> Result<()> {
             for step in steps {
                 let more = !matches!(step, Request::Commit | Request::Transfer { .. });
                 request.send((client, step)).expect("the server runs");
-                if more && !noted(&answers, client) {
+                if more && !continues(&replies, client) {
                     break;
                 }
             }
         }
         drop(request);
-        answers.iter().fold((0, 0), |(done, failed), (_, answer)| match answer {
-            Answer::Done => (done + 1, failed),
+        replies.iter().fold((0, 0), |(done, failed), (_, reply)| match reply {
+            Reply::Done => (done + 1, failed),
             _ => (done, failed + 1),
         })
     });
@@ -221,9 +221,9 @@ pub fn run() -> Result<()> {
 
 /// Waits for the reply to a step of a client. Earlier requests of other clients may be acknowledged
 /// or fail before it.
-pub fn noted(answers: &Receiver<(u64, Answer)>, client: u64) -> bool {
-    let own = answers.iter().find(|(of, _)| *of == client);
-    own.is_some_and(|(_, answer)| answer == Answer::Noted)
+pub fn continues(replies: &Receiver<(u64, Reply)>, client: u64) -> bool {
+    let own = replies.iter().find(|(number, _)| *number == client);
+    own.is_some_and(|(_, reply)| reply == Reply::Continues)
 }
 
 #[allow(dead_code)]

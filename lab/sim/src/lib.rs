@@ -42,7 +42,7 @@
 //! model sees offsets in the machine's own reservation, never host addresses; a fiber's stack and
 //! heap are outside the model, where every access is a hit.
 //!
-//! # Rooms
+//! # Files
 //!
 //! A file uses the files above it in this drawing, and those to its left.
 //!

@@ -65,17 +65,19 @@ fn the_web_service_loses_nothing() {
 
 #[test]
 fn a_client_of_the_server_receives_its_own_reply() {
-    use server::Answer;
-    let (tell, hear) = std::sync::mpsc::channel();
-    let failed = || Answer::Failed(isles::Error::RollBack);
-    for answer in [(1, failed()), (2, Answer::Done), (3, Answer::Noted), (4, Answer::Noted), (4, failed())] {
-        tell.send(answer).expect("somebody hears");
+    use server::Reply;
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let failed = || Reply::Failed(isles::Error::RollBack);
+    for reply in
+        [(1, failed()), (2, Reply::Done), (3, Reply::Continues), (4, Reply::Continues), (4, failed())]
+    {
+        sender.send(reply).expect("the receiver exists");
     }
-    assert!(server::noted(&hear, 3), "another's failure is not this client's");
-    assert!(server::noted(&hear, 4));
-    assert!(!server::noted(&hear, 4));
-    drop(tell);
-    assert!(!server::noted(&hear, 5), "the server has gone");
+    assert!(server::continues(&receiver, 3), "another's failure is not this client's");
+    assert!(server::continues(&receiver, 4));
+    assert!(!server::continues(&receiver, 4));
+    drop(sender);
+    assert!(!server::continues(&receiver, 5), "the server has gone");
 }
 
 #[test]
