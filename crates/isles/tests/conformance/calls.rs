@@ -1,6 +1,6 @@
 //! Record of the library's functions that the suite has called on each engine. A call is written
-//! with [`call!`] or [`call_function!`], which call the function and record its name, so that the two cannot
-//! differ.
+//! with [`call!`] or [`call_function!`], which call the function and record its name, so that the
+//! two cannot differ.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
