@@ -16,7 +16,7 @@ use crate::engine::Failure;
 const PAUSE: Duration = Duration::from_micros(150);
 
 #[derive(Default)]
-struct State {
+struct TicketState {
     clients: u64,
     /// Number of tickets taken.
     tickets: u64,
@@ -27,16 +27,16 @@ struct State {
     failed: bool,
 }
 
-impl State {
+impl TicketState {
     fn everybody_waits(&self) -> bool {
         self.tickets - self.covered >= self.clients
     }
 }
 
-/// State that the clients of one database share.
+/// TicketState that the clients of one database share.
 #[derive(Default)]
 pub struct GroupFlush {
-    state: Mutex<State>,
+    state: Mutex<TicketState>,
     flushed: Condvar,
     /// Signalled when all clients have tickets.
     complete: Condvar,
@@ -46,7 +46,7 @@ pub struct GroupFlush {
 pub struct Member<'g>(&'g GroupFlush);
 
 impl GroupFlush {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, TicketState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -57,7 +57,7 @@ impl GroupFlush {
     }
 
     /// Waits for more commits; returns the number of tickets taken then.
-    fn gather<'g>(&'g self, mut state: MutexGuard<'g, State>) -> u64 {
+    fn gather<'g>(&'g self, mut state: MutexGuard<'g, TicketState>) -> u64 {
         while !state.everybody_waits() {
             let before = state.tickets;
             let waited = self.complete.wait_timeout(state, PAUSE);

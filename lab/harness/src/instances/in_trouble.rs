@@ -54,12 +54,12 @@ struct Returned<P: Host> {
 }
 
 /// The board of workers that began together, and the boards of those that began before.
-struct Lives<'b, P: Host> {
+struct WorkerLives<'b, P: Host> {
     board: &'b Board<P>,
-    earlier: Option<&'b Lives<'b, P>>,
+    earlier: Option<&'b WorkerLives<'b, P>>,
 }
 
-impl<P: Host> Lives<'_, P> {
+impl<P: Host> WorkerLives<'_, P> {
     fn boards(&self) -> impl Iterator<Item = &Board<P>> {
         let all = std::iter::successors(Some(self), |lives| lives.earlier);
         all.map(|lives| lives.board)
@@ -317,7 +317,7 @@ impl<P: Host, W: Workload> Bench<'_, P, W> {
             met: TroubleCounts::default(),
         };
         let board = Board::<P>::new(c, self.workers.clone()).map_err(RunError::of)?;
-        let lives = Lives { board: &board, earlier: None };
+        let lives = WorkerLives { board: &board, earlier: None };
         let job = |c, worker: usize| {
             let job = self.job(&board, self.database(self.deployment.instance_of(worker)));
             job.run_among(c, worker, self.deployment.node(worker), (division, seats))
@@ -337,7 +337,13 @@ impl<P: Host, W: Workload> Bench<'_, P, W> {
     }
 
     /// One poll of the main thread: of the workers that began last, and of all others.
-    fn attend(&self, c: P::Core, control: Control<'_>, state: &mut FaultState<'_, P>, lives: &Lives<'_, P>) {
+    fn attend(
+        &self,
+        c: P::Core,
+        control: Control<'_>,
+        state: &mut FaultState<'_, P>,
+        lives: &WorkerLives<'_, P>,
+    ) {
         state.detect_crashes(c);
         if let Err(error) = state.cut(c).and_then(|()| state.mend(c)) {
             state.failed.get_or_insert(error);
@@ -368,14 +374,14 @@ impl<P: Host, W: Workload> Bench<'_, P, W> {
         c: P::Core,
         control: Control<'_>,
         (instance, gone): (usize, Range<usize>),
-        (state, lives): (&mut FaultState<'_, P>, &Lives<'_, P>),
+        (state, lives): (&mut FaultState<'_, P>, &WorkerLives<'_, P>),
     ) -> Result<(), RunError> {
         let opened = self.open_again(c, instance, state.troubles.loses_power)?;
         let mut division = self.division.clone().ok_or(RunError::Worker("an instance alone fell"))?;
         division.openings[instance] = opened.opening;
         let seats = state.link_again(c, (instance, gone.clone()))?;
         let board = Board::<P>::new(c, gone.clone()).map_err(RunError::of)?;
-        let lives = Lives { board: &board, earlier: Some(lives) };
+        let lives = WorkerLives { board: &board, earlier: Some(lives) };
         let job = |c, worker: usize| {
             let job = self.job(&board, &opened.database);
             job.run_among(c, worker, self.deployment.node(worker), (&division, &seats))

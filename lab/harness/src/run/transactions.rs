@@ -530,8 +530,8 @@ pub(crate) fn seconds_of(length: Length) -> f64 {
     }
 }
 
-/// The consistency checks over the data of several instances, by their numbers; `committed` by kind,
-/// if that is known.
+/// The consistency checks over the data of several instances, by their numbers; `committed` by
+/// kind, if it is known.
 pub(crate) fn joint_checks<W: Workload>(
     (workload, tables): (&W, &Tables<W>),
     division: &Division,

@@ -18,7 +18,7 @@ use crate::threads::{Phase, Phases, on_threads};
 const END: u64 = u64::MAX;
 
 /// Results of one thread.
-struct Ended {
+struct ThreadResult {
     counts: LockCounts,
     /// Changes, including those of the warm-up, without the last one.
     changes: u64,
@@ -34,7 +34,7 @@ pub(super) fn run<P: Platform>(
 ) -> Result<LockResult, LockError> {
     let line = Lines::<P>::new(c, spec.home(), 1, "polled word")?;
     let observe = watch.observe;
-    let job = |c, number: usize, phases: &Phases<P>| -> Result<Ended, OutOfMemory> {
+    let job = |c, number: usize, phases: &Phases<P>| -> Result<ThreadResult, OutOfMemory> {
         phases.start(c);
         Ok(if number == 0 {
             write(c, spec, line.word(0, 0), phases)
@@ -49,7 +49,7 @@ pub(super) fn run<P: Platform>(
     Ok(LockResult { threads: ended.iter().map(|thread| thread.counts).collect(), elapsed_nanos, check })
 }
 
-fn check(written: u64, ended: &[Ended]) -> Outcome {
+fn check(written: u64, ended: &[ThreadResult]) -> Outcome {
     let wrong = ended.iter().position(|thread| !thread.ascending || thread.changes > written);
     match wrong {
         None => Outcome::Ok,
@@ -79,7 +79,7 @@ impl Window {
     }
 }
 
-fn write<P: Platform>(c: P::Core, spec: &LockSpec, word: &P::Word, phases: &Phases<P>) -> Ended {
+fn write<P: Platform>(c: P::Core, spec: &LockSpec, word: &P::Word, phases: &Phases<P>) -> ThreadResult {
     let (mut window, mut changes, mut last) = (Window::default(), 0, 0);
     loop {
         let phase = phases.now(c);
@@ -95,7 +95,7 @@ fn write<P: Platform>(c: P::Core, spec: &LockSpec, word: &P::Word, phases: &Phas
     }
     // Release: as above.
     P::store(c, word, END, Ordering::Release);
-    Ended { counts: window.counts, changes, ascending: true }
+    ThreadResult { counts: window.counts, changes, ascending: true }
 }
 
 fn poll<P: Platform>(
@@ -104,7 +104,7 @@ fn poll<P: Platform>(
     word: &P::Word,
     phases: &Phases<P>,
     observe: &(dyn Fn(usize, u64) + Sync),
-) -> Ended {
+) -> ThreadResult {
     let (mut window, mut changes, mut last, mut ascending) = (Window::default(), 0, 0, true);
     loop {
         let value = P::spin_while(c, word, last, None);
@@ -125,7 +125,7 @@ fn poll<P: Platform>(
             observe(number, nanos);
         }
     }
-    Ended { counts: window.counts, changes, ascending }
+    ThreadResult { counts: window.counts, changes, ascending }
 }
 
 #[cfg(test)]
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn the_check_misses_neither_disorder_nor_inventions() {
-        let ended = |changes, ascending| Ended { counts: LockCounts::default(), changes, ascending };
+        let ended = |changes, ascending| ThreadResult { counts: LockCounts::default(), changes, ascending };
         assert_eq!(check(5, &[ended(5, true), ended(3, true)]), Outcome::Ok);
         assert!(matches!(check(5, &[ended(5, true), ended(3, false)]), Outcome::Violated(_)));
         assert!(matches!(check(5, &[ended(5, true), ended(6, true)]), Outcome::Violated(_)));

@@ -25,7 +25,7 @@ pub struct Watch<'a, P: Platform> {
 }
 
 /// Results of one thread.
-struct Ended {
+struct ThreadResult {
     counts: LockCounts,
     /// Operations, including those of the warm-up.
     operations: u64,
@@ -62,7 +62,7 @@ fn perform<P: Platform, O: Operation<P>>(
     mut state: O::ThreadState,
     phases: &Phases<P>,
     observe: &(dyn Fn(usize, u64) + Sync),
-) -> Ended {
+) -> ThreadResult {
     let mut random = Random::new(spec.seed, number as u64 + 1);
     let (mut operations, mut counted_from) = (0u64, None);
     let mut counts = LockCounts::default();
@@ -101,5 +101,5 @@ fn perform<P: Platform, O: Operation<P>>(
     // A thread that did not observe the measuring phase has measured nothing.
     counts = if counted_from.is_some() { counts } else { LockCounts::default() };
     counts.operations = operations - counted_from.unwrap_or(operations);
-    Ended { counts, operations, left: operation.leave(state) }
+    ThreadResult { counts, operations, left: operation.leave(state) }
 }

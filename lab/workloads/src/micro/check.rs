@@ -8,19 +8,24 @@ use crate::workload::{Check, Outcome};
 
 /// Sums over the rows of the table.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct TableTotals {
     rows: u64,
     updates: u64,
     damaged: u64,
 }
 
-pub(super) fn inspect(spec: &MicroSpec, tables: &MicroTables, inspector: &mut impl Inspector) -> Seen {
-    let mut seen = Seen::default();
+pub(super) fn inspect(spec: &MicroSpec, tables: &MicroTables, inspector: &mut impl Inspector) -> TableTotals {
+    let mut seen = TableTotals::default();
     with_table!(tables, table => count(spec, table, inspector, &mut seen));
     seen
 }
 
-fn count<R: CountedRow>(spec: &MicroSpec, table: Table<R>, inspector: &mut impl Inspector, seen: &mut Seen) {
+fn count<R: CountedRow>(
+    spec: &MicroSpec,
+    table: Table<R>,
+    inspector: &mut impl Inspector,
+    seen: &mut TableTotals,
+) {
     inspector.scan(table.primary(), &0, &u64::MAX, &mut |row: &R| {
         seen.rows += 1;
         seen.updates = seen.updates.wrapping_add(row.counter());
@@ -31,7 +36,7 @@ fn count<R: CountedRow>(spec: &MicroSpec, table: Table<R>, inspector: &mut impl 
     });
 }
 
-impl Seen {
+impl TableTotals {
     pub(super) fn rows(&self, spec: &MicroSpec) -> Check {
         let expected = spec.rows_per_site * u64::from(spec.sites);
         let result = if self.rows != expected {

@@ -29,7 +29,7 @@ type Findings = findings::Findings<{ CHECKS.len() }>;
 
 /// The rows of a subscriber that a check has read.
 #[derive(Clone, Copy, Default)]
-struct Seen {
+struct SubscriberRows {
     rows: u8,
     numbers: u8,
     access: u8,
@@ -47,7 +47,7 @@ pub(super) fn check(
     let mut findings = Findings::new();
     let (mut loaded, mut there) = (0, 0);
     for part in 0..tatp.parts {
-        let (of_loading, found) = (Part { tatp, tables, part }).check(inspector, &mut findings);
+        let (of_loading, found) = (PartCheck { tatp, tables, part }).check(inspector, &mut findings);
         loaded += of_loading;
         there += found;
     }
@@ -68,17 +68,17 @@ pub(super) fn check(
 
 /// The check of a part of the data.
 #[derive(Clone, Copy)]
-struct Part<'a> {
+struct PartCheck<'a> {
     tatp: &'a Tatp,
     tables: &'a Tables,
     part: u16,
 }
 
-impl Part<'_> {
+impl PartCheck<'_> {
     /// Checks the part; returns the number of rows of CALL_FORWARDING that were loaded, and of
     /// those that exist.
     fn check(self, inspector: &mut impl Inspector, findings: &mut Findings) -> (u64, u64) {
-        let mut seen = vec![Seen::default(); self.tatp.subscribers_of(self.part).count()];
+        let mut seen = vec![SubscriberRows::default(); self.tatp.subscribers_of(self.part).count()];
         self.subscribers(inspector, &mut seen, findings);
         self.access(inspector, &mut seen, findings);
         self.facilities(inspector, &mut seen, findings);
@@ -88,7 +88,7 @@ impl Part<'_> {
             let shape = Shape::of(s_id);
             loaded += shape.forwarded();
             findings.expect(SUBSCRIBERS, seen.rows == 1 && seen.numbers == 1, || {
-                let Seen { rows, numbers, .. } = seen;
+                let SubscriberRows { rows, numbers, .. } = seen;
                 format!("subscriber {s_id} is there {rows} times, and {numbers} times by its number")
             });
             findings.expect(ACCESS, seen.access == shape.access, || {
@@ -108,7 +108,12 @@ impl Part<'_> {
         range.contains(&s_id).then(|| (s_id - range.start()) as usize)
     }
 
-    fn subscribers(self, inspector: &mut impl Inspector, seen: &mut [Seen], findings: &mut Findings) {
+    fn subscribers(
+        self,
+        inspector: &mut impl Inspector,
+        seen: &mut [SubscriberRows],
+        findings: &mut Findings,
+    ) {
         let mut visit = |row: &Subscriber, by_number: bool| {
             let Subscriber { s_id, bit_1, bits, hexes, vlr_location, msc_location, sub_nbr, .. } = row;
             let is_sound = bits.iter().chain([bit_1]).all(|bit| *bit < 2)
@@ -132,7 +137,7 @@ impl Part<'_> {
         inspector.scan(by_number, &(self.part, low), &(self.part, high), &mut |row| visit(row, true));
     }
 
-    fn access(self, inspector: &mut impl Inspector, seen: &mut [Seen], findings: &mut Findings) {
+    fn access(self, inspector: &mut impl Inspector, seen: &mut [SubscriberRows], findings: &mut Findings) {
         let (low, high) = ((self.part, 0, 0), (self.part, u32::MAX, u8::MAX));
         inspector.scan(self.tables.access_info.primary(), &low, &high, &mut |row: &AccessInfo| {
             let AccessInfo { s_id, ai_type, .. } = *row;
@@ -143,7 +148,12 @@ impl Part<'_> {
         });
     }
 
-    fn facilities(self, inspector: &mut impl Inspector, seen: &mut [Seen], findings: &mut Findings) {
+    fn facilities(
+        self,
+        inspector: &mut impl Inspector,
+        seen: &mut [SubscriberRows],
+        findings: &mut Findings,
+    ) {
         let (low, high) = ((self.part, 0, 0), (self.part, u32::MAX, u8::MAX));
         let facilities = self.tables.special_facility.primary();
         inspector.scan(facilities, &low, &high, &mut |row: &SpecialFacility| {
@@ -156,7 +166,12 @@ impl Part<'_> {
     }
 
     /// Checks the rows of CALL_FORWARDING, and returns their number.
-    fn forwarding(self, inspector: &mut impl Inspector, seen: &[Seen], findings: &mut Findings) -> u64 {
+    fn forwarding(
+        self,
+        inspector: &mut impl Inspector,
+        seen: &[SubscriberRows],
+        findings: &mut Findings,
+    ) -> u64 {
         let (low, high) = ((self.part, 0, 0, 0), (self.part, u32::MAX, u8::MAX, u8::MAX));
         let mut there = 0;
         inspector.scan(self.tables.call_forwarding.primary(), &low, &high, &mut |row: &CallForwarding| {

@@ -40,7 +40,7 @@ pub use check::CHECKS;
 use population::{START_HOURS, STARTS, Shape, TYPES, byte, digits, location};
 pub use procedure::{Answer, Request, Transaction};
 use rows::Tables;
-pub use spec::{DIGITS, Hot, KINDS, Mix, Place, Tatp, number};
+pub use spec::{DIGITS, Hot, KINDS, Mix, SubscriberKey, Tatp, number};
 
 use crate::workload::{Check, LoadedWith, Workload};
 use terms::random::Random;
@@ -136,7 +136,7 @@ impl Workload for Tatp {
     ) -> Result<(), Abort> {
         let part = part as u16;
         self.subscribers_of(part)
-            .try_for_each(|s_id| population::load(tables, Place { part, s_id }, random, loader))
+            .try_for_each(|s_id| population::load(tables, SubscriberKey { part, s_id }, random, loader))
     }
 
     #[inline]

@@ -7,7 +7,7 @@ use schema::{Loader, Text};
 use terms::Abort;
 
 use super::rows::{AccessData, AccessInfo, CallForwarding, SpecialFacility, Subscriber, Tables};
-use super::spec::{DIGITS, Place, number};
+use super::spec::{DIGITS, SubscriberKey, number};
 use terms::random::Random;
 
 /// Types of access information, and of special facilities, from 1.
@@ -85,12 +85,12 @@ fn bits(set: u8) -> impl Iterator<Item = u8> {
 /// Loads a subscriber with all its rows.
 pub(super) fn load(
     tables: &Tables,
-    Place { part, s_id }: Place,
+    SubscriberKey { part, s_id }: SubscriberKey,
     random: &mut Random,
     loader: &mut impl Loader,
 ) -> Result<(), Abort> {
     let shape = Shape::of(s_id);
-    loader.insert(tables.subscriber, &subscriber(Place { part, s_id }, random))?;
+    loader.insert(tables.subscriber, &subscriber(SubscriberKey { part, s_id }, random))?;
     for ai_type in bits(shape.access).map(|bit| bit + 1) {
         let data = AccessData {
             data1: byte(random),
@@ -122,7 +122,7 @@ pub(super) fn load(
     Ok(())
 }
 
-fn subscriber(Place { part, s_id }: Place, random: &mut Random) -> Subscriber {
+fn subscriber(SubscriberKey { part, s_id }: SubscriberKey, random: &mut Random) -> Subscriber {
     Subscriber {
         part,
         bit_1: random.below(2) as u8,

@@ -16,7 +16,7 @@ use terms::Abort;
 
 use super::action::{Action, Output, Task};
 use super::rows::{AccessData, AccessInfo, CallForwarding, Subscriber, Tables};
-use super::spec::{DIGITS, Place, number};
+use super::spec::{DIGITS, SubscriberKey, number};
 
 /// The input of a transaction besides the subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +89,7 @@ pub enum Answer {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transaction {
     /// The subscriber. A transaction that knows only the number derives it from this field.
-    pub place: Place,
+    pub place: SubscriberKey,
     /// The rest of the input.
     pub request: Request,
     /// The answer to the client if the transaction commits.
@@ -105,13 +105,13 @@ pub struct Transaction {
 }
 
 impl Transaction {
-    pub(super) fn new(place: Place, request: Request, divided: bool, draws: u8) -> Self {
+    pub(super) fn new(place: SubscriberKey, request: Request, divided: bool, draws: u8) -> Self {
         Transaction { place, request, answer: Answer::Done, missing: false, located: 0, divided, draws }
     }
 
     /// The tasks of the first phase.
     fn begin(&self, mut push: impl FnMut(Task)) {
-        let Place { part, s_id } = self.place;
+        let SubscriberKey { part, s_id } = self.place;
         match self.request {
             Request::GetSubscriberData => push(Task::ReadSubscriber { s_id }),
             Request::GetNewDestination { sf_type, start_time, end_time } => {
@@ -211,7 +211,7 @@ impl Procedure for Transaction {
 
     #[inline]
     fn look_ahead<L: LookAhead>(&self, tables: &Tables, ahead: &mut L) {
-        let Place { part, s_id } = self.place;
+        let SubscriberKey { part, s_id } = self.place;
         let subscriber = tables.subscriber.primary();
         match self.request {
             Request::GetSubscriberData => {

@@ -11,7 +11,7 @@ pub const DIGITS: usize = 15;
 /// The key of a subscriber. `part` follows from `s_id` ([`Tatp::part`]), and is part of all keys
 /// because tables are partitioned by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct SubscriberKey {
     /// The range of subscribers.
     pub part: u16,
     /// S_ID, from 1.
@@ -164,22 +164,22 @@ impl Tatp {
 
     /// Draws the subscriber of a worker's next transaction; returns the number of draws, too.
     #[inline]
-    pub(super) fn draw(&self, worker: usize, random: &mut Random) -> (Place, u8) {
+    pub(super) fn draw(&self, worker: usize, random: &mut Random) -> (SubscriberKey, u8) {
         if let Some(hot) = self.hot {
             let s_id = self.draw_hot(hot, random);
-            return (Place { part: self.part(s_id), s_id }, 2);
+            return (SubscriberKey { part: self.part(s_id), s_id }, 2);
         }
         let is_any = self.multisite > 0.0 && random.unit() < self.multisite;
         if is_any {
             let s_id = non_uniform(self.subscribers, random);
-            return (Place { part: self.part(s_id), s_id }, 3);
+            return (SubscriberKey { part: self.part(s_id), s_id }, 3);
         }
         let first = self.home(worker);
         let (before, until) = (self.before(first), self.before(first + self.parts_each));
         let draws = 2 + u8::from(self.multisite > 0.0);
         let s_id = before + non_uniform(until - before, random);
         let part = if self.parts_each == 1 { first } else { self.part(s_id) };
-        (Place { part, s_id }, draws)
+        (SubscriberKey { part, s_id }, draws)
     }
 
     fn draw_hot(&self, hot: Hot, random: &mut Random) -> u32 {

@@ -31,7 +31,7 @@ pub(super) struct DistrictOrders {
 }
 
 /// One order of the window.
-struct Seen {
+struct WindowOrder {
     o_id: u32,
     c_id: u16,
     announced_lines: u8,
@@ -41,7 +41,7 @@ struct Seen {
 }
 
 /// Finds the order `o_id` from `cursor` on: rows are read in ascending order.
-fn advance<'a>(orders: &'a mut [Seen], cursor: &mut usize, o_id: u32) -> Option<&'a mut Seen> {
+fn advance<'a>(orders: &'a mut [WindowOrder], cursor: &mut usize, o_id: u32) -> Option<&'a mut WindowOrder> {
     while orders.get(*cursor).is_some_and(|order| order.o_id < o_id) {
         *cursor += 1;
     }
@@ -91,7 +91,7 @@ struct Window<'a> {
 impl Window<'_> {
     fn read(
         &self,
-        orders: &mut Vec<Seen>,
+        orders: &mut Vec<WindowOrder>,
         totals: &mut DistrictOrders,
         inspector: &mut impl Inspector,
         findings: &mut Findings,
@@ -103,7 +103,7 @@ impl Window<'_> {
             totals.count += 1;
             totals.last = row.o_id;
             totals.announced_lines += u64::from(row.line_count);
-            orders.push(Seen {
+            orders.push(WindowOrder {
                 o_id: row.o_id,
                 c_id: row.c_id,
                 announced_lines: row.line_count,
@@ -135,7 +135,7 @@ impl Window<'_> {
 
     fn lines(
         &self,
-        orders: &mut [Seen],
+        orders: &mut [WindowOrder],
         totals: &mut DistrictOrders,
         inspector: &mut impl Inspector,
         findings: &mut Findings,
@@ -170,7 +170,7 @@ impl Window<'_> {
         });
     }
 
-    fn check_order(&self, order: &Seen, findings: &mut Findings) {
+    fn check_order(&self, order: &WindowOrder, findings: &mut Findings) {
         findings.expect(5, (order.carrier == 0) == order.new_order, || {
             format!(
                 "{}: O_CARRIER_ID is {}, but NEW-ORDER has {}",
