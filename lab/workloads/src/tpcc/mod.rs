@@ -11,7 +11,7 @@
 //! - `check`: the consistency conditions.
 //!
 //! Deviations from the standard: terminals have no keying and thinking times; a worker plays all
-//! terminals of its home warehouse; Delivery runs immediately instead of being queued; history has a
+//! terminals of its home warehouse; Delivery runs immediately and is not queued; history has a
 //! synthetic key; cardinalities can be scaled.
 
 mod check;
