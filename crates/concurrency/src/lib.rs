@@ -5,7 +5,7 @@
 //! of each scheme as small histories.
 //!
 //! - Interface: `scheme` (the traits, one for each kind of caller), `schemes` (the list of all
-//!   schemes), `options` and `ways` (of an instance), `rules` (which mutants break at run time),
+//!   schemes), `options` and `ways` (of an instance), `faults` (which tests plant),
 //!   `lookups`, `new_rows`, `row_words`, `scan` (arguments of verbs), `redo` (the changes of a
 //!   commit, for a log, and their order).
 //! - Instances: `instance` (tables, memory, workers), `catalog` (its tables, by memory node),
@@ -25,6 +25,7 @@
 mod access;
 mod catalog;
 mod dl_detect;
+mod faults;
 mod filling;
 mod hstore;
 mod instance;
@@ -41,7 +42,6 @@ mod optimistic;
 mod options;
 mod redo;
 mod row_words;
-mod rules;
 mod scan;
 mod scheme;
 mod schemes;
@@ -75,9 +75,3 @@ pub use timestamps::{Timestamp, TimestampSource, TimestampWorker, Timestamps};
 pub use wait_die::WaitDie;
 pub use ways::{CommitLocks, Deadlocks, RowCopies, RowLock, Ways};
 pub use writes::{ROW_BYTES_MAX, RowChanges};
-
-/// Schemes that break rules on purpose, so that tests see that the checks notice: `Silo<Broken>` in
-/// an instance whose options say which ones.
-pub mod mutants {
-    pub use crate::rules::{Broken, Rule, Rules, Sound};
-}

@@ -10,10 +10,10 @@ use crate::lock_word::{LockState, Tagging, Want};
 use crate::locking::{Refusal, Seeker, TwoPhase, WaitPolicy};
 use crate::meter::Meter;
 use crate::options::InstanceOptions;
-use crate::rules::{Rules, Sound};
+use terms::Faults;
 
 /// Two-phase locking that aborts instead of waiting.
-pub type NoWait<R = Sound> = TwoPhase<Refusing, R>;
+pub type NoWait = TwoPhase<Refusing>;
 
 /// Refuses.
 pub struct Refusing;
@@ -46,7 +46,7 @@ impl WaitPolicy for Refusing {
     #[inline(always)]
     fn ended<P: Platform>((): &mut (), _: bool) {}
 
-    fn contend<P: Platform, R: Rules>((): &(), (): &mut (), _: Seeker<'_, P>, _: R) -> Result<(), Refusal> {
+    fn contend<P: Platform>((): &(), (): &mut (), _: Seeker<'_, P>, _: Faults) -> Result<(), Refusal> {
         Err(Refusal::Held)
     }
 }

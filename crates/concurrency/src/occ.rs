@@ -33,28 +33,26 @@
 //! (DataManagementLab/DBx1000 at 0ada3f6, `Row_occ::access` of `concurrency_control/row_occ.cpp`),
 //! where the lock is a queue latch; here it is the version word.
 
-use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
 
 use platform::{OutOfMemory, Platform, SharedWord, Work};
 use storage::RecordHeader;
-use terms::{Abort, Category, Conflict, Mode};
+use terms::{Abort, Category, Conflict, Fault, Mode};
 
 use crate::access::{Accesses, COPIED};
 use crate::optimistic::{
     ABSENT, LOCKED, Method, MethodContext, Optimistic, OptimisticState, UNSEEN, Version, VersionHeader,
     lock_at_once, lock_in_order, read_in_place, stable_version, unchanged, validate_versions,
 };
-use crate::rules::{Rule, Rules, Sound};
 use crate::scheme::RowNumber;
 use crate::timestamps::{Timestamp, TimestampSource, TimestampWorker, Timestamps};
 use crate::ways::{CommitLocks, RowLock};
 
 /// The scheme.
-pub type Occ<R = Sound> = Optimistic<OccMethod<R>>;
+pub type Occ = Optimistic<OccMethod>;
 
 /// The method of `occ`.
-pub struct OccMethod<R>(PhantomData<R>);
+pub struct OccMethod;
 
 /// Version of a row, and the timestamp of its last writer.
 #[repr(C)]
@@ -131,8 +129,8 @@ fn read_latched<P: Platform>(
 }
 
 /// Copies a row as it was when the transaction began.
-fn copy_row<P: Platform, R: Rules>(
-    state: &mut OptimisticState<P, OccMethod<R>>,
+fn copy_row<P: Platform>(
+    state: &mut OptimisticState<P, OccMethod>,
     c: P::Core,
     number: RowNumber,
 ) -> Result<usize, Abort> {
@@ -140,7 +138,7 @@ fn copy_row<P: Platform, R: Rules>(
     let mut words = std::mem::take(&mut state.own.words);
     let at = words.len();
     words.resize(at + row.words().len(), 0);
-    let bits = <OccMethod<R> as Method<P>>::VERSION_BITS;
+    let bits = <OccMethod as Method<P>>::VERSION_BITS;
     let read = match state.own.latches {
         false => read_in_place(&mut state.rows, c, number, 0, &mut words[at..], bits),
         true => read_latched(&mut state.rows, c, number, &mut words[at..]),
@@ -161,12 +159,11 @@ fn copy_row<P: Platform, R: Rules>(
     Ok(at)
 }
 
-impl<P: Platform, R: Rules> Method<P> for OccMethod<R> {
+impl<P: Platform> Method<P> for OccMethod {
     const NAME: &'static str = "occ";
     const LOCKS_ROWS: bool = true;
     const COPIES: bool = true;
     const READERS_LOCK: bool = true;
-    type Rules = R;
     type Header = TimedVersion<P>;
     type SharedState = Timestamps<P>;
     type WorkerState = TimestampWorker;
@@ -219,7 +216,7 @@ impl<P: Platform, R: Rules> Method<P> for OccMethod<R> {
         cx: &mut MethodContext<'_, '_, P, Self>,
         mode: Mode,
     ) -> Result<(), Conflict> {
-        let all = mode != Mode::Participant && state.rules.keeps(Rule::Reads);
+        let all = mode != Mode::Participant && !state.faults.has(Fault::UncheckedReads);
         match cx.shared.ways.commit_locks {
             CommitLocks::Ordered => lock_in_order(state, cx, all),
             CommitLocks::NoWait => lock_at_once(state, cx, all),
@@ -256,7 +253,7 @@ impl<P: Platform, R: Rules> Method<P> for OccMethod<R> {
 }
 
 #[inline]
-fn timestamp<P: Platform, R: Rules>(cx: &mut MethodContext<'_, '_, P, OccMethod<R>>) -> Timestamp {
+fn timestamp<P: Platform>(cx: &mut MethodContext<'_, '_, P, OccMethod>) -> Timestamp {
     let before = cx.worker.meter.enter::<P>(cx.c, Category::Timestamp);
     let timestamp = cx.shared.own.next(cx.c, &mut cx.worker.state.own);
     cx.worker.meter.leave::<P>(cx.c, before);

@@ -2,8 +2,8 @@
 
 use platform::Node;
 use storage::{Optimisation, Optimisations};
+use terms::Faults;
 
-use crate::rules::Broken;
 use crate::timestamps::TimestampSource;
 use crate::ways::Ways;
 
@@ -55,9 +55,8 @@ pub struct InstanceOptions {
     pub optimisations: Optimisations,
     /// The ways that differ from the default.
     pub ways: Ways,
-    /// The rules that a scheme breaks which is a mutant ([`crate::mutants`]); other schemes break
-    /// none.
-    pub broken: Broken,
+    /// Faults that tests plant in the scheme and in the engine.
+    pub faults: Faults,
 }
 
 impl InstanceOptions {
@@ -70,7 +69,7 @@ impl InstanceOptions {
 
 impl Default for InstanceOptions {
     /// 64 sessions, 4 GiB, epochs of 1 ms, timestamps from the clock, no nodes known, no further
-    /// tables, all optimisations, the default ways, no rule broken.
+    /// tables, all optimisations, the default ways, no faults.
     fn default() -> Self {
         InstanceOptions {
             sessions_max: 64,
@@ -82,7 +81,7 @@ impl Default for InstanceOptions {
             spare_tables: 0,
             optimisations: Optimisations::ALL,
             ways: Ways::default(),
-            broken: Broken::default(),
+            faults: Faults::NONE,
         }
     }
 }

@@ -172,7 +172,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
     }
 }
 
-/// A sink of mutants, which passes insertions and deletions on and drops updates.
+/// A sink of an engine with a fault, which passes insertions and deletions on and drops updates.
 pub(crate) struct DropsUpdates<'k, K>(pub &'k mut K);
 
 impl<P: Platform, K: RedoSink<P>> RedoSink<P> for DropsUpdates<'_, K> {

@@ -81,9 +81,8 @@ pub trait Parts<P: Platform>: Sized + Send + Sync + 'static {
     /// finish it, at any time.
     type Prepared: Send + 'static;
 
-    /// The shared state of a database for up to `workers` workers, with the timestamps and ways
-    /// that the options say, if the scheme needs any. Only a mutant breaks rules:
-    /// [`crate::mutants`].
+    /// The shared state of a database for up to `workers` workers, with the timestamps, ways
+    /// and faults that the options say, if the scheme needs any.
     fn shared(
         c: P::Core,
         workers: usize,

@@ -20,8 +20,6 @@
 //! - A part of a transaction over several databases marks the rows that it has only read, until it
 //!   ends ([`crate::optimistic`]).
 
-use std::marker::PhantomData;
-
 use platform::{OutOfMemory, Platform};
 use terms::{Conflict, Mode};
 
@@ -29,20 +27,18 @@ use crate::optimistic::{
     Method, MethodContext, Optimistic, OptimisticState, Version, lock_at_once, lock_in_order, unchanged,
     validate_versions,
 };
-use crate::rules::{Rules, Sound};
 use crate::timestamps::TimestampSource;
 use crate::ways::CommitLocks;
 
 /// The scheme.
-pub type Silo<R = Sound> = Optimistic<SiloMethod<R>>;
+pub type Silo = Optimistic<SiloMethod>;
 
 /// The method of `silo`.
-pub struct SiloMethod<R>(PhantomData<R>);
+pub struct SiloMethod;
 
-impl<P: Platform, R: Rules> Method<P> for SiloMethod<R> {
+impl<P: Platform> Method<P> for SiloMethod {
     const NAME: &'static str = "silo";
     const REMEMBERS_VERSIONS: bool = true;
-    type Rules = R;
     type Header = Version<P>;
     type SharedState = ();
     type WorkerState = ();

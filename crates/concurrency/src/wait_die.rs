@@ -25,17 +25,16 @@
 //! transactions further apart than a minute compare wrongly, and the bound on waiting serves them.
 
 use platform::{Nanos, OutOfMemory, Platform};
+use terms::{Category, Fault, Faults};
 
 use crate::lock_word::{LockState, TAG_BITS, TAG_GONE, Tagging, Want};
 use crate::locking::{Refusal, Seeker, TwoPhase, WaitPolicy, earlier};
 use crate::meter::Meter;
 use crate::options::InstanceOptions;
-use crate::rules::{Rule, Rules, Sound};
 use crate::timestamps::{Timestamp, TimestampWorker, Timestamps};
-use terms::Category;
 
 /// Two-phase locking in which the older waits and the younger dies.
-pub type WaitDie<R = Sound> = TwoPhase<ByAge, R>;
+pub type WaitDie = TwoPhase<ByAge>;
 
 /// Decides by age.
 pub struct ByAge;
@@ -118,16 +117,16 @@ impl WaitPolicy for ByAge {
         worker.attempts = if again { worker.attempts + 1 } else { 0 };
     }
 
-    fn contend<P: Platform, R: Rules>(
+    fn contend<P: Platform>(
         _: &Timestamps<P>,
         worker: &mut Ages,
         seeker: Seeker<'_, P>,
-        rules: R,
+        faults: Faults,
     ) -> Result<(), Refusal> {
         let now = P::now(seeker.c);
-        let (seen, deadline) = (seeker.seen, seeker.deadline(now, rules));
+        let (seen, deadline) = (seeker.seen, seeker.deadline(now, faults));
         let attempts = worker.attempts;
-        Wait { seeker, seen, now, deadline, attempts, claims: attempts > 0, polite_until: None }.run(rules)
+        Wait { seeker, seen, now, deadline, attempts, claims: attempts > 0, polite_until: None }.run(faults)
     }
 
     fn may_wait(tag: u64, owner: u64) -> bool {
@@ -158,11 +157,11 @@ struct Wait<'a, P: Platform> {
 }
 
 impl<P: Platform> Wait<'_, P> {
-    fn run(mut self, rules: impl Rules) -> Result<(), Refusal> {
+    fn run(mut self, faults: Faults) -> Result<(), Refusal> {
         loop {
             let end = match self.seeker.want.grant(self.seen) {
-                Some(granted) => self.enter(granted, rules),
-                None => self.wait(rules),
+                Some(granted) => self.enter(granted, faults),
+                None => self.wait(faults),
             };
             if let Some(end) = end {
                 return end;
@@ -182,13 +181,13 @@ impl<P: Platform> Wait<'_, P> {
 
     /// Takes the lock, which its holders do not exclude; the end of the wait, or `None` if the word
     /// is to be looked at again.
-    fn enter(&mut self, granted: LockState, rules: impl Rules) -> Option<Result<(), Refusal>> {
+    fn enter(&mut self, granted: LockState, faults: Faults) -> Option<Result<(), Refusal>> {
         let Seeker { c, lock, want, .. } = self.seeker;
         if let Want::Open { .. } = want {
             // The claim stays until the insertion has been tried.
             return Some(Ok(()));
         }
-        let overtakes = rules.keeps(Rule::DeadlocksEnd) && self.overtakes();
+        let overtakes = !faults.has(Fault::UnresolvedDeadlocks) && self.overtakes();
         if overtakes && self.seen.is_held() {
             return Some(Err(Refusal::Held));
         }
@@ -210,13 +209,13 @@ impl<P: Platform> Wait<'_, P> {
     }
 
     /// Waits for the holders of the lock, or dies.
-    fn wait(&mut self, rules: impl Rules) -> Option<Result<(), Refusal>> {
+    fn wait(&mut self, faults: Faults) -> Option<Result<(), Refusal>> {
         let Seeker { c, lock, .. } = self.seeker;
         let (seen, tag) = (self.seen, self.seeker.tag());
         if seen.is_gone() {
             return Some(Err(Refusal::Held));
         }
-        if rules.keeps(Rule::DeadlocksEnd) && is_older(seen.tag(), tag) {
+        if !faults.has(Fault::UnresolvedDeadlocks) && is_older(seen.tag(), tag) {
             if self.attempts >= DRAIN_ATTEMPTS && !seen.is_exclusive() && !seen.is_waited() {
                 // Whether it succeeds or not: there is a next attempt.
                 let _ = lock.exchange(c, seen, seen.waited(true));

@@ -4,7 +4,7 @@
 use boundary::{AnySession, Bounds, Outcome, Plan, Procedure};
 use platform::Intent;
 use platform::link::Links;
-use terms::Abort;
+use terms::{Abort, Fault};
 
 use crate::flight::{End, Failure, Flight, OwnPart, OwnPartRunner, Part};
 use crate::map::WorkerName;
@@ -126,12 +126,12 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         id: GlobalId,
         mut parts: Vec<PartRequest<Q::Action>>,
     ) -> Result<Result<RequestedParts, Failure>, MemberError> {
-        let Setting { me, rules, .. } = self.setting;
+        let Setting { me, faults, .. } = self.setting;
         parts.sort_unstable_by_key(|part| part.owner.instance);
         let own_after = parts.partition_point(|part| part.owner.instance < me.instance);
         let mut act = std::mem::take(&mut self.act);
         let only_reads = parts.iter().map(|part| part.only_reads);
-        let coordinator = Coordinator::in_turn(only_reads, own_after, rules, &mut act);
+        let coordinator = Coordinator::in_turn(only_reads, own_after, faults, &mut act);
         let (mut asked, mut requests) = (Vec::with_capacity(parts.len()), Vec::with_capacity(parts.len()));
         for PartRequest { owner, only_reads, numbers, actions } in parts {
             let mut frame = Vec::new();
@@ -153,7 +153,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         parts: Vec<PartRequest<Q::Action>>,
     ) -> Result<Result<RequestedParts, Failure>, MemberError> {
         let only_reads = parts.iter().map(|part| part.only_reads);
-        let coordinator = Coordinator::new(flow, only_reads, self.setting.rules);
+        let coordinator = Coordinator::new(flow, only_reads, self.setting.faults);
         let mut asked: Vec<Part> = Vec::with_capacity(parts.len());
         for PartRequest { owner, only_reads, numbers, actions } in parts {
             let peer = self.peer(owner)?;
@@ -331,7 +331,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     /// Returns true if others have to hear of its decision, also after a crash.
     fn leaves_decision(&self, flight: &Flight<'d, Q, T>) -> bool {
         let (changing, _) = flight.coordinator.counts();
-        self.setting.durable && self.setting.rules.records_decisions && changing > 0
+        self.setting.durable && !self.setting.faults.has(Fault::UnloggedDecision) && changing > 0
     }
 
     /// The attempt is over. The transaction, if it needs an attempt of another kind.

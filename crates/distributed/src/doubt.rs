@@ -13,9 +13,7 @@ use std::collections::BTreeSet;
 use boundary::{AnyPrepared, Database, Decision, GlobalId, Outcome, PartOf};
 use platform::Platform;
 use serde::{Deserialize, Serialize};
-use terms::{Abort, Epoch};
-
-use crate::protocol::Rules;
+use terms::{Abort, Epoch, Fault, Faults};
 
 /// Transactions and parts that were not over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,13 +73,13 @@ impl Undecided {
 ///
 /// # Errors
 /// [`DoubtError::Missing`].
-pub fn ends(all: &[Undecided], rules: Rules) -> Result<Vec<Vec<bool>>, DoubtError> {
+pub fn ends(all: &[Undecided], faults: Faults) -> Result<Vec<Vec<bool>>, DoubtError> {
     let decided: Vec<BTreeSet<u128>> = all.iter().map(|one| one.decided.iter().copied().collect()).collect();
     let commits = |instance, (global, coordinator): (u128, u16)| {
         let decided = decided.get(usize::from(coordinator));
         let decided =
             decided.ok_or(DoubtError::Missing { instance, global: GlobalId(global), coordinator })?;
-        Ok(decided.contains(&global) && rules.adopts)
+        Ok(decided.contains(&global) && !faults.has(Fault::LostDoubt))
     };
     let all = all.iter().enumerate();
     all.map(|(instance, one)| one.in_doubt.iter().map(|part| commits(instance, *part)).collect()).collect()
@@ -148,9 +146,9 @@ impl<'d, P: Platform> Unfinished<'d, P> {
 pub fn resolve<P: Platform>(
     c: P::Core,
     databases: &[&Database<P>],
-    rules: Rules,
+    faults: Faults,
 ) -> Result<Resolved, DoubtError> {
-    resolve_apart(c, databases, rules, &mut |_| ())
+    resolve_apart(c, databases, faults, &mut |_| ())
 }
 
 /// As [`resolve`], of instances on several machines: `turn_to` hears which of them is worked for
@@ -161,7 +159,7 @@ pub fn resolve<P: Platform>(
 pub fn resolve_apart<P: Platform>(
     c: P::Core,
     databases: &[&Database<P>],
-    rules: Rules,
+    faults: Faults,
     turn_to: &mut dyn FnMut(usize),
 ) -> Result<Resolved, DoubtError> {
     let each = databases.iter().enumerate().map(|(instance, database)| {
@@ -170,7 +168,7 @@ pub fn resolve_apart<P: Platform>(
     });
     let mut all: Vec<_> = each.collect();
     let undecided: Vec<Undecided> = all.iter().map(Unfinished::undecided).collect();
-    let ends = ends(&undecided, rules)?;
+    let ends = ends(&undecided, faults)?;
     for (instance, (one, commits)) in all.iter_mut().zip(&ends).enumerate() {
         turn_to(instance);
         one.finish(c, commits)?;

@@ -59,6 +59,5 @@ pub use gate::Gate;
 pub use map::{HomeInstance, Map, MapError, WorkerName};
 pub use member::Member;
 pub use messages::{GlobalId, MessageError};
-pub use protocol::Rules;
 pub use rejoining::Adopted;
 pub use setting::{Connection, Counts, Done, MemberError, Setting, wait_nanos_max};

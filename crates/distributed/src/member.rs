@@ -403,7 +403,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 let next = next.map_err(|error| MemberError::Message { from, error })?;
                 let Some((message, bytes)) = next else { break };
                 P::work(c, Work::CopyWord, 2 * (bytes as u32).div_ceil(8));
-                let one_in = self.setting.rules.echo_one_in;
+                let one_in = self.setting.duplicate_one_in;
                 let again =
                     if one_in == 0 { Vec::new() } else { self.echoes.after(number, &message, one_in) };
                 self.receive(c, session, number, message)?;

@@ -24,7 +24,7 @@
 use boundary::{AnyPrepared, AnySession, Bounds, Database, Decision, PartOf, Procedure};
 use platform::Platform;
 use platform::link::{Limits, Links};
-use terms::Epoch;
+use terms::{Epoch, Fault};
 
 use crate::flight::{Flight, Part, PreparedPart};
 use crate::gate::Gate;
@@ -82,17 +82,17 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         adopted: Adopted<'d>,
     ) -> Result<(), MemberError> {
         self.gate = Some(gate);
-        let rules = self.setting.rules;
+        let faults = self.setting.faults;
         for (part, prepared) in adopted.parts {
             let id = GlobalId::of(part.global);
-            if !rules.adopts {
+            if faults.has(Fault::LostDoubt) {
                 session.finish(prepared, false);
                 continue;
             }
             let names = self.peers.iter().map(|peer| peer.name);
             let peer = self.peer(home(id, names).ok_or(MemberError::NoLink(id.coordinator))?)?;
             let mut act = Vec::new();
-            let participant = Participant::in_doubt(rules, &mut act);
+            let participant = Participant::in_doubt(faults, &mut act);
             let (prepared, vote, request) = (Some(prepared), None, Vec::new());
             let held = PreparedPart { id, peer, participant, prepared, vote, epoch: Epoch(0), request };
             self.answer(c, session, held, act)?;
@@ -110,7 +110,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 id,
                 work: None,
                 bounds: Bounds::default(),
-                coordinator: Coordinator::decided(parts.len(), rules, &mut act),
+                coordinator: Coordinator::decided(parts.len(), faults, &mut act),
                 parts,
                 requests: Vec::new(),
                 here: Vec::new(),

@@ -2,7 +2,7 @@
 
 use boundary::{AnyPrepared, AnySession, AnyVerbs, Bounds, PartOf, Procedure, Transaction};
 use platform::link::Links;
-use terms::{Abort, Epoch};
+use terms::{Abort, Epoch, Fault};
 
 use crate::flight::{PreparedPart, enlist, execute};
 use crate::member::{DurabilityWaiter, Member, ProcedureMessage};
@@ -33,7 +33,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             return Err(MemberError::Stranger { from, coordinator: id.coordinator });
         }
         let illegal = |error| MemberError::Illegal { from, error };
-        let rules = self.setting.rules;
+        let faults = self.setting.faults;
         if !self.is_open() {
             return self.send(c, peer, &Message::Vote { id, result: Err(Refusal::Conflict) });
         }
@@ -42,7 +42,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         if let Some(held) = self.held.iter_mut().find(|held| held.id == id) {
             return held.participant.step(ParticipantEvent::Asked, &mut act).map_err(illegal);
         }
-        let mut participant = Participant::new(is_last, only_reads, rules);
+        let mut participant = Participant::new(is_last, only_reads, faults);
         participant.step(ParticipantEvent::Asked, &mut act).map_err(illegal)?;
         act.clear();
         let (prepared, vote, epoch) = match self.run(session, id, actions) {
@@ -64,7 +64,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         let heard = if prepared.is_some() { ParticipantEvent::Prepared } else { ParticipantEvent::Failed };
         participant.step(heard, &mut act).map_err(illegal)?;
         let mut request = Vec::new();
-        if !rules.applies_once {
+        if faults.has(Fault::RepeatedDecision) {
             request = postcard::to_allocvec(actions).unwrap_or_default();
         }
         let held = PreparedPart { id, peer, participant, prepared, vote: Some(vote), epoch, request };
@@ -79,7 +79,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         id: GlobalId,
         actions: &[Q::Action],
     ) -> Result<(Vec<Q::Output>, AnyPrepared<'d>, Epoch), Abort> {
-        let Setting { tables, durable, rules, .. } = self.setting;
+        let Setting { tables, durable, faults, .. } = self.setting;
         let mut outputs = Vec::with_capacity(actions.len());
         session.turn_to_another(false);
         let body = &mut |verbs: &mut dyn AnyVerbs| {
@@ -90,7 +90,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             }
             Ok(())
         };
-        let (prepared, epoch) = if durable && rules.records_parts {
+        let (prepared, epoch) = if durable && !faults.has(Fault::UnloggedPart) {
             let part = PartOf { global: id.number(), coordinator: id.coordinator.instance };
             let (prepared, vote) = session.prepare_as(part, &Bounds::default(), body)?;
             (prepared, vote.durable_with)
@@ -190,7 +190,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             return self.step_participant(c, session, held, heard);
         }
         // It is over: only an acknowledgement can be missing.
-        let mut participant = Participant::new(false, false, self.setting.rules);
+        let mut participant = Participant::new(false, false, self.setting.faults);
         let mut act = std::mem::take(&mut self.answers);
         let stepped = participant.step(heard, &mut act);
         stepped.map_err(|error| MemberError::Illegal { from, error })?;

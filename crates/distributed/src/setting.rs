@@ -2,11 +2,12 @@
 
 use boundary::Procedure;
 use platform::link::{End as LinkEnd, Limits, Links, ReceiveError, SendError};
+use terms::Faults;
 
 use crate::flight::End;
 use crate::map::{Map, WorkerName};
 use crate::messages::{MessageError, Unsaid};
-use crate::protocol::{Illegal, Rules};
+use crate::protocol::Illegal;
 
 /// Longest wait for a lock in one of several instances with so many workers, also of transactions
 /// that are no parts: who holds the lock may wait for other instances.
@@ -34,8 +35,10 @@ pub struct Setting<'d, Q: Procedure> {
     /// prepared one after the other, and transactions take what they need in the order of the
     /// instances.
     pub in_order: bool,
-    /// The rules of the protocol.
-    pub rules: Rules,
+    /// Duplicate one in this many received messages (0: never), which the protocol tolerates.
+    pub duplicate_one_in: u32,
+    /// Faults that tests plant in the protocol.
+    pub faults: Faults,
 }
 
 impl<Q: Procedure> Clone for Setting<'_, Q> {

@@ -58,5 +58,5 @@ mod worker;
 pub use central::Sharing;
 pub use hands::{Acting, ActionExecutor, Actions, Copied, Done, Dynamic, Meant, Typed, execute_meant};
 pub use map::{Map, MapError};
-pub use shared::{Broken, Shared, Site};
+pub use shared::{Shared, Site};
 pub use worker::{Counts, NO_BRANCHES, OwnerWorker};

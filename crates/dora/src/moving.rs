@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use platform::{Platform, Work};
 use repartitioning::{Change, MapError, Partition};
-use terms::Abort;
+use terms::{Abort, Fault};
 
 use crate::hands::ActionExecutor;
 use crate::map::Map;
@@ -41,12 +41,13 @@ impl<P: Platform> OwnerWorker<'_, P> {
                     rearrangement.advance(Event::Claim);
                 }
                 State::Claimed
-                    if self.shared.central.is_drained(c, &mut self.seat) || self.shared.broken.drains =>
+                    if self.shared.central.is_drained(c, &mut self.seat)
+                        || self.shared.faults.has(Fault::UndrainedMap) =>
                 {
                     rearrangement.advance(Event::Drain);
                     self.ask_fences()?;
                 }
-                State::Drained if self.fences == 0 || self.shared.broken.drains => {
+                State::Drained if self.fences == 0 || self.shared.faults.has(Fault::UndrainedMap) => {
                     // What was said to this worker came before the answers, or before the last
                     // transaction was over.
                     while self.hear(hands)? {}

@@ -6,7 +6,7 @@
 
 use boundary::Plan;
 use platform::{Nanos, Platform, Work};
-use terms::{Abort, Category, Conflict};
+use terms::{Abort, Category, Conflict, Fault};
 
 use crate::counting::For;
 use crate::hands::ActionExecutor;
@@ -44,7 +44,7 @@ impl<P: Platform> OwnerWorker<'_, P> {
         let from = self.attempt.from;
         if is_here && !self.attempt.is_among {
             let routes = &self.attempt.routes.entries()[from..];
-            let is_free = self.owned.is_unlocked() || self.shared.broken.locks || {
+            let is_free = self.owned.is_unlocked() || self.shared.faults.has(Fault::MissingOwnerLocks) || {
                 look::<P>(self.c, self.owned.locks().comparisons(routes.len()));
                 self.owned.locks().is_free(self.me, routes)
             };
@@ -73,7 +73,9 @@ impl<P: Platform> OwnerWorker<'_, P> {
             let end = routes.entries().len();
             P::work(self.c, Work::Step, 2 * (end - from) as u32);
             let owner = self.map.owner(&routes.entries()[from..end])?.unwrap_or(self.me);
-            let owner = match self.shared.broken.owners && self.last_age >> WORKER_BITS & 1 == 1 {
+            let owner = match self.shared.faults.has(Fault::MisroutedActions)
+                && self.last_age >> WORKER_BITS & 1 == 1
+            {
                 true => (owner + 1) % self.shared.workers() as u16,
                 false => owner,
             };

@@ -4,7 +4,7 @@
 use boundary::BranchName;
 use platform::{Nanos, Platform, Work};
 use schema::Route;
-use terms::{Abort, Category};
+use terms::{Abort, Category, Fault};
 
 use crate::counting::{For, class};
 use crate::hands::ActionExecutor;
@@ -113,7 +113,7 @@ impl<P: Platform> OwnerWorker<'_, P> {
         let owned = owned_routes(&self.map, routes.entries());
         self.routes = routes;
         let is_mine = |route: &Route| self.map.owner(std::slice::from_ref(route)) == Ok(Some(self.me));
-        if !self.shared.broken.owners && !owned.iter().all(is_mine) {
+        if !self.shared.faults.has(Fault::MisroutedActions) && !owned.iter().all(is_mine) {
             let why = "an action came to a worker that does not own what it touches".to_owned();
             return self.refuse(whose.0, Refusal::Failed(why));
         }
@@ -178,7 +178,7 @@ impl<P: Platform> OwnerWorker<'_, P> {
         if self.owned.is_unlocked() {
             return Ok(());
         }
-        let keeps = self.shared.broken.keeps_locks && self.last_age >> WORKER_BITS & 7 == 7;
+        let keeps = self.shared.faults.has(Fault::KeptOwnerLocks) && self.last_age >> WORKER_BITS & 7 == 7;
         if !keeps {
             look::<P>(self.c, self.owned.locks().comparisons(1));
             self.owned.locks().release(whose);

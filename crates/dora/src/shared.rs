@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use terms::Faults;
 
 use platform::{LINE_BYTES, Node, OutOfMemory, Platform};
 use storage::Latched;
@@ -19,23 +20,6 @@ pub struct Site {
     pub socket: u32,
 }
 
-/// Rules that a mutant breaks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Broken {
-    /// Every other transaction sends actions to another worker than the owner.
-    pub owners: bool,
-    /// An owner keeps what a transaction has locked whose number of actions is odd.
-    pub keeps_locks: bool,
-    /// A transaction that commits is rolled back by one of several owners.
-    pub commits_all: bool,
-    /// Nothing is locked.
-    pub locks: bool,
-    /// A worker keeps the map that it began with.
-    pub keeps_map: bool,
-    /// The map changes while transactions are active.
-    pub drains: bool,
-}
-
 /// Lines of the words that all share.
 const VERSION: usize = 0;
 const LEAVING: usize = 1;
@@ -48,7 +32,7 @@ pub struct Shared<P: Platform> {
     pub(crate) inboxes: Vec<Inbox<P>>,
     map: Latched<P, Arc<Map>>,
     words: P::Region,
-    pub(crate) broken: Broken,
+    pub(crate) faults: Faults,
 }
 
 impl<P: Platform> Shared<P> {
@@ -64,14 +48,14 @@ impl<P: Platform> Shared<P> {
             inboxes: workers.iter().map(inbox).collect::<Result<_, _>>()?,
             map: Latched::new(c, "map of partitions", Arc::new(map))?,
             words: P::region(c, None, LINES * LINE_BYTES, "owners of partitions")?,
-            broken: Broken::default(),
+            faults: Faults::NONE,
         })
     }
 
-    /// The same with these rules broken: for tests.
+    /// The same with these rules faults: for tests.
     #[must_use]
-    pub fn with_broken(self, broken: Broken) -> Self {
-        Shared { broken, ..self }
+    pub fn with_faults(self, faults: Faults) -> Self {
+        Shared { faults, ..self }
     }
 
     /// Workers.

@@ -13,7 +13,7 @@ use boundary::{Attempts, Bounds, BranchName, Commit, Ending, Stats};
 use concurrency::Meter;
 use platform::{Nanos, OutOfMemory, Platform};
 use schema::{Route, Routes};
-use terms::{Abort, Category, Epoch};
+use terms::{Abort, Category, Epoch, Fault};
 
 use crate::central::Seat;
 use crate::counting::Counting;
@@ -260,7 +260,7 @@ impl<'d, P: Platform> OwnerWorker<'d, P> {
     #[inline]
     pub(crate) fn check_map(&mut self) {
         let version = self.shared.version(self.c);
-        if version != self.version && !(self.shared.broken.keeps_map && self.me % 2 == 1) {
+        if version != self.version && !(self.shared.faults.has(Fault::StaleMap) && self.me % 2 == 1) {
             (self.map, self.version) = (self.shared.map(self.c), version);
             self.recount();
         }
@@ -356,7 +356,7 @@ impl<'d, P: Platform> OwnerWorker<'d, P> {
     fn tell_end(&mut self, commit: bool) -> Result<(), Abort> {
         for place in 0..self.attempt.others.len() {
             let to = self.attempt.others[place].0;
-            let commit = commit && !(self.shared.broken.commits_all && place == 0);
+            let commit = commit && !(self.shared.faults.has(Fault::PartialCommit) && place == 0);
             self.post.say(to, &OwnerMessage::End { commit })?;
         }
         Ok(())
@@ -383,7 +383,7 @@ impl<'d, P: Platform> OwnerWorker<'d, P> {
         routes: &[Route],
         request: Option<Request>,
     ) -> (Answer, Option<Request>) {
-        match self.shared.broken.locks {
+        match self.shared.faults.has(Fault::MissingOwnerLocks) {
             true => (Answer::Granted, request),
             false => self.owned.ask(whose, routes, request),
         }

@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use terms::Faults;
 
 use boundary::{DurableOptions, Progress as OpenProgress, Recovered, SchemaBuilder};
 use concurrency::InstanceOptions;
@@ -59,7 +60,7 @@ pub struct Builder {
     /// `Some` if rows lie in pages.
     pool_bytes: Option<u64>,
     /// Faults planted for tests.
-    broken: pages::Broken,
+    faults: Faults,
     sessions_max: usize,
     spare_tables: usize,
     latencies: bool,
@@ -82,7 +83,7 @@ impl Builder {
         Builder {
             memory_bytes_max: MEMORY_LIMIT_DEFAULT,
             pool_bytes: None,
-            broken: pages::Broken::default(),
+            faults: Faults::NONE,
             sessions_max: SESSIONS_DEFAULT,
             spare_tables: SPARE_TABLES_DEFAULT,
             latencies: false,
@@ -178,8 +179,8 @@ impl Builder {
     /// them.
     #[doc(hidden)]
     #[must_use]
-    pub fn breaking(mut self, rules: pages::Broken) -> Self {
-        self.broken = rules;
+    pub fn with_faults(mut self, faults: Faults) -> Self {
+        self.faults = faults;
         self
     }
 
@@ -403,7 +404,7 @@ impl Builder {
         let (made, found) = match (&durable, self.pool_bytes) {
             (Some(durable), Some(pool_bytes)) => {
                 let options = options_of_pages(pool_bytes, self.sessions_max, &durable.path);
-                let options = PagedOptions { broken: self.broken, ..options };
+                let options = PagedOptions { faults: self.faults, ..options };
                 engine_native::open_paged(c, &options, schema, listener)?
             }
             (None, Some(_)) => {

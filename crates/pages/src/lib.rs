@@ -80,5 +80,5 @@ pub use inspection::ExaminedTree;
 pub use limits::FRAMES_PER_SESSION;
 pub use opening::examine::{Examined, examine, holds_pages};
 pub use opening::repair::{Repaired, repair};
-pub use options::{Broken, PagedLogOptions, PagedOptions};
+pub use options::{PagedLogOptions, PagedOptions};
 pub use page::PageFault;

@@ -1,6 +1,7 @@
 //! Options of a database of pages.
 
 use std::path::PathBuf;
+use terms::Faults;
 
 use platform::Node;
 use platform::files::BLOCK_BYTES;
@@ -49,8 +50,8 @@ pub struct PagedOptions {
     /// Options of the log; `None`: the database does not outlive the process. With a log there is a
     /// directory.
     pub log: Option<PagedLogOptions>,
-    /// The rules that are broken, so that tests see that checkers notice.
-    pub broken: Broken,
+    /// The rules that are faults, so that tests see that checkers notice.
+    pub faults: Faults,
 }
 
 /// Options of the log.
@@ -69,52 +70,6 @@ impl Default for PagedLogOptions {
     fn default() -> Self {
         PagedLogOptions { segment_bytes: 64 << 20, buffer_bytes: 8 << 20, checkpoint_bytes: 1 << 30 }
     }
-}
-
-/// Rules that a mutant breaks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Broken {
-    /// Scans lock no gaps.
-    pub gaps: bool,
-    /// Rows that are only read are not locked.
-    pub read_locks: bool,
-    /// Rows and gaps are locked without their tables.
-    pub intents: bool,
-    /// Inherited locks of tables stay with sessions, also if another session requests an exclusive
-    /// lock.
-    pub keeps_inherited: bool,
-    /// Pages are written before the log has their changes.
-    pub log_first: bool,
-    /// Changes are logged without images of pages.
-    pub images: bool,
-    /// A restart does not take back what transactions have changed that have not ended.
-    pub undo: bool,
-    /// The log has no record of a transaction's rollback.
-    pub compensation: bool,
-    /// Commits count as durable when they are in the log's buffer.
-    pub flushes: bool,
-    /// A part gives its locks back when it is prepared.
-    pub part_locks: bool,
-    /// A part that is to commit is not finished.
-    pub part_ends: bool,
-    /// A prepared part leaves no record.
-    pub part_records: bool,
-    /// Changes of parts in doubt are not locked again.
-    pub doubt_locks: bool,
-    /// Checkpoints leave out prepared parts.
-    pub carried_parts: bool,
-    /// Pages that were read ahead count even if they were written meanwhile.
-    pub writes: bool,
-    /// Pieces of long rows stay in overflow pages when the row does not have them any more.
-    pub pieces: bool,
-    /// Checkpoints leave out decisions.
-    pub carried_decisions: bool,
-    /// The record of a commit names one branch of the transaction only.
-    pub commits_one_branch: bool,
-    /// Leaves are merged even if a transaction relies on the gap between them.
-    pub joins: bool,
-    /// A restart does not repeat what has come to a page from one that was merged with it.
-    pub moved: bool,
 }
 
 impl Default for PagedOptions {
@@ -144,7 +99,7 @@ impl PagedOptions {
             escalation: 1 << 10,
             optimisations: Optimisations::ALL,
             log: None,
-            broken: Broken::default(),
+            faults: Faults::NONE,
         }
     }
 

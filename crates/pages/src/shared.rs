@@ -1,6 +1,7 @@
 //! State that the sessions of a database share.
 
 use std::sync::atomic::Ordering;
+use terms::{Fault, Faults};
 
 use boundary::PartOf;
 use concurrency::TooManySessions;
@@ -12,7 +13,7 @@ use storage::Latched;
 use crate::checkpoints::checkpoint::Checkpoints;
 use crate::error::PagedError;
 use crate::locks::{LockAnswer, LockManager, LockMode, LockPlace, LockRequest, name};
-use crate::options::{Broken, PagedOptions};
+use crate::options::PagedOptions;
 use crate::owner::{KeptPart, Owner, Owners};
 use crate::pool::{Pool, Writing};
 use crate::rows::tables::Table;
@@ -35,7 +36,7 @@ pub(crate) struct SharedState<P: Files> {
     sessions: P::Region,
     sessions_max: usize,
     pub(crate) is_loaded: bool,
-    pub(crate) broken: Broken,
+    pub(crate) faults: Faults,
     /// True if locks are released before commits are durable.
     pub(crate) aether: bool,
     /// There with a log.
@@ -71,7 +72,7 @@ impl<P: Files> SharedState<P> {
             sessions: P::region(c, None, sessions_max * LINE_BYTES, "sessions")?,
             sessions_max,
             is_loaded: false,
-            broken: options.broken,
+            faults: options.faults,
             aether: options.has_aether(),
             checkpoints,
             in_doubt: Latched::new(c, "parts in doubt", Vec::new())?,
@@ -146,7 +147,7 @@ impl<P: Files> SharedState<P> {
         let mut owner = self.owners.take_for_part(c).ok_or_else(refused)?;
         owner.draw_age::<P>(c);
         owner.locks.begin(false);
-        for (tree, key) in undo.keys().filter(|_| !self.broken.doubt_locks) {
+        for (tree, key) in undo.keys().filter(|_| !self.faults.has(Fault::UnlockedDoubt)) {
             let is_here = |table: &Table| table.all_trees().any(|other| other.number == tree.number);
             let table = self.tables.iter().position(is_here).ok_or(PagedError::UnknownTree(tree.number))?;
             let rows = self.tables[table].trees[0];

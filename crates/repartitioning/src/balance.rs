@@ -2,7 +2,8 @@
 
 use crate::model::Figures;
 use crate::search::Proposal;
-use crate::settings::{Rules, Settings};
+use crate::settings::Settings;
+use terms::{Fault, Faults};
 
 /// Expected gain and cost of a repartitioning.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -91,12 +92,12 @@ impl Balance {
     }
 
     /// Decides if the map is changed. `must`: partitions belong to lost cores.
-    pub(crate) fn decide(&self, proposal: &Proposal, must: bool, rules: Rules) -> Decision {
+    pub(crate) fn decide(&self, proposal: &Proposal, must: bool, faults: Faults) -> Decision {
         if proposal.changes.is_empty() {
             Decision::Stay
         } else if must {
             Decision::Change
-        } else if !rules.weighs {
+        } else if faults.has(Fault::UnweighedMoves) {
             if self.gain > 0.0 { Decision::Change } else { Decision::Stay }
         } else if self.gain < self.gain_min {
             Decision::Stay

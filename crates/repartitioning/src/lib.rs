@@ -49,7 +49,7 @@ pub use load::{
 pub use map::{Change, MapError, Partition, PartitionMap, Range, Table, TablePartitions};
 pub use model::{Figures, Model};
 pub use search::{Proposal, ProposalOrigin, Search, SearchError, search};
-pub use settings::{Rules, Settings};
+pub use settings::Settings;
 pub use story::{Repartitioning, Story, StoryNote, StoryPartition, View};
 pub use transaction_origins::{Drawn, Draws};
 pub use words::counted;

@@ -48,27 +48,3 @@ impl Settings {
         }
     }
 }
-
-/// The rules of a controller. Tests disable them one by one, to prove that the checks detect it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rules {
-    /// A repartitioning is made only if it pays.
-    pub weighs: bool,
-    /// Measurements made before a repartitioning are discarded after it.
-    pub forgets: bool,
-    /// Intervals become longer while nothing changes.
-    pub backs_off: bool,
-    /// A measurement made while the workload changed is not evaluated; the next one is. Without
-    /// this rule the controller makes an illegal transition.
-    pub waits: bool,
-    /// Lost cores lose their partitions.
-    pub rescues: bool,
-    /// A repartitioning that gained less than expected raises the required gain of the next one.
-    pub doubts: bool,
-}
-
-impl Rules {
-    /// All rules.
-    pub const SOUND: Rules =
-        Rules { weighs: true, forgets: true, backs_off: true, waits: true, rescues: true, doubts: true };
-}

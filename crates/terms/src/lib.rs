@@ -9,6 +9,7 @@
 mod abort;
 mod category;
 mod epoch;
+mod faults;
 mod hardware;
 mod intent;
 mod mode;
@@ -18,6 +19,7 @@ pub mod rows;
 pub use abort::{Abort, Conflict, OutOfMemory};
 pub use category::{CATEGORIES, Category};
 pub use epoch::{Epoch, STAMP_NUMBER_BITS, Stamp};
+pub use faults::{Fault, Faults};
 pub use hardware::{HardwareThread, Node};
 pub use intent::Intent;
 pub use mode::Mode;

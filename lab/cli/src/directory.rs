@@ -7,9 +7,10 @@ use boundary::directory::description::{Description, DirectoryTable};
 use boundary::{Decision, PartOf};
 use clap::Args;
 use engine::durable::content::{self, Checked, Outline};
-use harness::{DataOwners, Rules, Undecided, directory};
+use harness::{DataOwners, Undecided, directory};
 use platform::Hardware;
 use schema::{ColumnDescription, IndexDescription};
+use terms::Faults;
 
 use crate::bad_input::one_line;
 use crate::directory_of_pages;
@@ -91,7 +92,7 @@ pub fn check(arguments: &CheckArguments) -> Result<String, Failure> {
 
 /// What becomes of the parts in doubt of instances when they are opened together.
 fn ends(all: &[Undecided]) -> Result<String, Failure> {
-    let ends = harness::doubt::ends(all, Rules::SOUND).map_err(Failure::of)?;
+    let ends = harness::doubt::ends(all, Faults::NONE).map_err(Failure::of)?;
     let committed = ends.iter().flatten().filter(|commits| **commits).count();
     Ok(match ends.iter().flatten().count() {
         0 => "Nothing is in doubt.\n".to_owned(),

@@ -56,7 +56,7 @@ pub use deployment::{
     Deployment, DeploymentError, DeploymentRequest, Instance, Machines, MemoryPlacement, Partitioning,
     RunFile, Transport, WorkerPlace,
 };
-pub use distributed::{DataOwners, Rules, Undecided, directory, doubt};
+pub use distributed::{DataOwners, Undecided, directory, doubt};
 pub use error::{OtherData, RunError};
 pub use execution::executor::{Execution, Executor, ExecutorArguments, ExecutorResult, MakeInline};
 pub use execution::executors::dynamic;

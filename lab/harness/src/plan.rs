@@ -8,6 +8,7 @@ use platform::Nanos;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use storage::{Optimisation, Optimisations};
+use terms::Faults;
 
 use crate::deployment::Deployment;
 use crate::execution::executor::Execution;
@@ -206,9 +207,12 @@ pub struct Plan {
     /// Faults between instances of one process, for tests.
     #[serde(skip)]
     pub troubles: Option<Troubles>,
-    /// The rules of the protocol between instances, which tests break.
+    /// Duplicate one in this many messages between instances (0: never), for tests.
     #[serde(skip)]
-    pub protocol: distributed::Rules,
+    pub duplicate_one_in: u32,
+    /// Faults that tests plant.
+    #[serde(skip)]
+    pub faults: Faults,
     /// The adaptation of the partitions of workers that own them; `None`: they do not change.
     #[serde(rename = "adapt_interval", serialize_with = "serialize_interval")]
     pub adaptation: Option<Adaptation>,
@@ -222,12 +226,6 @@ pub struct Plan {
     /// Sockets that fail during the run, if there is one instance.
     #[serde(skip)]
     pub failures: Vec<Failure>,
-    /// The rules of workers that own partitions, which tests break.
-    #[serde(skip)]
-    pub owners_broken: dora::Broken,
-    /// The rules of databases over pages, which tests break.
-    #[serde(skip)]
-    pub pages_broken: pages::Broken,
     /// Time after which a transaction must have succeeded; `None`: any.
     #[serde(skip)]
     pub transaction_nanos_max: Option<u64>,
@@ -254,13 +252,12 @@ impl Plan {
             in_flight: 1,
             missing: Missing::Refuse,
             troubles: None,
-            protocol: distributed::Rules::SOUND,
+            duplicate_one_in: 0,
+            faults: Faults::NONE,
             adaptation: None,
             shifts: Vec::new(),
             restless: false,
             failures: Vec::new(),
-            owners_broken: dora::Broken::default(),
-            pages_broken: pages::Broken::default(),
             transaction_nanos_max: None,
         }
     }
@@ -290,6 +287,7 @@ impl Plan {
             nodes: deployment.instances[instance].nodes_in_use(),
             optimisations: self.optimisations,
             ways: self.ways,
+            faults: self.faults,
             ..InstanceOptions::default()
         }
     }
@@ -327,7 +325,7 @@ impl Plan {
             nodes: deployment.instances[instance].nodes_in_use(),
             directory,
             optimisations: self.optimisations,
-            broken: self.pages_broken,
+            faults: self.faults,
             ..PagedOptions::with_pool(pool_bytes as u64)
         })
     }

@@ -110,7 +110,7 @@ mod work;
 
 pub use config::{Config, Crash, Fall, Withdrawal};
 pub use declared::UndeclaredAccess;
-pub use disk::{Call, Disk, DiskModel, DiskUse, Faults, Refusal, VirtualFile};
+pub use disk::{Call, Disk, DiskFaults, DiskModel, DiskUse, Refusal, VirtualFile};
 pub use error::{SimError, WaitReason, Waiting};
 pub use faults::{Cut, NetworkFaults};
 pub use files::{VirtualDirectory, VirtualQueue};

@@ -9,7 +9,7 @@ use harness::{
     Check, Control, Deployment, Engine, Execution, Instance, Length, Measurement, Plan, Transport,
     WorkerPlace, Workload,
 };
-use sim::{Disk, DiskModel, Faults, SimError, VirtualMachine};
+use sim::{Disk, DiskFaults, DiskModel, SimError, VirtualMachine};
 use workloads::batch::Grouping;
 use workloads::micro::{Micro, MicroSpec, Operation};
 use workloads::tatp::Tatp;
@@ -75,7 +75,7 @@ pub(crate) fn run(
 /// how many transactions use several partitions.
 pub(crate) fn run_owners(
     task: &Task<'_>,
-    (driven, owners): (Driven, dora::Broken),
+    (driven, faults): (Driven, terms::Faults),
     journal: &Journal,
 ) -> Result<Observed, SimError> {
     let workload = match task.seed / 4 % 4 {
@@ -88,7 +88,7 @@ pub(crate) fn run_owners(
     let count = if is_virtual { TRANSACTIONS } else { TRANSACTIONS_ON_HARDWARE };
     let plan = Plan {
         execution: owners_execution(task.seed),
-        owners_broken: owners,
+        faults,
         seed: task.seed,
         engine: driven.engine,
         transaction_nanos_max: Some(owners_nanos_max(is_virtual)),
@@ -122,7 +122,7 @@ fn drive(
     let is_virtual = !matches!(task.machine, Machine::Hardware);
     let measured = if is_virtual {
         let config = task.machine.config(task);
-        let disk = Disk::new(DiskModel::RAM, Faults::default());
+        let disk = Disk::new(DiskModel::RAM, DiskFaults::default());
         let config = if plan.engine == Engine::Memory { config } else { config.with_disk(&disk) };
         let outcome = VirtualMachine::run(&config, |c| {
             let _recall = EventCapture::new(c, journal);

@@ -15,24 +15,24 @@ const SEEDS_PER_FORMS: u64 = 8;
 
 pub(crate) fn run(subject: &Subject, task: &Task<'_>, journal: &Journal) -> Result<Observed, SimError> {
     match (task.work, subject.driven()) {
-        (Work::Islands, Ok(driven)) if task.seed % 4 == 3 && !matches!(task.machine, Machine::Hardware) => {
+        (Work::Islands, driven) if task.seed % 4 == 3 && !matches!(task.machine, Machine::Hardware) => {
             // Half of these trials crash the whole machine.
             match task.seed % 8 {
                 3 => crashes::deployments::SCENARIO.run(driven, task),
                 _ => crashes::instances::SCENARIO.run(driven, task),
             }
         }
-        (Work::Tpcc | Work::Micro | Work::Ycsb | Work::Islands, Ok(driven)) => {
+        (Work::Tpcc | Work::Micro | Work::Ycsb | Work::Islands, driven) => {
             benchmark::run(task, (driven, subject.ways), journal)
         }
         // Owners of rows in memory log nothing.
-        (Work::Owners, Ok(driven))
+        (Work::Owners, driven)
             if task.seed % 4 == 3 && driven.has_pages() && !matches!(task.machine, Machine::Hardware) =>
         {
-            crashes::owners::run(driven, task, (subject.owners, pages::Broken::default()))
+            crashes::owners::run(driven, task, subject.faults)
         }
-        (Work::Owners, Ok(driven)) if !task.seed.is_multiple_of(4) => {
-            benchmark::run_owners(task, (driven, subject.owners), journal)
+        (Work::Owners, driven) if !task.seed.is_multiple_of(4) => {
+            benchmark::run_owners(task, (driven, subject.faults), journal)
         }
         (Work::Crashes, _) if task.seed % SEEDS_PER_FORMS == 5 && !subject.has_pages() => {
             crashes::forms::run(subject, task)
@@ -40,9 +40,9 @@ pub(crate) fn run(subject: &Subject, task: &Task<'_>, journal: &Journal) -> Resu
         (Work::Crashes, _) => crashes::run(subject, task),
         (Work::Files, _) => crashes::files::run(subject, task),
         (Work::Refusals, _) => crashes::refusals::run(subject, task),
-        _ if matches!(task.machine, Machine::Hardware) && subject.is_everywhere() => {
+        _ if matches!(task.machine, Machine::Hardware) => {
             let create = |options: &InstanceOptions, schema| {
-                subject.create_on::<Hardware>(Hardware::core(), options, schema)
+                subject.create::<Hardware>(Hardware::core(), options, schema)
             };
             Ok(on_platform(Hardware::core(), (subject, task), &create, journal))
         }
@@ -68,8 +68,8 @@ fn on_platform<P: Links>(
 ) -> Observed {
     match task.work {
         Work::Bank => bank::run::<P>(c, task, create),
-        Work::Distributed => histories::deployed::run::<P>(c, task, create, (subject.agreement, journal)),
-        Work::Owners => histories::owned::run::<P>(c, task, create, (subject.owners, journal)),
+        Work::Distributed => histories::deployed::run::<P>(c, task, create, (subject, journal)),
+        Work::Owners => histories::owned::run::<P>(c, task, create, (subject.faults, journal)),
         _ => histories::run::<P>(c, task, create, journal),
     }
 }

@@ -1,11 +1,10 @@
 //! The schemes that campaigns verify, registered schemes and mutants, as values.
 
 use std::fmt;
+use terms::Faults;
 
 use boundary::{Database, DurableOptions, OpenError, Recovered, SchemaBuilder, Traits};
-use concurrency::mutants::{Broken, Rule};
-use concurrency::{InstanceOptions, Scheme, SchemeName, Ways};
-use distributed::Rules;
+use concurrency::{InstanceOptions, SchemeName, Ways};
 use engine::instances;
 use harness::{Engine, Host};
 use pages::{
@@ -37,20 +36,6 @@ const SPARE_FRAMES: usize = 8;
 /// Minimal size of the log's buffer, in pages.
 const LOG_BUFFER_PAGES_MIN: u64 = 32;
 
-/// Rules that several instances follow, which tests break on purpose.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Agreement {
-    /// The rules of the protocol.
-    pub rules: Rules,
-    /// No transaction takes a snapshot of one instance.
-    pub avoids_snapshots: bool,
-}
-
-impl Agreement {
-    /// All rules hold.
-    pub(crate) const SOUND: Agreement = Agreement { rules: Rules::SOUND, avoids_snapshots: true };
-}
-
 /// All schemes.
 pub fn schemes() -> Vec<Subject> {
     SchemeName::ALL.map(Subject::of).to_vec()
@@ -59,7 +44,7 @@ pub fn schemes() -> Vec<Subject> {
 /// The scheme of this name on the command line: a registered one, or that of rows in pages.
 pub fn scheme(name: &str) -> Option<Subject> {
     if name == TWO_PHASE_LOCKING {
-        return Some(Subject::of_pages(TWO_PHASE_LOCKING, pages::Broken::default()));
+        return Some(Subject::of_pages());
     }
     name.parse().ok().map(Subject::of)
 }
@@ -97,19 +82,13 @@ impl fmt::Display for Driven {
     }
 }
 
-type Create =
-    fn(VirtualCore, &InstanceOptions, SchemaBuilder) -> Result<Database<VirtualMachine>, OutOfMemory>;
-type Opened = Result<(Database<VirtualMachine>, Recovered), OpenError>;
-type Open = fn(VirtualCore, &InstanceOptions, SchemaBuilder, &DurableOptions) -> Opened;
-
 /// How databases of a subject are created.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {
+    /// Rows in memory.
     Registry(SchemeName),
-    /// A scheme that breaks these rules, in the virtual machine only.
-    Mutant(Create, Open, Broken),
-    /// Rows in pages, under a scheme that breaks these rules.
-    Pages(pages::Broken),
+    /// Rows in pages.
+    Pages,
 }
 
 /// A scheme under test, as a value.
@@ -121,10 +100,11 @@ pub struct Subject {
     pub(crate) partitioned: bool,
     /// Optimisations and variants that differ from the default.
     pub(crate) ways: Ways,
-    /// Rules of its deployments of several instances.
-    pub(crate) agreement: Agreement,
-    /// Faults of its workers that own partitions.
-    pub(crate) owners: dora::Broken,
+    /// Faults that a test has planted.
+    pub(crate) faults: Faults,
+    /// True if a transaction takes a snapshot of one of several instances, which is a fault of the
+    /// work.
+    pub(crate) takes_snapshots: bool,
     origin: Origin,
 }
 
@@ -136,34 +116,29 @@ impl Subject {
             name: scheme.name(),
             partitioned: locks_partitions,
             ways: Ways::default(),
-            agreement: Agreement::SOUND,
-            owners: dora::Broken::default(),
+            faults: Faults::NONE,
+            takes_snapshots: false,
             origin: Origin::Registry(scheme),
         }
     }
 
-    /// A scheme that breaks these rules on purpose: it runs [`Histories`](crate::Work::Histories),
-    /// [`Bank`](crate::Work::Bank), [`Distributed`](crate::Work::Distributed) and
-    /// [`Crashes`](crate::Work::Crashes) in the virtual machine.
-    pub fn mutant<S: Scheme<VirtualMachine>>(name: &'static str, rules: &[Rule]) -> Self {
-        let broken = Broken::rules(rules);
-        let create: Create =
-            |c, options, schema| instances::create_under::<_, S>(c, options, schema, &|_| None);
-        let open: Open = |c, options, schema, durable| {
-            instances::open_under::<_, S>(c, options, schema, &|_| None, (durable, None))
-        };
-        let (ways, origin) = (Ways::default(), Origin::Mutant(create, open, broken));
-        let owners = dora::Broken::default();
-        Subject { name, partitioned: false, ways, agreement: Agreement::SOUND, owners, origin }
+    /// Two-phase locking over pages: it runs [`Histories`](Work::Histories), [`Bank`](Work::Bank),
+    /// [`Distributed`](Work::Distributed), [`Crashes`](Work::Crashes), [`Islands`](Work::Islands)
+    /// and [`Owners`](Work::Owners).
+    pub fn of_pages() -> Self {
+        Subject {
+            name: TWO_PHASE_LOCKING,
+            partitioned: false,
+            ways: Ways::default(),
+            faults: Faults::NONE,
+            takes_snapshots: false,
+            origin: Origin::Pages,
+        }
     }
 
-    /// Two-phase locking over pages, which breaks these rules: it runs
-    /// [`Histories`](Work::Histories), [`Bank`](Work::Bank), [`Distributed`](Work::Distributed) and
-    /// [`Crashes`](Work::Crashes), and without broken rules [`Islands`](Work::Islands).
-    pub fn of_pages(name: &'static str, broken: pages::Broken) -> Self {
-        let (ways, origin) = (Ways::default(), Origin::Pages(broken));
-        let owners = dora::Broken::default();
-        Subject { name, partitioned: false, ways, agreement: Agreement::SOUND, owners, origin }
+    /// The same scheme with these faults, under another name.
+    pub fn with_faults(self, name: &'static str, faults: Faults) -> Self {
+        Subject { name, faults, ..self }
     }
 
     /// True if the scheme runs this work, whatever the machine.
@@ -178,30 +153,17 @@ impl Subject {
             Work::Refusals,
         ];
         match self.origin {
-            Origin::Pages(_) => of_pages.contains(&work) || work == Work::Owners,
+            Origin::Pages => of_pages.contains(&work) || work == Work::Owners,
             Origin::Registry(scheme) => {
                 work != Work::Owners || instances::traits::<VirtualMachine>(scheme).branches
             }
-            Origin::Mutant(..) => work != Work::Owners,
         }
-    }
-
-    /// The same scheme under another name; several instances of it break rules of the protocol on
-    /// purpose. It runs [`Distributed`](crate::Work::Distributed).
-    pub fn with_rules(self, name: &'static str, rules: Rules) -> Self {
-        Subject { name, agreement: Agreement { rules, ..self.agreement }, ..self }
-    }
-
-    /// The same scheme under another name; its workers that own partitions break rules on purpose.
-    /// It runs [`Owners`](crate::Work::Owners).
-    pub fn with_owners(self, name: &'static str, owners: dora::Broken) -> Self {
-        Subject { name, owners, ..self }
     }
 
     /// The same scheme under another name; a transaction that reads only one of several instances
     /// takes a snapshot.
     pub fn with_snapshots(self, name: &'static str) -> Self {
-        Subject { name, agreement: Agreement { avoids_snapshots: false, ..self.agreement }, ..self }
+        Subject { name, takes_snapshots: true, ..self }
     }
 
     /// The same scheme on partitioned tables only.
@@ -222,60 +184,29 @@ impl Subject {
     }
 
     /// The engine of the harness's databases.
-    pub(crate) fn driven(&self) -> Result<Driven, String> {
+    pub(crate) fn driven(&self) -> Driven {
         match self.origin {
-            Origin::Pages(broken) if broken == pages::Broken::default() => Ok(Driven::PAGES),
-            Origin::Pages(_) => Err(format!("{} is no scheme that runs are made under", self.name)),
-            _ => self.registered().map(Driven::from),
+            Origin::Pages => Driven::PAGES,
+            Origin::Registry(scheme) => Driven::from(scheme),
         }
     }
 
     /// True if rows lie in pages.
     pub(crate) fn has_pages(&self) -> bool {
-        matches!(self.origin, Origin::Pages(_))
+        self.origin == Origin::Pages
     }
 
-    /// Its registered scheme.
-    pub(crate) fn registered(&self) -> Result<SchemeName, String> {
-        match self.origin {
-            Origin::Registry(scheme) => Ok(scheme),
-            Origin::Mutant(..) => Err(format!("{} runs in the virtual machine only", self.name)),
-            Origin::Pages(_) => Err(format!("{} is no scheme of rows in memory", self.name)),
-        }
-    }
-
-    /// Creates a database in the virtual machine.
-    pub(crate) fn create(
-        &self,
-        c: VirtualCore,
-        options: &InstanceOptions,
-        schema: SchemaBuilder,
-    ) -> Result<Database<VirtualMachine>, OutOfMemory> {
-        match self.origin {
-            Origin::Mutant(create, _, broken) => {
-                let ways = self.ways;
-                create(c, &InstanceOptions { ways, broken, ..options.clone() }, schema)
-            }
-            _ => self.create_on(c, options, schema),
-        }
-    }
-
-    /// True if it runs on hardware.
-    pub(crate) fn is_everywhere(&self) -> bool {
-        !matches!(self.origin, Origin::Mutant(..))
-    }
-
-    /// Creates a database on any platform. Pre: [`Self::is_everywhere`].
-    pub(crate) fn create_on<P: Host>(
+    /// Creates a database on any platform.
+    pub(crate) fn create<P: Host>(
         &self,
         c: P::Core,
         options: &InstanceOptions,
         schema: SchemaBuilder,
     ) -> Result<Database<P>, OutOfMemory> {
-        let options = InstanceOptions { ways: self.ways, ..options.clone() };
+        let options = InstanceOptions { ways: self.ways, faults: self.faults, ..options.clone() };
         match self.origin {
             Origin::Registry(scheme) => P::CREATE(scheme, c, &options, schema, &|_| None),
-            Origin::Pages(broken) => {
+            Origin::Pages => {
                 let pages = PagedOptions {
                     sessions_max: options.sessions_max,
                     parts_max: PARTS_MAX,
@@ -283,49 +214,30 @@ impl Subject {
                     wait_nanos_max: bound(&options),
                     page_bytes: PAGE_BYTES,
                     escalation: ESCALATION,
-                    broken,
+                    faults: self.faults,
                     ..PagedOptions::with_pool(POOL_BYTES)
                 };
                 P::OPEN_PAGED(c, &pages, schema, None).map(|(database, _)| database).map_err(memory_error)
             }
-            Origin::Mutant(..) => unreachable!("a mutant is in the virtual machine only"),
         }
     }
 
-    /// Opens a durable database in the virtual machine.
-    pub(crate) fn open(
-        &self,
-        c: VirtualCore,
-        options: &InstanceOptions,
-        schema: SchemaBuilder,
-        durable: &DurableOptions,
-    ) -> Opened {
-        match self.origin {
-            Origin::Mutant(_, open, broken) => {
-                let ways = self.ways;
-                open(c, &InstanceOptions { ways, broken, ..options.clone() }, schema, durable)
-            }
-            _ => self.open_on(c, options, schema, durable),
-        }
-    }
-
-    /// Opens a durable database on any platform. Pre: [`Self::is_everywhere`].
-    pub(crate) fn open_on<P: Host>(
+    /// Opens a durable database on any platform.
+    pub(crate) fn open<P: Host>(
         &self,
         c: P::Core,
         options: &InstanceOptions,
         schema: SchemaBuilder,
         durable: &DurableOptions,
     ) -> Result<(Database<P>, Recovered), OpenError> {
-        let options = InstanceOptions { ways: self.ways, ..options.clone() };
+        let options = InstanceOptions { ways: self.ways, faults: self.faults, ..options.clone() };
         match self.origin {
             Origin::Registry(scheme) => P::OPEN(scheme, c, &options, schema, &|_| None, (durable, None)),
-            Origin::Pages(broken) => {
+            Origin::Pages => {
                 let page_bytes = if P::VIRTUAL { SMALL_PAGE_BYTES } else { BLOCK_BYTES };
-                let pages = PagedOptions { broken, ..pages_of(&options, durable, page_bytes) };
+                let pages = PagedOptions { faults: self.faults, ..pages_of(&options, durable, page_bytes) };
                 P::OPEN_PAGED(c, &pages, schema, None).map_err(open_error)
             }
-            Origin::Mutant(..) => unreachable!("a mutant is in the virtual machine only"),
         }
     }
 }

@@ -32,7 +32,7 @@ use storage::Local;
 use storage::latch::{QueueLatch, QueueNode};
 
 use crate::locking::{Queued, Refusal, earlier};
-use crate::rules::{Rule, Rules};
+use terms::{Fault, Faults};
 
 /// How long a transaction waits before it searches: `DL_LOOP_DETECT`.
 const QUIET_NANOS: u64 = 1_000;
@@ -242,13 +242,13 @@ impl<P: Platform> Lists<P> {
         waits: &mut Waits,
         queued: &Queued<'_, P>,
         local: &mut Local<P>,
-        rules: impl Rules,
+        faults: Faults,
     ) -> Result<(), Refusal> {
         let Queued { c, answer, now: began, deadline, .. } = *queued;
         let give_up = &self.slot(worker).verdict.give_up;
         // Relaxed: giving up for a wait that is over does no harm.
         P::store(c, give_up, 0, Ordering::Relaxed);
-        let looks = rules.keeps(Rule::DeadlocksEnd);
+        let looks = !faults.has(Fault::UnresolvedDeadlocks);
         let quiet = began.plus(QUIET_NANOS);
         let until = if looks { Some(earlier(quiet, deadline)) } else { deadline };
         if P::spin_while(c, answer, 0, until) != 0 {

@@ -30,15 +30,15 @@ use crate::lock_word::{LockState, Tagging, Want};
 use crate::locking::{Queued, Refusal, Seeker, TwoPhase, WaitPolicy, earlier};
 use crate::meter::Meter;
 use crate::options::InstanceOptions;
-use crate::rules::{Rule, Rules, Sound};
 use crate::timestamps::{Timestamp, TimestampWorker, Timestamps};
 use crate::ways::{Deadlocks, RowLock};
+use terms::{Fault, Faults};
 
 use lists::{Lists, Waits};
 use waits_for::{Search, WaitsFor};
 
 /// Two-phase locking that detects deadlocks.
-pub type DlDetect<R = Sound> = TwoPhase<Detecting, R>;
+pub type DlDetect = TwoPhase<Detecting>;
 
 /// Waits, and searches for circles.
 pub struct Detecting;
@@ -160,11 +160,11 @@ impl WaitPolicy for Detecting {
         }
     }
 
-    fn contend<P: Platform, R: Rules>(
+    fn contend<P: Platform>(
         shared: &DetectionState<P>,
         worker: &mut WaitingWorker,
         seeker: Seeker<'_, P>,
-        rules: R,
+        faults: Faults,
     ) -> Result<(), Refusal> {
         if shared.lists.is_some() {
             // No list says who holds a word.
@@ -172,12 +172,12 @@ impl WaitPolicy for Detecting {
         }
         let (now, graph) = (P::now(seeker.c), &shared.graph);
         worker.draw_age(seeker.c, shared);
-        let (seen, deadline) = (seeker.seen, seeker.deadline(now, rules));
+        let (seen, deadline) = (seeker.seen, seeker.deadline(now, faults));
         let polite = if seen.is_held() { COURTESY_NANOS_SHARED } else { COURTESY_NANOS };
         // Who can have the lock by the deadline takes it.
         let (polite_until, number) = (earlier(now.plus(polite), deadline), worker.number);
         let mut wait = Wait { seeker, graph, worker, seen, polite_until, deadline, shown: None };
-        let result = wait.run(now, rules);
+        let result = wait.run(now, faults);
         if wait.shown.is_some() {
             graph.hide(wait.seeker.c, number);
         }
@@ -207,20 +207,20 @@ impl WaitPolicy for Detecting {
         }
     }
 
-    fn wait_in_queue<P: Platform, R: Rules>(
+    fn wait_in_queue<P: Platform>(
         shared: &DetectionState<P>,
         worker: &mut WaitingWorker,
         queued: Queued<'_, P>,
         local: &mut Local<P>,
-        rules: R,
+        faults: Faults,
     ) -> Result<(), Refusal> {
         let (c, number) = (queued.c, worker.number);
         if let Some(lists) = &shared.lists {
-            return lists.wait(number, &mut worker.waits, &queued, local, rules);
+            return lists.wait(number, &mut worker.waits, &queued, local, faults);
         }
         worker.draw_age(c, shared);
         let mut shown = false;
-        let result = wait_in_queue(&shared.graph, worker, &queued, &mut shown, rules);
+        let result = wait_in_queue(&shared.graph, worker, &queued, &mut shown, faults);
         if shown {
             shared.graph.hide(c, number);
         }
@@ -248,10 +248,10 @@ fn wait_in_queue<P: Platform>(
     worker: &mut WaitingWorker,
     queued: &Queued<'_, P>,
     shown: &mut bool,
-    rules: impl Rules,
+    faults: Faults,
 ) -> Result<(), Refusal> {
     let Queued { c, state, name, answer, now, deadline, .. } = *queued;
-    let looks = rules.keeps(Rule::DeadlocksEnd);
+    let looks = !faults.has(Fault::UnresolvedDeadlocks);
     let mut look = SearchTimes::from(now);
     loop {
         let until = if looks { Some(earlier(look.next, deadline)) } else { deadline };
@@ -293,7 +293,7 @@ struct Wait<'a, P: Platform> {
 }
 
 impl<P: Platform> Wait<'_, P> {
-    fn run(&mut self, began: Nanos, rules: impl Rules) -> Result<(), Refusal> {
+    fn run(&mut self, began: Nanos, faults: Faults) -> Result<(), Refusal> {
         let Seeker { c, lock, want, .. } = self.seeker;
         let mut look = SearchTimes::from(began);
         let mut came_to_wait = false;
@@ -317,7 +317,7 @@ impl<P: Platform> Wait<'_, P> {
                 }
                 None => {
                     came_to_wait = true;
-                    rules.keeps(Rule::DeadlocksEnd).then_some(look.next)
+                    (!faults.has(Fault::UnresolvedDeadlocks)).then_some(look.next)
                 }
             };
             self.show_owner();
@@ -331,7 +331,7 @@ impl<P: Platform> Wait<'_, P> {
             if self.deadline.is_some_and(|end| now >= end) && want.grant(seen).is_none() {
                 return Err(Refusal::Held);
             }
-            if rules.keeps(Rule::DeadlocksEnd) && came_to_wait && look.is_due(now) {
+            if !faults.has(Fault::UnresolvedDeadlocks) && came_to_wait && look.is_due(now) {
                 if self.is_victim() {
                     return Err(Refusal::Deadlock);
                 }

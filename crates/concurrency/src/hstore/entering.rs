@@ -7,7 +7,6 @@ use terms::{Abort, Category, Conflict, Mode};
 use super::sites::Site;
 use super::state::{Cx, HstoreState};
 use crate::options::WAIT_NANOS_MAX_PARTICIPANT;
-use crate::rules::Rules;
 
 const BUSY: Abort = Abort::Conflict(Conflict::Locked);
 
@@ -20,9 +19,9 @@ pub(super) fn site_of<P: Platform>(tables: &[Table<P>], table: usize, index: usi
 
 /// Makes sure that the site is held.
 #[inline(always)]
-pub(super) fn enter<P: Platform, R: Rules>(
+pub(super) fn enter<P: Platform>(
     state: &mut HstoreState<P>,
-    cx: &mut Cx<'_, '_, P, R>,
+    cx: &mut Cx<'_, '_, P>,
     site: Site,
 ) -> Result<(), Abort> {
     if state.holds(site) || state.is_branch() { Ok(()) } else { lock(state, cx, site) }
@@ -30,9 +29,9 @@ pub(super) fn enter<P: Platform, R: Rules>(
 
 /// Locks the site, and all that are wanted, in order.
 #[inline(never)]
-pub(super) fn lock<P: Platform, R: Rules>(
+pub(super) fn lock<P: Platform>(
     state: &mut HstoreState<P>,
-    cx: &mut Cx<'_, '_, P, R>,
+    cx: &mut Cx<'_, '_, P>,
     site: Site,
 ) -> Result<(), Abort> {
     if state.is_branch() {
@@ -79,7 +78,7 @@ pub(super) fn lock<P: Platform, R: Rules>(
 }
 
 #[cold]
-fn wait<P: Platform, R: Rules>(cx: &mut Cx<'_, '_, P, R>, mode: Mode, site: Site) -> bool {
+fn wait<P: Platform>(cx: &mut Cx<'_, '_, P>, mode: Mode, site: Site) -> bool {
     let before = cx.worker.meter.enter::<P>(cx.c, Category::Wait);
     let longest = match mode {
         Mode::Participant => cx.worker.wait_nanos_max.min(WAIT_NANOS_MAX_PARTICIPANT),
@@ -92,9 +91,9 @@ fn wait<P: Platform, R: Rules>(cx: &mut Cx<'_, '_, P, R>, mode: Mode, site: Site
 
 /// Makes sure that the sites of all these keys, one an index, are held. Gives that of the first.
 #[inline]
-pub(super) fn enter_all<'k, P: Platform, R: Rules>(
+pub(super) fn enter_all<'k, P: Platform>(
     state: &mut HstoreState<P>,
-    cx: &mut Cx<'_, '_, P, R>,
+    cx: &mut Cx<'_, '_, P>,
     table: usize,
     keys: impl Iterator<Item = &'k [u64]>,
 ) -> Result<Site, Abort> {

@@ -60,14 +60,15 @@ use crate::access::{
     all_linked, check_keys, check_read, check_row, check_rows, check_tail, check_tail_read, check_write,
     enter_rows, enter_run, new_row, new_rows,
 };
+use crate::faults::WithFaults;
 use crate::new_rows::NewRows;
 use crate::options::InstanceOptions;
 use crate::redo::{Before, DropsUpdates, RedoSink};
-use crate::rules::{Rule, Ruled, Rules};
 use crate::scan::{walk_leaves, walk_rows};
 use crate::scheme::{
     Accessing, Context, Ending, Filling, Holder, Parts, Redo, RowNumber, Scheme, WorkerState,
 };
+use terms::Fault;
 use terms::{Abort, Category, Conflict, Mode, Stamp};
 
 /// A running transaction.
@@ -84,9 +85,9 @@ pub struct HstorePrepared<P: Platform> {
 /// Adds the row that index number `index` names to the transaction's rows; its number. `None`: the
 /// transaction has deleted the row.
 #[inline]
-fn add_named_row<P: Platform, R: Rules>(
+fn add_named_row<P: Platform>(
     state: &mut HstoreState<P>,
-    cx: &mut Cx<'_, '_, P, R>,
+    cx: &mut Cx<'_, '_, P>,
     (table, index): (usize, usize),
     bits: u64,
 ) -> Result<Option<RowNumber>, Abort> {
@@ -95,7 +96,7 @@ fn add_named_row<P: Platform, R: Rules>(
     // SAFETY: the value was read from an index of this table in this epoch.
     let row = unsafe { Row::<P>::from_bits(bits, schema.row_words) };
     if !schema.read_only {
-        if index != 0 && !state.is_branch() && cx.shared.rules.keeps(Rule::Homes) {
+        if index != 0 && !state.is_branch() && !cx.shared.faults.has(Fault::UnlockedHomes) {
             let site = row.header().site(c);
             enter(state, cx, site)?;
         }
@@ -106,9 +107,9 @@ fn add_named_row<P: Platform, R: Rules>(
     state.push(row, table, schema.read_only).map(Some)
 }
 
-impl<P: Platform, R: Rules> Parts<P> for Hstore<R> {
+impl<P: Platform> Parts<P> for Hstore {
     type Header = Home<P>;
-    type SharedState = Ruled<R, Sites<P>>;
+    type SharedState = WithFaults<Sites<P>>;
     type WorkerState = HstoreWorker<P>;
     type Transaction = HstoreTransaction<P>;
     type Prepared = HstorePrepared<P>;
@@ -117,8 +118,8 @@ impl<P: Platform, R: Rules> Parts<P> for Hstore<R> {
         c: P::Core,
         workers: usize,
         options: &InstanceOptions,
-    ) -> Result<Ruled<R, Sites<P>>, OutOfMemory> {
-        Ok(Ruled { rules: R::without(options.broken), own: Sites::new(c, workers)? })
+    ) -> Result<WithFaults<Sites<P>>, OutOfMemory> {
+        Ok(WithFaults { faults: options.faults, own: Sites::new(c, workers)? })
     }
 
     fn worker(_: &Self::SharedState, number: usize) -> HstoreWorker<P> {
@@ -126,7 +127,7 @@ impl<P: Platform, R: Rules> Parts<P> for Hstore<R> {
     }
 }
 
-impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
+impl<P: Platform> Accessing<P> for Hstore {
     #[inline]
     fn begin(cx: &mut Context<'_, '_, P, Self>, mode: Mode) -> HstoreTransaction<P> {
         let worker = &mut cx.worker.state;
@@ -460,7 +461,7 @@ impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
     }
 }
 
-impl<P: Platform, R: Rules> Ending<P> for Hstore<R> {
+impl<P: Platform> Ending<P> for Hstore {
     fn check(
         transaction: &mut HstoreTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
@@ -486,12 +487,15 @@ impl<P: Platform, R: Rules> Ending<P> for Hstore<R> {
         let local = &mut cx.worker.local;
         let changes = !state.steps.is_empty();
         let epoch = if changes { local.announce_commit(c) } else { local.epochs_shared().current(c) };
-        let rules = cx.shared.rules;
-        let stamps = if rules.keeps(Rule::Stamps) { &state.stamps[..] } else { &[] };
+        let faults = cx.shared.faults;
+        let stamps = if !faults.has(Fault::UnorderedStamps) { &state.stamps[..] } else { &[] };
         let largest = stamps.iter().copied().fold(cx.worker.state.last, u64::max);
         let Stamp(stamp) = Stamp::after(largest, epoch);
         cx.worker.state.last = stamp;
-        if !rules.keeps(Rule::ParticipantLocks) && state.mode == Mode::Participant && state.steps.is_empty() {
+        if faults.has(Fault::EarlyParticipantUnlock)
+            && state.mode == Mode::Participant
+            && state.steps.is_empty()
+        {
             state.held.drain(..).for_each(|site| cx.shared.own.release(c, site));
         }
         Ok(HstorePrepared { state, stamp })
@@ -505,7 +509,7 @@ impl<P: Platform, R: Rules> Ending<P> for Hstore<R> {
     fn commit(prepared: HstorePrepared<P>, cx: &mut Context<'_, '_, P, Self>) -> Stamp {
         let HstorePrepared { state, mut stamp } = prepared;
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Commit);
-        if state.mode == Mode::Participant && cx.shared.rules.keeps(Rule::Renewing) {
+        if state.mode == Mode::Participant && !cx.shared.faults.has(Fault::StampOfPreparation) {
             // The participant may have been prepared some epochs ago.
             Stamp(stamp) = Stamp::after(stamp, cx.worker.local.announce_commit(cx.c));
         }
@@ -519,10 +523,10 @@ impl<P: Platform, R: Rules> Ending<P> for Hstore<R> {
     }
 }
 
-impl<P: Platform, R: Rules> Redo<P> for Hstore<R> {
+impl<P: Platform> Redo<P> for Hstore {
     fn redo<K: RedoSink<P>>(prepared: &HstorePrepared<P>, cx: &mut Context<'_, '_, P, Self>, sink: &mut K) {
         let mut scratch = std::mem::take(&mut cx.worker.state.redo);
-        if cx.shared.rules.keeps(Rule::Updates) {
+        if !cx.shared.faults.has(Fault::UnloggedUpdates) {
             prepared.state.redo(cx.c, cx.tables, &mut scratch, sink);
         } else {
             prepared.state.redo(cx.c, cx.tables, &mut scratch, &mut DropsUpdates(sink));
@@ -545,13 +549,13 @@ impl<P: Platform, R: Rules> Redo<P> for Hstore<R> {
     }
 }
 
-impl<P: Platform, R: Rules> Filling<P> for Hstore<R> {
+impl<P: Platform> Filling<P> for Hstore {
     fn fill(cx: &mut Context<'_, '_, P, Self>, header: &Home<P>, table: usize, key: &[u64]) {
         header.set_site(site_of(cx.tables, table, 0, key));
     }
 }
 
-impl<P: Platform, R: Rules> Scheme<P> for Hstore<R> {
+impl<P: Platform> Scheme<P> for Hstore {
     const NAME: &'static str = "hstore";
     const LOCKS_PARTITIONS: bool = true;
     const ENLISTS: bool = true;
@@ -559,9 +563,9 @@ impl<P: Platform, R: Rules> Scheme<P> for Hstore<R> {
 }
 
 /// Puts the new row, which step number `step` inserts, into one index.
-fn link<P: Platform, R: Rules>(
+fn link<P: Platform>(
     state: &mut HstoreState<P>,
-    cx: &mut Cx<'_, '_, P, R>,
+    cx: &mut Cx<'_, '_, P>,
     (table, position): (usize, usize),
     row: Row<P>,
     step: usize,

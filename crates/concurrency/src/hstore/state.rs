@@ -1,7 +1,5 @@
 //! The state of a transaction and of a worker of `hstore`.
 
-use std::marker::PhantomData;
-
 use platform::Platform;
 use storage::index::Witnesses;
 use terms::{Abort, Epoch, Mode, Stamp};
@@ -11,14 +9,13 @@ use super::scratch::Scratch;
 use super::sites::Site;
 use super::steps::{Keys, UndoStep};
 use crate::access::{DELETED_BEFORE, NO_SUCH_ROW, READ_ONLY, ROWS_MAX};
-use crate::rules::Sound;
 use crate::scheme::{Context, RowNumber};
 use crate::writes::{exchange, place};
 
 /// The scheme.
-pub struct Hstore<R = Sound>(PhantomData<R>);
+pub struct Hstore;
 
-pub(super) type Cx<'w, 'i, P, R> = Context<'w, 'i, P, Hstore<R>>;
+pub(super) type Cx<'w, 'i, P> = Context<'w, 'i, P, Hstore>;
 
 /// State of a transaction, reused from transaction to transaction.
 pub(super) struct HstoreState<P: Platform> {

@@ -8,7 +8,7 @@ use super::row::Row;
 use super::state::{Cx, HstoreState};
 use super::steps::{Keys, UndoStep};
 use crate::access::retire_row;
-use crate::rules::{Rule, Rules};
+use terms::Fault;
 
 impl<P: Platform> HstoreState<P> {
     /// The place of the row's key in an index in [`HstoreState::words`].
@@ -34,9 +34,9 @@ impl<P: Platform> HstoreState<P> {
 
     /// The row that has taken the place of row `bits` in an index after the transaction has deleted
     /// it.
-    pub(super) fn successor_of<R: Rules>(
+    pub(super) fn successor_of(
         &self,
-        cx: &Cx<'_, '_, P, R>,
+        cx: &Cx<'_, '_, P>,
         (_, index): (usize, usize),
         bits: u64,
     ) -> Option<u64> {
@@ -80,7 +80,7 @@ impl<P: Platform> HstoreState<P> {
 }
 
 /// Takes everything back, and lets the sites go.
-pub(super) fn undo<P: Platform, R: Rules>(mut state: Box<HstoreState<P>>, cx: &mut Cx<'_, '_, P, R>) {
+pub(super) fn undo<P: Platform>(mut state: Box<HstoreState<P>>, cx: &mut Cx<'_, '_, P>) {
     let (c, tables) = (cx.c, cx.tables);
     let local = &mut cx.worker.local;
     while let Some(step) = state.steps.pop() {
@@ -91,7 +91,7 @@ pub(super) fn undo<P: Platform, R: Rules>(mut state: Box<HstoreState<P>>, cx: &m
                 // A tail's pointer is restored even by the mutant: it must not dangle.
                 let taken = &state.rows[row as usize];
                 let whole = tables[taken.table as usize].has_tail && end == taken.row.words().len();
-                if cx.shared.rules.keeps(Rule::Undo) || whole {
+                if !cx.shared.faults.has(Fault::MissingUndo) || whole {
                     P::write_words(c, &taken.row.words()[first..end], old);
                 }
             }
@@ -117,11 +117,7 @@ pub(super) fn undo<P: Platform, R: Rules>(mut state: Box<HstoreState<P>>, cx: &m
 
 /// Removes what was deleted, and lets the sites go.
 #[inline]
-pub(super) fn finish<P: Platform, R: Rules>(
-    state: Box<HstoreState<P>>,
-    cx: &mut Cx<'_, '_, P, R>,
-    stamp: u64,
-) {
+pub(super) fn finish<P: Platform>(state: Box<HstoreState<P>>, cx: &mut Cx<'_, '_, P>, stamp: u64) {
     if state.leaves_waste {
         remove_waste(&state, cx);
     }
@@ -131,7 +127,7 @@ pub(super) fn finish<P: Platform, R: Rules>(
     release(state, cx);
 }
 
-fn remove_waste<P: Platform, R: Rules>(state: &HstoreState<P>, cx: &mut Cx<'_, '_, P, R>) {
+fn remove_waste<P: Platform>(state: &HstoreState<P>, cx: &mut Cx<'_, '_, P>) {
     let (c, tables) = (cx.c, cx.tables);
     let local = &mut cx.worker.local;
     for step in &state.steps {
@@ -145,7 +141,7 @@ fn remove_waste<P: Platform, R: Rules>(state: &HstoreState<P>, cx: &mut Cx<'_, '
 }
 
 #[inline]
-fn release<P: Platform, R: Rules>(mut state: Box<HstoreState<P>>, cx: &mut Cx<'_, '_, P, R>) {
+fn release<P: Platform>(mut state: Box<HstoreState<P>>, cx: &mut Cx<'_, '_, P>) {
     for site in state.held.drain(..) {
         cx.shared.own.release(cx.c, site);
     }

@@ -9,15 +9,14 @@ use super::policy::{Refusal, Seeker, WaitPolicy};
 use super::state::{EXCLUSIVE, LockingState};
 use crate::access::{HELD, INSERTED};
 use crate::lock_word::{LockState, LockWord, Want};
-use crate::rules::Rules;
 use crate::scheme::{Context, RowNumber};
 
 /// Takes a lock, or acts as the policy says; `conflict` is the reason if the transaction conflicts
 /// on if it fails.
 #[inline(always)]
-pub(super) fn acquire<P: Platform, Q: WaitPolicy, R: Rules>(
+pub(super) fn acquire<P: Platform, Q: WaitPolicy>(
     state: &mut LockingState<P>,
-    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q>>,
     lock: &LockWord<P>,
     want: Want,
     conflict: Conflict,
@@ -30,9 +29,9 @@ pub(super) fn acquire<P: Platform, Q: WaitPolicy, R: Rules>(
 
 #[cold]
 #[inline(never)]
-pub(super) fn contend<P: Platform, Q: WaitPolicy, R: Rules>(
+pub(super) fn contend<P: Platform, Q: WaitPolicy>(
     state: &mut LockingState<P>,
-    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q>>,
     lock: &LockWord<P>,
     want: Want,
     seen: LockState,
@@ -44,7 +43,7 @@ pub(super) fn contend<P: Platform, Q: WaitPolicy, R: Rules>(
     let (c, worker, shared) = (cx.c, &mut *cx.worker, cx.shared);
     let before = worker.meter.enter::<P>(c, Category::Wait);
     let seeker = Seeker { c, state, lock, want, seen };
-    let result = Q::contend(&shared.own, &mut worker.state.policy, seeker, shared.rules);
+    let result = Q::contend(&shared.own, &mut worker.state.policy, seeker, shared.faults);
     worker.meter.leave::<P>(c, before);
     result.map_err(|refusal| match refusal {
         Refusal::Held => state.conflict(conflict),
@@ -53,9 +52,9 @@ pub(super) fn contend<P: Platform, Q: WaitPolicy, R: Rules>(
 }
 
 /// Ends sharing a row before the transaction ends.
-pub(super) fn release_shared<P: Platform, Q: WaitPolicy, R: Rules>(
+pub(super) fn release_shared<P: Platform, Q: WaitPolicy>(
     state: &LockingState<P>,
-    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q>>,
     lock: &LockWord<P>,
 ) {
     match cx.shared.is_latched() {
@@ -76,9 +75,9 @@ pub(super) fn copy_row<P: Platform>(state: &mut LockingState<P>, c: P::Core, num
 
 /// Makes sure that the row is held exclusively.
 #[inline]
-pub(super) fn upgrade<P: Platform, Q: WaitPolicy, R: Rules>(
+pub(super) fn upgrade<P: Platform, Q: WaitPolicy>(
     state: &mut LockingState<P>,
-    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q>>,
     number: RowNumber,
 ) -> Result<(), Abort> {
     let access = state.rows.get_to_change(number)?;

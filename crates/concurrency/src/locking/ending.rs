@@ -11,13 +11,13 @@ use super::policy::WaitPolicy;
 use super::state::{EXCLUSIVE, LockHeader, LockingState};
 use crate::access::{Accesses, DELETED, HELD, INSERTED, WRITTEN};
 use crate::lock_word::LockWord;
-use crate::rules::{Rule, Rules};
 use crate::scheme::{Context, RowNumber};
+use terms::Fault;
 
 /// Applies the writes if there is a stamp, and gives all locks back.
-pub(super) fn end<P: Platform, Q: WaitPolicy, R: Rules>(
+pub(super) fn end<P: Platform, Q: WaitPolicy>(
     mut state: Box<LockingState<P>>,
-    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q>>,
     stamp: Option<u64>,
 ) {
     let c = cx.c;
@@ -56,9 +56,9 @@ fn goes(flags: u8, stamp: Option<u64>) -> bool {
 /// Makes what a transaction that commits has written to a row, if anything, the row. It is seen
 /// when the lock is given back.
 #[inline(always)]
-fn apply<P: Platform, Q: WaitPolicy, R: Rules>(
+fn apply<P: Platform, Q: WaitPolicy>(
     rows: &mut Accesses<P, LockHeader<P>>,
-    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q>>,
     number: RowNumber,
     stamp: Option<u64>,
 ) {
@@ -80,9 +80,9 @@ fn apply<P: Platform, Q: WaitPolicy, R: Rules>(
 }
 
 #[inline]
-pub(super) fn end_row<P: Platform, Q: WaitPolicy, R: Rules>(
+pub(super) fn end_row<P: Platform, Q: WaitPolicy>(
     rows: &mut Accesses<P, LockHeader<P>>,
-    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q>>,
     number: RowNumber,
     stamp: Option<u64>,
 ) {
@@ -103,7 +103,7 @@ pub(super) fn end_row<P: Platform, Q: WaitPolicy, R: Rules>(
     apply(rows, cx, number, stamp);
     let inserted = flags & INSERTED != 0;
     if inserted || flags & EXCLUSIVE != 0 {
-        let pending = inserted || cx.shared.rules.keeps(Rule::GapLocks) && flags & DELETED != 0;
+        let pending = inserted || !cx.shared.faults.has(Fault::UnlockedGaps) && flags & DELETED != 0;
         header.lock.unlock_exclusive(c, cx.shared.lockers, pending);
     } else if flags & HELD != 0 {
         header.lock.unlock_shared(c, cx.shared.lockers);
@@ -114,9 +114,9 @@ pub(super) fn end_row<P: Platform, Q: WaitPolicy, R: Rules>(
 /// reverse order, as in the program that the managers are taken from (`txn_man::cleanup` of its
 /// `system/txn.cpp`).
 #[cold]
-fn end_latched<P: Platform, Q: WaitPolicy, R: Rules>(
+fn end_latched<P: Platform, Q: WaitPolicy>(
     state: &mut LockingState<P>,
-    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q>>,
     stamp: Option<u64>,
 ) {
     let mut order: Vec<_> = state.rows.finishing_order().collect();
@@ -130,9 +130,9 @@ fn end_latched<P: Platform, Q: WaitPolicy, R: Rules>(
     gave_back(cx);
 }
 
-fn end_latched_row<P: Platform, Q: WaitPolicy, R: Rules>(
+fn end_latched_row<P: Platform, Q: WaitPolicy>(
     rows: &mut Accesses<P, LockHeader<P>>,
-    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q>>,
     (identity, number): (u64, RowNumber),
     stamp: Option<u64>,
 ) {
@@ -150,7 +150,7 @@ fn end_latched_row<P: Platform, Q: WaitPolicy, R: Rules>(
         return;
     }
     apply(rows, cx, number, stamp);
-    if flags & INSERTED != 0 || cx.shared.rules.keeps(Rule::GapLocks) && flags & DELETED != 0 {
+    if flags & INSERTED != 0 || !cx.shared.faults.has(Fault::UnlockedGaps) && flags & DELETED != 0 {
         lock.unlock_pending(c);
     }
     end_ownership(identity, cx, lock, false);

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use platform::Platform;
 use storage::index::{Gap, Partition};
 use storage::tree::{Direction, Witness};
+use terms::{Abort, Conflict, Fault};
 
 use super::acquire::acquire;
 use super::gap_set::name_of;
@@ -13,14 +14,12 @@ use super::policy::WaitPolicy;
 use super::state::{LockingState, Row};
 use crate::access::{DELETED, INSERTED};
 use crate::lock_word::{LockWord, Want};
-use crate::rules::{Rule, Rules};
 use crate::scheme::{Context, RowNumber};
-use terms::{Abort, Conflict};
 
 /// Locks the gap that `gap` names.
-pub(super) fn lock_gap<P: Platform, Q: WaitPolicy, R: Rules>(
+pub(super) fn lock_gap<P: Platform, Q: WaitPolicy>(
     state: &mut LockingState<P>,
-    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q>>,
     gap: &Gap<'_, P>,
     row_words: u32,
 ) -> Result<(), Abort> {
@@ -37,9 +36,9 @@ pub(super) fn lock_gap<P: Platform, Q: WaitPolicy, R: Rules>(
 }
 
 /// Locks the gap of a lock word; `row` if it is that of a row of the transaction.
-pub(super) fn lock_gap_of<P: Platform, Q: WaitPolicy, R: Rules>(
+pub(super) fn lock_gap_of<P: Platform, Q: WaitPolicy>(
     state: &mut LockingState<P>,
-    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q>>,
     lock: &LockWord<P>,
     name: u64,
     row: Option<RowNumber>,
@@ -69,15 +68,15 @@ pub(super) fn gap_lock<'a, P: Platform>(gap: &Gap<'a, P>, row_words: u32) -> (&'
 }
 
 /// Locks the gap in which `key` would lie, which a lookup did not find.
-pub(super) fn lock_absence<P: Platform, Q: WaitPolicy, R: Rules>(
+pub(super) fn lock_absence<P: Platform, Q: WaitPolicy>(
     state: &mut LockingState<P>,
-    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q>>,
     table: usize,
     partition: &Partition<P>,
     key: &[u64],
     witness: Witness,
 ) -> Result<(), Abort> {
-    if !cx.shared.rules.keeps(Rule::GapLocks) || cx.tables[table].read_only {
+    if cx.shared.faults.has(Fault::UnlockedGaps) || cx.tables[table].read_only {
         return Ok(());
     }
     let (c, row_words) = (cx.c, cx.tables[table].row_words);
@@ -93,9 +92,9 @@ pub(super) fn lock_absence<P: Platform, Q: WaitPolicy, R: Rules>(
 }
 
 /// Locks the gap above `key`; the caller then checks the witnesses.
-pub(super) fn lock_gap_above<P: Platform, Q: WaitPolicy, R: Rules>(
+pub(super) fn lock_gap_above<P: Platform, Q: WaitPolicy>(
     state: &mut LockingState<P>,
-    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q>>,
     partition: &Partition<P>,
     key: &[u64],
     row_words: u32,

@@ -4,6 +4,7 @@ use platform::Platform;
 use storage::Table;
 use storage::index::{Gap, GapGuard};
 use storage::tree::Insert;
+use terms::{Abort, Conflict, Fault, Faults};
 
 use super::acquire::{acquire, contend, release_shared};
 use super::gap_set::{Gaps, name_of};
@@ -13,15 +14,13 @@ use super::parts::{LockingTransaction, TwoPhase};
 use super::policy::WaitPolicy;
 use super::state::{LockingState, Row};
 use crate::lock_word::{LockState, LockWord, Want};
-use crate::rules::{Rule, Rules};
 use crate::scheme::{Context, RowNumber};
-use terms::{Abort, Conflict};
 
 /// Times that an insertion may find its gap locked anew after it has waited for it.
 const TRIES_MAX: u32 = 64;
 
 /// Refuses insertions into gaps that others have locked.
-struct OthersGaps<'a, P: Platform, R> {
+struct OthersGaps<'a, P: Platform> {
     c: P::Core,
     gaps: &'a Gaps,
     row_words: u32,
@@ -35,13 +34,13 @@ struct OthersGaps<'a, P: Platform, R> {
     heir: Option<Row<P>>,
     /// The lock of the gap that others have, by its name, and what it said.
     refused: Option<(u64, LockState)>,
-    rules: R,
+    faults: Faults,
 }
 
-impl<P: Platform, R: Rules> GapGuard<P> for OthersGaps<'_, P, R> {
+impl<P: Platform> GapGuard<P> for OthersGaps<'_, P> {
     const WANTS_GAP: bool = true;
     fn allow(&mut self, gap: Option<Gap<'_, P>>) -> bool {
-        let Some(gap) = gap.filter(|_| self.rules.keeps(Rule::GapLocks)) else { return true };
+        let Some(gap) = gap.filter(|_| !self.faults.has(Fault::UnlockedGaps)) else { return true };
         let (lock, name) = gap_lock(&gap, self.row_words);
         self.own = self.gaps.count(name);
         let state = lock.state(self.c);
@@ -68,9 +67,9 @@ enum Obstacle {
 
 /// Makes a row that the transaction is about to insert its own.
 #[inline(always)]
-pub(super) fn own<P: Platform, Q: WaitPolicy, R: Rules>(
+pub(super) fn own<P: Platform, Q: WaitPolicy>(
     state: &mut LockingState<P>,
-    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q>>,
     number: RowNumber,
 ) -> Result<(), Abort> {
     let lock = &state.rows.list[number as usize].row.header().lock;
@@ -86,24 +85,24 @@ pub(super) fn own<P: Platform, Q: WaitPolicy, R: Rules>(
 /// [`Accesses::link_run`] can and as split gaps that no transaction has locked; how many.
 ///
 /// [`Accesses::link_run`]: crate::access::Accesses::link_run
-pub(super) fn link_run<P: Platform, Q: WaitPolicy, R: Rules>(
+pub(super) fn link_run<P: Platform, Q: WaitPolicy>(
     state: &mut LockingState<P>,
-    cx: &Context<'_, '_, P, TwoPhase<Q, R>>,
+    cx: &Context<'_, '_, P, TwoPhase<Q>>,
     table: &Table<P>,
     first: RowNumber,
 ) -> usize {
-    let (c, row_words, rules) = (cx.c, table.row_words, cx.shared.rules);
+    let (c, row_words, faults) = (cx.c, table.row_words, cx.shared.faults);
     let LockingState { gaps, rows, .. } = state;
     let mut guard =
-        OthersGaps { c, gaps, row_words, own: 0, splits_own: false, heir: None, refused: None, rules };
+        OthersGaps { c, gaps, row_words, own: 0, splits_own: false, heir: None, refused: None, faults };
     rows.link_run(c, table, first, &mut guard).inserted
 }
 
 /// Puts the new row into one index.
 #[inline(always)]
-pub(super) fn link<P: Platform, Q: WaitPolicy, R: Rules>(
+pub(super) fn link<P: Platform, Q: WaitPolicy>(
     transaction: &mut LockingTransaction<P>,
-    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q>>,
     place: (usize, RowNumber, usize),
     key: &[u64],
 ) -> Result<(), Abort> {
@@ -116,9 +115,9 @@ pub(super) fn link<P: Platform, Q: WaitPolicy, R: Rules>(
 /// Puts row `number` of the transaction into index number `position`, unless something is in the
 /// way.
 #[inline(always)]
-fn try_link<P: Platform, Q: WaitPolicy, R: Rules>(
+fn try_link<P: Platform, Q: WaitPolicy>(
     transaction: &mut LockingTransaction<P>,
-    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q>>,
     (table, number, position): (usize, RowNumber, usize),
     key: &[u64],
 ) -> Result<Option<Obstacle>, Abort> {
@@ -127,11 +126,11 @@ fn try_link<P: Platform, Q: WaitPolicy, R: Rules>(
     let state = &mut *transaction.state;
     let row = state.rows.list[number as usize].row;
     let row_words = tables[table].row_words;
-    let rules = cx.shared.rules;
+    let faults = cx.shared.faults;
     let partition = index.partition(key);
-    let is_late = !rules.keeps(Rule::Inheritance);
+    let is_late = faults.has(Fault::LateGapLock);
     let (gaps, heir) = (&state.gaps, (!partition.is_hash() && !is_late).then_some(row));
-    let mut guard = OthersGaps { c, gaps, row_words, own: 0, splits_own: true, heir, refused: None, rules };
+    let mut guard = OthersGaps { c, gaps, row_words, own: 0, splits_own: true, heir, refused: None, faults };
     let witnesses = &mut state.rows.witnesses;
     // SAFETY: a row of this table, which the transaction inserts.
     let inserted =
@@ -161,9 +160,9 @@ fn try_link<P: Platform, Q: WaitPolicy, R: Rules>(
 /// Waits for what is in the way, and tries again.
 #[cold]
 #[inline(never)]
-fn overcome<P: Platform, Q: WaitPolicy, R: Rules>(
+fn overcome<P: Platform, Q: WaitPolicy>(
     transaction: &mut LockingTransaction<P>,
-    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q>>,
     place: (usize, RowNumber, usize),
     key: &[u64],
     mut obstacle: Obstacle,
@@ -193,9 +192,9 @@ fn overcome<P: Platform, Q: WaitPolicy, R: Rules>(
 /// Checks that the row that has the key of the new row is gone by now. If the transaction itself
 /// has deleted that row, the new row takes over its entry, and the result is false; if the row
 /// stays, the result is an error.
-fn is_going_away<P: Platform, Q: WaitPolicy, R: Rules>(
+fn is_going_away<P: Platform, Q: WaitPolicy>(
     transaction: &mut LockingTransaction<P>,
-    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q>>,
     (table, number, position): (usize, RowNumber, usize),
     bits: u64,
 ) -> Result<bool, Abort> {

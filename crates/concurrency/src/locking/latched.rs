@@ -17,13 +17,12 @@ use super::policy::{Queued, Refusal, WaitPolicy, longest_wait};
 use super::state::{LockingState, Row};
 use crate::access::HELD;
 use crate::lock_word::{LockWord, Want};
-use crate::rules::Rules;
 use crate::scheme::Context;
 
-type Cx<'w, 'i, P, Q, R> = Context<'w, 'i, P, TwoPhase<Q, R>>;
+type Cx<'w, 'i, P, Q> = Context<'w, 'i, P, TwoPhase<Q>>;
 
 /// The address of the worker's node.
-fn node<P: Platform, Q: WaitPolicy, R: Rules>(cx: &mut Cx<'_, '_, P, Q, R>) -> u64 {
+fn node<P: Platform, Q: WaitPolicy>(cx: &mut Cx<'_, '_, P, Q>) -> u64 {
     if cx.worker.state.node == 0 {
         // Near the worker, if there is memory left.
         let made = new_node(cx.c, &mut cx.worker.local);
@@ -33,8 +32,8 @@ fn node<P: Platform, Q: WaitPolicy, R: Rules>(cx: &mut Cx<'_, '_, P, Q, R>) -> u
 }
 
 /// The manager of the row with this lock, which is made if there is none yet.
-fn manager<'m, P: Platform, Q: WaitPolicy, R: Rules>(
-    cx: &mut Cx<'_, '_, P, Q, R>,
+fn manager<'m, P: Platform, Q: WaitPolicy>(
+    cx: &mut Cx<'_, '_, P, Q>,
     lock: &'m LockWord<P>,
 ) -> Result<&'m RowManager<P>, OutOfMemory> {
     let (c, local) = (cx.c, &mut cx.worker.local);
@@ -53,9 +52,9 @@ fn manager<'m, P: Platform, Q: WaitPolicy, R: Rules>(
 }
 
 /// Takes a lock as the word would give it, or does about it what the policy says.
-pub(super) fn acquire<P: Platform, Q: WaitPolicy, R: Rules>(
+pub(super) fn acquire<P: Platform, Q: WaitPolicy>(
     state: &mut LockingState<P>,
-    cx: &mut Cx<'_, '_, P, Q, R>,
+    cx: &mut Cx<'_, '_, P, Q>,
     lock: &LockWord<P>,
     want: Want,
     conflict: Conflict,
@@ -85,9 +84,9 @@ pub(super) fn acquire<P: Platform, Q: WaitPolicy, R: Rules>(
 }
 
 /// Takes a row.
-fn acquire_row<P: Platform, Q: WaitPolicy, R: Rules>(
+fn acquire_row<P: Platform, Q: WaitPolicy>(
     state: &mut LockingState<P>,
-    cx: &mut Cx<'_, '_, P, Q, R>,
+    cx: &mut Cx<'_, '_, P, Q>,
     lock: &LockWord<P>,
     kind: Kind,
 ) -> Result<Result<(), Refusal>, OutOfMemory> {
@@ -98,7 +97,7 @@ fn acquire_row<P: Platform, Q: WaitPolicy, R: Rules>(
     // SAFETY: the worker's own node.
     let answer = unsafe {
         manager.with(c, node, |latched| {
-            let answer = latched.ask::<Q, R>(&mut worker.local, asker, shared.rules);
+            let answer = latched.ask::<Q>(&mut worker.local, asker, shared.faults);
             if let (true, Ok(Answer::Waits(entry))) = (Q::notes_waits(&shared.own), &answer) {
                 Q::joined_queue(c, &shared.own, &mut worker.state.policy, latched.waits_for(entry));
             }
@@ -112,11 +111,11 @@ fn acquire_row<P: Platform, Q: WaitPolicy, R: Rules>(
     };
     let before = worker.meter.enter::<P>(c, Category::Wait);
     let now = P::now(c);
-    let deadline = longest_wait(state, shared.rules).map(|nanos| now.plus(nanos));
+    let deadline = longest_wait(state, shared.faults).map(|nanos| now.plus(nanos));
     let held = state.rows.list.iter().filter(|access| access.flags & HELD != 0).count();
     let queued = Queued { c, state, name: name_of(lock), answer: &entry.answer, held, node, now, deadline };
     let local = &mut worker.local;
-    let waited = Q::wait_in_queue(&shared.own, &mut worker.state.policy, queued, local, shared.rules);
+    let waited = Q::wait_in_queue(&shared.own, &mut worker.state.policy, queued, local, shared.faults);
     let answer = match waited {
         // Relaxed: seen by the wait before.
         Ok(()) => P::load(c, &entry.answer, Ordering::Relaxed),
@@ -136,16 +135,16 @@ fn acquire_row<P: Platform, Q: WaitPolicy, R: Rules>(
 }
 
 /// Gives a row back that the transaction holds.
-pub(super) fn release<P: Platform, Q: WaitPolicy, R: Rules>(
+pub(super) fn release<P: Platform, Q: WaitPolicy>(
     state: &LockingState<P>,
-    cx: &mut Cx<'_, '_, P, Q, R>,
+    cx: &mut Cx<'_, '_, P, Q>,
     lock: &LockWord<P>,
 ) {
     end_ownership(state.identity(), cx, lock, false);
 }
 
 /// Says that a transaction has given all its rows back.
-pub(super) fn gave_back<P: Platform, Q: WaitPolicy, R: Rules>(cx: &mut Cx<'_, '_, P, Q, R>) {
+pub(super) fn gave_back<P: Platform, Q: WaitPolicy>(cx: &mut Cx<'_, '_, P, Q>) {
     if Q::notes_waits(&cx.shared.own) {
         let (c, node, worker) = (cx.c, node(cx), &mut *cx.worker);
         Q::gave_back(c, &cx.shared.own, &mut worker.state.policy, node, &mut worker.local);
@@ -154,9 +153,9 @@ pub(super) fn gave_back<P: Platform, Q: WaitPolicy, R: Rules>(cx: &mut Cx<'_, '_
 
 /// Gives a row back that is gone for good: the caller has retired it, or leaves it where it is for
 /// ever. Whoever waits is sent away.
-pub(super) fn release_gone<P: Platform, Q: WaitPolicy, R: Rules>(
+pub(super) fn release_gone<P: Platform, Q: WaitPolicy>(
     identity: u64,
-    cx: &mut Cx<'_, '_, P, Q, R>,
+    cx: &mut Cx<'_, '_, P, Q>,
     lock: &LockWord<P>,
     retired: bool,
 ) {
@@ -173,9 +172,9 @@ pub(super) fn release_gone<P: Platform, Q: WaitPolicy, R: Rules>(
 }
 
 /// Takes the transaction out of the list of owners.
-pub(super) fn end_ownership<P: Platform, Q: WaitPolicy, R: Rules>(
+pub(super) fn end_ownership<P: Platform, Q: WaitPolicy>(
     identity: u64,
-    cx: &mut Cx<'_, '_, P, Q, R>,
+    cx: &mut Cx<'_, '_, P, Q>,
     lock: &LockWord<P>,
     gone: bool,
 ) {
@@ -195,9 +194,9 @@ pub(super) fn end_ownership<P: Platform, Q: WaitPolicy, R: Rules>(
 }
 
 /// Makes the transaction the owner of a row that it inserts, and that no other can reach yet.
-pub(super) fn own_inserted<P: Platform, Q: WaitPolicy, R: Rules>(
+pub(super) fn own_inserted<P: Platform, Q: WaitPolicy>(
     state: &LockingState<P>,
-    cx: &mut Cx<'_, '_, P, Q, R>,
+    cx: &mut Cx<'_, '_, P, Q>,
     lock: &LockWord<P>,
 ) -> Result<(), OutOfMemory> {
     let (c, node) = (cx.c, node(cx));
@@ -215,10 +214,7 @@ pub(super) fn own_inserted<P: Platform, Q: WaitPolicy, R: Rules>(
 }
 
 /// Returns true if the row is gone for good.
-pub(super) fn is_gone<P: Platform, Q: WaitPolicy, R: Rules>(
-    cx: &mut Cx<'_, '_, P, Q, R>,
-    lock: &LockWord<P>,
-) -> bool {
+pub(super) fn is_gone<P: Platform, Q: WaitPolicy>(cx: &mut Cx<'_, '_, P, Q>, lock: &LockWord<P>) -> bool {
     let (node, address) = (node(cx), lock.manager(cx.c));
     // SAFETY: the row was found in this epoch; the worker's own node.
     address != 0 && unsafe { RowManager::<P>::at(address).with(cx.c, node, |latched| latched.is_gone()) }

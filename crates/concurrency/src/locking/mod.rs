@@ -76,12 +76,12 @@ use crate::lock_word::Want;
 use crate::new_rows::NewRows;
 use crate::options::InstanceOptions;
 use crate::redo::{Before, RedoSink};
-use crate::rules::{Rule, Rules};
 use crate::scheme::{
     Accessing, Context, Ending, Filling, Holder, Parts, Redo, RowNumber, Scheme, WorkerState,
 };
 use crate::ways::RowLock;
 use terms::Category;
+use terms::Fault;
 use terms::{Abort, Conflict};
 use terms::{Mode, Stamp};
 
@@ -91,9 +91,9 @@ pub struct LockingPrepared<P: Platform> {
     stamp: u64,
 }
 
-impl<P: Platform, Q: WaitPolicy, R: Rules> Parts<P> for TwoPhase<Q, R> {
+impl<P: Platform, Q: WaitPolicy> Parts<P> for TwoPhase<Q> {
     type Header = LockHeader<P>;
-    type SharedState = LockingShared<P, R, Q::SharedState<P>>;
+    type SharedState = LockingShared<P, Q::SharedState<P>>;
     type WorkerState = LockingWorker<P, Q>;
     type Transaction = LockingTransaction<P>;
     type Prepared = LockingPrepared<P>;
@@ -105,7 +105,7 @@ impl<P: Platform, Q: WaitPolicy, R: Rules> Parts<P> for TwoPhase<Q, R> {
     ) -> Result<Self::SharedState, OutOfMemory> {
         let nodes = || P::region(c, None, workers * LINE_BYTES, "nodes of row latches");
         Ok(LockingShared {
-            rules: R::without(options.broken),
+            faults: options.faults,
             own: Q::shared::<P>(c, workers, options)?,
             ways: options.ways,
             lockers: options.lockers(),
@@ -118,7 +118,7 @@ impl<P: Platform, Q: WaitPolicy, R: Rules> Parts<P> for TwoPhase<Q, R> {
     }
 }
 
-impl<P: Platform, Q: WaitPolicy, R: Rules> Accessing<P> for TwoPhase<Q, R> {
+impl<P: Platform, Q: WaitPolicy> Accessing<P> for TwoPhase<Q> {
     #[inline]
     fn begin(cx: &mut Context<'_, '_, P, Self>, mode: Mode) -> LockingTransaction<P> {
         let worker = &mut cx.worker.state;
@@ -307,7 +307,7 @@ impl<P: Platform, Q: WaitPolicy, R: Rules> Accessing<P> for TwoPhase<Q, R> {
         check_keys(&cx.tables[table], keys)?;
         let row = state.rows.list[number as usize].row;
         if state.rows.list[number as usize].flags & INSERTED == 0 {
-            if cx.shared.rules.keeps(Rule::GapLocks) {
+            if !cx.shared.faults.has(Fault::UnlockedGaps) {
                 let lock = &row.header().lock;
                 let own = state.gaps.count(name_of(lock));
                 acquire(state, cx, lock, Want::Pend { own }, Conflict::Phantom)?;
@@ -371,7 +371,7 @@ impl<P: Platform, Q: WaitPolicy, R: Rules> Accessing<P> for TwoPhase<Q, R> {
     }
 }
 
-impl<P: Platform, Q: WaitPolicy, R: Rules> Ending<P> for TwoPhase<Q, R> {
+impl<P: Platform, Q: WaitPolicy> Ending<P> for TwoPhase<Q> {
     fn check(
         transaction: &mut LockingTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
@@ -419,7 +419,7 @@ impl<P: Platform, Q: WaitPolicy, R: Rules> Ending<P> for TwoPhase<Q, R> {
     }
 }
 
-impl<P: Platform, Q: WaitPolicy, R: Rules> Redo<P> for TwoPhase<Q, R> {
+impl<P: Platform, Q: WaitPolicy> Redo<P> for TwoPhase<Q> {
     fn redo<K: RedoSink<P>>(prepared: &LockingPrepared<P>, cx: &mut Context<'_, '_, P, Self>, sink: &mut K) {
         prepared.state.rows.redo(cx.c, cx.tables, |_| true, sink);
     }
@@ -438,7 +438,7 @@ impl<P: Platform, Q: WaitPolicy, R: Rules> Redo<P> for TwoPhase<Q, R> {
     }
 }
 
-impl<P: Platform, Q: WaitPolicy, R: Rules> Filling<P> for TwoPhase<Q, R> {
+impl<P: Platform, Q: WaitPolicy> Filling<P> for TwoPhase<Q> {
     fn fill(cx: &mut Context<'_, '_, P, Self>, header: &LockHeader<P>, _: usize, _: &[u64]) {
         match cx.shared.is_latched() {
             true => header.lock.open_managed(),
@@ -448,7 +448,7 @@ impl<P: Platform, Q: WaitPolicy, R: Rules> Filling<P> for TwoPhase<Q, R> {
     }
 }
 
-impl<P: Platform, Q: WaitPolicy, R: Rules> Scheme<P> for TwoPhase<Q, R> {
+impl<P: Platform, Q: WaitPolicy> Scheme<P> for TwoPhase<Q> {
     const NAME: &'static str = Q::NAME;
     const LOCKS_ROWS: bool = true;
 }

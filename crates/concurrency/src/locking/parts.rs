@@ -8,15 +8,15 @@ use platform::{LINE_BYTES, Platform, RegionBytes};
 use super::policy::WaitPolicy;
 use super::state::LockingState;
 use crate::options::Lockers;
-use crate::rules::Sound;
 use crate::ways::{RowCopies, RowLock, Ways};
+use terms::Faults;
 
 /// A scheme that locks, and does what `Q` says when a lock is not free.
-pub struct TwoPhase<Q, R = Sound>(PhantomData<(Q, R)>);
+pub struct TwoPhase<Q>(PhantomData<Q>);
 
 /// State that all workers share: the rules, the ways, and the policy's own state.
-pub struct LockingShared<P: Platform, R, T> {
-    pub(super) rules: R,
+pub struct LockingShared<P: Platform, T> {
+    pub(super) faults: Faults,
     pub(super) own: T,
     pub(super) ways: Ways,
     /// How many sessions change the locks of rows at the same time.
@@ -26,7 +26,7 @@ pub struct LockingShared<P: Platform, R, T> {
     pub(super) spare_nodes: Option<P::Region>,
 }
 
-impl<P: Platform, R, T> LockingShared<P, R, T> {
+impl<P: Platform, T> LockingShared<P, T> {
     /// Returns true if the locks of rows are managers.
     #[inline(always)]
     pub(super) fn is_latched(&self) -> bool {

@@ -2,13 +2,12 @@
 
 use platform::{Nanos, OutOfMemory, Platform};
 use storage::Local;
+use terms::{Fault, Faults, Mode};
 
 use super::state::LockingState;
 use crate::lock_word::{LockState, LockWord, Tagging, Want};
 use crate::meter::Meter;
 use crate::options::{InstanceOptions, WAIT_NANOS_MAX_PARTICIPANT};
-use crate::rules::{Rule, Rules};
-use terms::Mode;
 
 /// Why a transaction does not get a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +31,8 @@ pub struct Seeker<'a, P: Platform> {
 
 impl<P: Platform> Seeker<'_, P> {
     /// When the transaction stops waiting.
-    pub(crate) fn deadline(&self, now: Nanos, rules: impl Rules) -> Option<Nanos> {
-        longest_wait(self.state, rules).map(|nanos| now.plus(nanos))
+    pub(crate) fn deadline(&self, now: Nanos, faults: Faults) -> Option<Nanos> {
+        longest_wait(self.state, faults).map(|nanos| now.plus(nanos))
     }
 
     /// The tag that the transaction leaves in the locks that it takes.
@@ -43,12 +42,12 @@ impl<P: Platform> Seeker<'_, P> {
 }
 
 /// How long a transaction waits for a lock at most.
-pub(super) fn longest_wait<P: Platform>(state: &LockingState<P>, rules: impl Rules) -> Option<u64> {
+pub(super) fn longest_wait<P: Platform>(state: &LockingState<P>, faults: Faults) -> Option<u64> {
     let nanos = match state.mode {
         Mode::Single | Mode::Snapshot | Mode::Branch => state.waits?,
         Mode::Participant => state.waits.unwrap_or(u64::MAX).min(WAIT_NANOS_MAX_PARTICIPANT),
     };
-    rules.keeps(Rule::BoundedWaits).then_some(nanos)
+    (!faults.has(Fault::UnboundedWaits)).then_some(nanos)
 }
 
 /// A transaction in the queue of a row whose lock is a manager.
@@ -109,11 +108,11 @@ pub trait WaitPolicy: Tagging + Send + Sync + 'static {
     fn ended<P: Platform>(worker: &mut Self::WorkerState<P>, again: bool);
 
     /// Takes a lock that was not free, when it becomes free, or refuses.
-    fn contend<P: Platform, R: Rules>(
+    fn contend<P: Platform>(
         shared: &Self::SharedState<P>,
         worker: &mut Self::WorkerState<P>,
         seeker: Seeker<'_, P>,
-        rules: R,
+        faults: Faults,
     ) -> Result<(), Refusal>;
 
     // The following methods are called where the locks of rows are managers.
@@ -149,12 +148,12 @@ pub trait WaitPolicy: Tagging + Send + Sync + 'static {
     }
 
     /// Waits until the transaction has an answer; an error if it gives up before.
-    fn wait_in_queue<P: Platform, R: Rules>(
+    fn wait_in_queue<P: Platform>(
         _shared: &Self::SharedState<P>,
         _worker: &mut Self::WorkerState<P>,
         queued: Queued<'_, P>,
         _local: &mut Local<P>,
-        _rules: R,
+        _faults: Faults,
     ) -> Result<(), Refusal> {
         let Queued { c, answer, deadline, .. } = queued;
         if P::spin_while(c, answer, 0, deadline) == 0 { Err(Refusal::Held) } else { Ok(()) }

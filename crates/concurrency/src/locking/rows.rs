@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use platform::{Intent, Platform, Work};
-use terms::{Abort, Category, Conflict};
+use terms::{Abort, Category, Conflict, Fault};
 
 use super::acquire::{acquire, copy_row, release_shared, upgrade};
 use super::gap_set::name_of;
@@ -13,15 +13,14 @@ use super::policy::WaitPolicy;
 use super::state::{EXCLUSIVE, LockingState, Row};
 use crate::access::{Access, DELETED, DELETED_BEFORE, HELD};
 use crate::lock_word::Want;
-use crate::rules::{Rule, Rules};
 use crate::scheme::{Context, RowNumber};
 
 /// Locks the row that an index names for `intent`, with the gap below the row if `gap`, and adds
 /// the row to the transaction's rows; its number. `None`: the transaction has deleted the row.
 #[inline(always)]
-pub(super) fn lock_named_row<P: Platform, Q: WaitPolicy, R: Rules>(
+pub(super) fn lock_named_row<P: Platform, Q: WaitPolicy>(
     transaction: &mut LockingTransaction<P>,
-    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q>>,
     (table, index): (usize, usize),
     bits: u64,
     intent: Intent,
@@ -35,7 +34,7 @@ pub(super) fn lock_named_row<P: Platform, Q: WaitPolicy, R: Rules>(
     if cx.tables[table].read_only {
         return state.rows.push_free(row, table).map(Some);
     }
-    let gap = gap && cx.shared.rules.keeps(Rule::GapLocks);
+    let gap = gap && !cx.shared.faults.has(Fault::UnlockedGaps);
     if let Some(number) = state.rows.find(place) {
         if gap {
             let lock = &row.header().lock;
@@ -67,7 +66,7 @@ pub(super) fn lock_named_row<P: Platform, Q: WaitPolicy, R: Rules>(
     // Relaxed: read under the lock.
     let stamp = P::load(c, &header.stamp, Ordering::Relaxed);
     state.rows.stamp_seen = state.rows.stamp_seen.max(stamp);
-    if !cx.shared.rules.keeps(Rule::SharedLocks) && flags == HELD {
+    if cx.shared.faults.has(Fault::EarlySharedUnlock) && flags == HELD {
         release_shared(state, cx, &header.lock);
         flags = 0;
     }
@@ -81,9 +80,9 @@ pub(super) fn lock_named_row<P: Platform, Q: WaitPolicy, R: Rules>(
 
 /// Makes sure that the transaction may write the row; the number of its table.
 #[inline]
-pub(super) fn writable<P: Platform, Q: WaitPolicy, R: Rules>(
+pub(super) fn writable<P: Platform, Q: WaitPolicy>(
     state: &mut LockingState<P>,
-    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q>>,
     number: RowNumber,
 ) -> Result<usize, Abort> {
     let Access { flags, table, .. } = *state.rows.get_to_change(number)?;

@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use platform::{Intent, LINE_BYTES, Platform};
 use storage::index::{Mark, Partition};
 use storage::tree::Direction;
-use terms::{Abort, Category, Conflict};
+use terms::{Abort, Category, Conflict, Fault};
 
 use super::gaps::{lock_gap, lock_gap_above};
 use super::parts::TwoPhase;
@@ -19,7 +19,6 @@ use super::policy::WaitPolicy;
 use super::rows::lock_named_row;
 use super::state::LockingState;
 use crate::access::{prefetch_ahead, prefetches};
-use crate::rules::{Rule, Rules};
 use crate::scheme::{Holder, RowNumber};
 
 /// The order and range of a scan.
@@ -42,7 +41,7 @@ impl<P: Platform> LockingState<P> {
 
 /// One partition of a scan, whose witnesses come behind `edge`; false if the visitor has seen
 /// enough.
-pub(super) fn scan_partition<'i, P: Platform, Q: WaitPolicy, R: Rules, T: Holder<'i, P, TwoPhase<Q, R>>>(
+pub(super) fn scan_partition<'i, P: Platform, Q: WaitPolicy, T: Holder<'i, P, TwoPhase<Q>>>(
     holder: &mut T,
     partition: &Partition<P>,
     order: &ScanOrder<'_>,
@@ -51,7 +50,7 @@ pub(super) fn scan_partition<'i, P: Platform, Q: WaitPolicy, R: Rules, T: Holder
 ) -> Result<bool, Abort> {
     let (transaction, mut cx) = holder.parts();
     let (c, table) = (cx.c, &cx.tables[order.table]);
-    let gaps = cx.shared.rules.keeps(Rule::GapLocks) && !table.read_only;
+    let gaps = !cx.shared.faults.has(Fault::UnlockedGaps) && !table.read_only;
     if gaps && order.direction == Direction::Reverse {
         lock_gap_above(&mut transaction.state, &mut cx, partition, order.range.1, table.row_words)?;
     }
@@ -93,7 +92,7 @@ pub(super) fn scan_partition<'i, P: Platform, Q: WaitPolicy, R: Rules, T: Holder
 /// Locks one row of a scan, and the gap below it; with an edge, the leaves from there on must be as
 /// they were read.
 #[inline]
-fn lock_visited_row<'i, P: Platform, Q: WaitPolicy, R: Rules, T: Holder<'i, P, TwoPhase<Q, R>>>(
+fn lock_visited_row<'i, P: Platform, Q: WaitPolicy, T: Holder<'i, P, TwoPhase<Q>>>(
     holder: &mut T,
     order: &ScanOrder<'_>,
     bits: u64,

@@ -17,7 +17,6 @@ use super::method::MvccMethod;
 use super::versions::{Row, retire_chain, retire_inherited, tail_of};
 use crate::access::retire_row;
 use crate::optimistic::{ABSENT, LOCKED, MethodContext};
-use crate::rules::Rules;
 use terms::Category;
 
 /// Most queues: further workers share them.
@@ -111,7 +110,7 @@ impl Sweeper {
 /// Reclaims the rows that were deleted before the oldest snapshot: those in the worker's queue and
 /// in one other.
 #[cold]
-pub(super) fn sweep<P: Platform, R: Rules>(cx: &mut MethodContext<'_, '_, P, MvccMethod<R>>) {
+pub(super) fn sweep<P: Platform>(cx: &mut MethodContext<'_, '_, P, MvccMethod>) {
     let before = cx.worker.meter.enter::<P>(cx.c, Category::Commit);
     let horizon = cx.worker.local.horizon().0;
     let sweeper = &mut cx.worker.state.own;
@@ -123,7 +122,7 @@ pub(super) fn sweep<P: Platform, R: Rules>(cx: &mut MethodContext<'_, '_, P, Mvc
     cx.worker.meter.leave::<P>(cx.c, before);
 }
 
-fn sweep_queue<P: Platform, R: Rules>(cx: &mut MethodContext<'_, '_, P, MvccMethod<R>>, number: usize) {
+fn sweep_queue<P: Platform>(cx: &mut MethodContext<'_, '_, P, MvccMethod>, number: usize) {
     let (c, oldest) = (cx.c, oldest_snapshot(&cx.worker.local));
     let queue = cx.shared.own.queue(number);
     for _ in 0..queue.with(c, |queue| queue.rows.len()) {
@@ -139,8 +138,8 @@ fn sweep_queue<P: Platform, R: Rules>(cx: &mut MethodContext<'_, '_, P, MvccMeth
 /// Unlinks the row, whose keys are in `scratch`, from its indexes, and retires it. If a row that is
 /// too new for the oldest snapshot has taken over its entries, or a transaction is about to insert
 /// such a row, the dead row stays, and the result is the epoch in which that happened.
-fn reclaim<P: Platform, R: Rules>(
-    cx: &mut MethodContext<'_, '_, P, MvccMethod<R>>,
+fn reclaim<P: Platform>(
+    cx: &mut MethodContext<'_, '_, P, MvccMethod>,
     dead: &DeadRow,
     oldest: u64,
 ) -> Result<(), u64> {
@@ -182,8 +181,8 @@ fn reclaim<P: Platform, R: Rules>(
 
 /// Removes those entries that name the row. The caller has locked the row, so no other row takes
 /// them over meanwhile.
-pub(super) fn unlink_entries<P: Platform, R: Rules>(
-    cx: &mut MethodContext<'_, '_, P, MvccMethod<R>>,
+pub(super) fn unlink_entries<P: Platform>(
+    cx: &mut MethodContext<'_, '_, P, MvccMethod>,
     table: &Table<P>,
     row: Row<P>,
     mut keys: &[u64],

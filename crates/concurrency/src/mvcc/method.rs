@@ -1,11 +1,9 @@
 //! The scheme's name as a type, and what its transactions keep.
 
-use std::marker::PhantomData;
-
 use crate::scheme::RowNumber;
 
 /// The method of `mvcc`.
-pub struct MvccMethod<R>(PhantomData<R>);
+pub struct MvccMethod;
 
 /// State of a transaction besides its rows.
 #[derive(Default)]

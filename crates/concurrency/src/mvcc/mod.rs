@@ -63,9 +63,9 @@ use crate::optimistic::{
     ABSENT, FLAGS, Method, MethodContext, Optimistic, OptimisticState, lock_in_order, read_in_place,
     stable_version, unchanged, validate_versions,
 };
-use crate::rules::{Rule, Rules, Sound};
 use crate::scheme::RowNumber;
 use crate::timestamps::TimestampSource;
+use terms::Fault;
 use terms::Mode;
 use terms::{Abort, Conflict};
 
@@ -73,12 +73,11 @@ use terms::{Abort, Conflict};
 const LAG_EPOCHS: u64 = 2;
 
 /// The scheme.
-pub type Mvcc<R = Sound> = Optimistic<MvccMethod<R>>;
+pub type Mvcc = Optimistic<MvccMethod>;
 
-impl<P: Platform, R: Rules> Method<P> for MvccMethod<R> {
+impl<P: Platform> Method<P> for MvccMethod {
     const NAME: &'static str = "mvcc";
     const VERSIONS: bool = true;
-    type Rules = R;
     type Header = Versioned<P>;
     type SharedState = DeadRows<P>;
     type WorkerState = Sweeper;
@@ -95,7 +94,7 @@ impl<P: Platform, R: Rules> Method<P> for MvccMethod<R> {
     #[inline]
     fn begin(cx: &mut MethodContext<'_, '_, P, Self>, own: &mut MvccOwn, mode: Mode) {
         let Epoch(epoch) = cx.worker.local.epoch();
-        let lag = if cx.shared.rules.keeps(Rule::Lag) { LAG_EPOCHS } else { 0 };
+        let lag = if !cx.shared.faults.has(Fault::SnapshotOfOpenEpoch) { LAG_EPOCHS } else { 0 };
         own.snapshot = (mode == Mode::Snapshot).then(|| epoch.saturating_sub(lag));
         own.is_participant = mode == Mode::Participant;
         own.copies.clear();
@@ -202,7 +201,7 @@ impl<P: Platform, R: Rules> Method<P> for MvccMethod<R> {
         stamp: u64,
     ) -> Result<(), Abort> {
         let (c, oldest) = (cx.c, oldest_snapshot(&cx.worker.local));
-        let OptimisticState { rows, own, rules, .. } = state;
+        let OptimisticState { rows, own, faults, .. } = state;
         for number in 0..rows.list.len() {
             let access = &rows.list[number];
             if access.flags & WRITTEN == 0 {
@@ -215,7 +214,7 @@ impl<P: Platform, R: Rules> Method<P> for MvccMethod<R> {
                 if let Some(inherited) = versions::inherited_entries(c, local, rows, table, number)? {
                     own.inherited.push((number, inherited));
                 }
-            } else if rules.keeps(Rule::OldVersions)
+            } else if !faults.has(Fault::LostVersions)
                 && (own.is_participant || epoch_of(access.seen) != epoch_of(stamp))
             {
                 if access.flags & DELETED != 0 && access.seen & ABSENT == 0 && epoch_of(access.seen) <= oldest
@@ -299,9 +298,9 @@ fn with_number(list: &[(RowNumber, u64)], number: RowNumber) -> Option<u64> {
 }
 
 /// Applies what the transaction wrote into a row, which it may have inserted.
-fn write<P: Platform, R: Rules>(
-    state: &mut OptimisticState<P, MvccMethod<R>>,
-    cx: &mut MethodContext<'_, '_, P, MvccMethod<R>>,
+fn write<P: Platform>(
+    state: &mut OptimisticState<P, MvccMethod>,
+    cx: &mut MethodContext<'_, '_, P, MvccMethod>,
     number: RowNumber,
 ) {
     let (c, local) = (cx.c, &mut cx.worker.local);
@@ -330,9 +329,9 @@ fn write<P: Platform, R: Rules>(
 }
 
 /// Makes a row absent; its version.
-fn delete<P: Platform, R: Rules>(
-    state: &mut OptimisticState<P, MvccMethod<R>>,
-    cx: &mut MethodContext<'_, '_, P, MvccMethod<R>>,
+fn delete<P: Platform>(
+    state: &mut OptimisticState<P, MvccMethod>,
+    cx: &mut MethodContext<'_, '_, P, MvccMethod>,
     number: RowNumber,
     stamp: u64,
 ) -> u64 {
@@ -354,7 +353,7 @@ fn delete<P: Platform, R: Rules>(
         let keys = rows.keys_of(table, number);
         let sweeper = &cx.worker.state.own;
         cx.shared.own.add(cx.c, sweeper, (row.to_bits(), table_number), epoch_of(stamp), keys);
-        if !cx.shared.rules.keeps(Rule::DeferredUnlinking) {
+        if cx.shared.faults.has(Fault::EarlyUnlinking) {
             // A mutant.
             dead_rows::unlink_entries(cx, table, row, rows.keys_of(table, number), stamp);
         }

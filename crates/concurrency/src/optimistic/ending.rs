@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use platform::{Platform, Work};
-use terms::{Category, Conflict, Stamp};
+use terms::{Category, Conflict, Fault, Stamp};
 
 use super::header::{ABSENT, FLAGS, LOCKED, UNSEEN, VersionHeader};
 use super::keeping::remove_marks;
@@ -12,7 +12,6 @@ use super::method::{Method, MethodContext, OptimisticState};
 use super::reading::{read_version, wait_unlocked};
 use crate::access::{Access, Accesses, DELETED, HELD, INSERTED, UnnamedRow, WRITTEN};
 use crate::options::Lockers;
-use crate::rules::{Rule, Rules};
 use crate::ways::CommitLocks;
 
 /// Returns true if a commit locks a row with these flags: one that it writes, or has read, if `all`
@@ -136,7 +135,7 @@ pub(crate) fn lock_at_once<P: Platform, M: Method<P>>(
                 && access.seen != UNSEEN
                 && P::load(c, access.row.header().word(), Ordering::Relaxed) & !LOCKED != access.seen
         });
-        if changed && state.rules.keeps(Rule::Reads) {
+        if changed && !state.faults.has(Fault::UncheckedReads) {
             return Err(Conflict::ReadChanged);
         }
         if try_lock(&mut state.rows, c, all)? {
@@ -204,7 +203,7 @@ pub(crate) fn unchanged<P: Platform, M: Method<P>>(
     state: &mut OptimisticState<P, M>,
     cx: &MethodContext<'_, '_, P, M>,
 ) -> Result<u64, Conflict> {
-    let OptimisticState { rows, rules, .. } = state;
+    let OptimisticState { rows, faults, .. } = state;
     let (c, is_alone) = (cx.c, cx.shared.lockers == Lockers::One);
     let mut largest = 0;
     // Nothing has changed of rows that the transaction holds, and their stamps were seen when they
@@ -226,7 +225,7 @@ pub(crate) fn unchanged<P: Platform, M: Method<P>>(
                 return Err(Conflict::KeyInUse);
             }
             access.seen = version;
-        } else if rules.keeps(Rule::Reads) && version != access.seen {
+        } else if !faults.has(Fault::UncheckedReads) && version != access.seen {
             return Err(Conflict::ReadChanged);
         }
         largest = largest.max(access.seen & !FLAGS);
@@ -234,14 +233,14 @@ pub(crate) fn unchanged<P: Platform, M: Method<P>>(
     for unnamed in rows.unnamed.iter() {
         // Acquire: as above.
         let changed = !is_alone && P::load(c, unnamed.row.header().word(), Ordering::Acquire) != unnamed.seen;
-        if changed && rules.keeps(Rule::Reads) && !is_locked_as_seen(rows, c, unnamed) {
+        if changed && !faults.has(Fault::UncheckedReads) && !is_locked_as_seen(rows, c, unnamed) {
             return Err(Conflict::ReadChanged);
         }
         largest = largest.max(unnamed.seen);
     }
     // SAFETY: all witnesses come from indexes of this database, and from the epoch of the
     // transaction, which has not ended.
-    if !is_alone && rules.keeps(Rule::Witnesses) && !unsafe { rows.witnesses.are_current::<P>(c) } {
+    if !is_alone && !faults.has(Fault::UncheckedLeaves) && !unsafe { rows.witnesses.are_current::<P>(c) } {
         return Err(Conflict::Phantom);
     }
     Ok(largest)
@@ -264,8 +263,8 @@ fn is_locked_as_seen<P: Platform, H: VersionHeader<P>>(
 /// if nothing else was done; see [`Redo::reads_until`]. Where deleted rows stay in indexes for a
 /// while, those that are missing say nothing of their stamps.
 pub(super) fn depends_on<P: Platform, M: Method<P>>(state: &OptimisticState<P, M>) -> Option<Stamp> {
-    let OptimisticState { rows, own, rules, .. } = state;
-    if !rules.keeps(Rule::ReadersWait) {
+    let OptimisticState { rows, own, faults, .. } = state;
+    if faults.has(Fault::EarlyReaders) {
         return Some(Stamp(0));
     }
     if M::is_snapshot(own) || rows.removed == u64::MAX || M::VERSIONS && !rows.witnesses.is_empty() {

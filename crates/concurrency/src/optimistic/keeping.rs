@@ -3,13 +3,12 @@
 use std::sync::atomic::Ordering;
 
 use platform::Platform;
-use terms::{Category, Conflict};
+use terms::{Category, Conflict, Fault};
 
 use super::header::{ABSENT, LOCKED, UNSEEN, VersionHeader};
 use super::method::{Method, MethodContext, OptimisticState};
 use super::reading::wait_unlocked;
 use crate::access::{HELD, INSERTED, MARKED, WRITTEN};
-use crate::rules::{Rule, Rules};
 
 /// Gives up if a row that the transaction has locked to write was read by a participant that has
 /// not ended.
@@ -44,7 +43,7 @@ pub(super) fn mark_rows_read<P: Platform, M: Method<P>>(
     state: &mut OptimisticState<P, M>,
     cx: &mut MethodContext<'_, '_, P, M>,
 ) -> Result<(), Conflict> {
-    let (c, checks) = (cx.c, state.rules.keeps(Rule::Reads));
+    let (c, checks) = (cx.c, !state.faults.has(Fault::UncheckedReads));
     let wait_nanos = if M::READERS_LOCK { state.rows.lock_wait_nanos } else { 0 };
     cx.shared.marks.announce(c);
     state.has_marks = true;

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use platform::{OutOfMemory, Platform};
 use storage::RecordRef;
 use storage::index::Partition;
-use terms::{Abort, Conflict, Epoch, Mode, Stamp};
+use terms::{Abort, Conflict, Epoch, Faults, Mode, Stamp};
 
 use super::absences::{Absences, raise};
 use super::header::{ABSENT, FLAGS, VersionHeader};
@@ -15,7 +15,6 @@ use super::marks::ReadMarks;
 use super::reading::read_in_place;
 use crate::access::{Accesses, DELETED, HELD, INSERTED, MARKED, WHOLE, WRITTEN};
 use crate::options::Lockers;
-use crate::rules::Rules;
 use crate::scheme::{Context, RowNumber};
 use crate::timestamps::TimestampSource;
 use crate::ways::Ways;
@@ -27,8 +26,8 @@ pub struct Optimistic<M>(PhantomData<M>);
 pub type MethodContext<'w, 'i, P, M> = Context<'w, 'i, P, Optimistic<M>>;
 
 /// State that all workers share: the rules, the ways, and the method's own state.
-pub struct OptimisticShared<P: Platform, R, T> {
-    pub(crate) rules: R,
+pub struct OptimisticShared<P: Platform, T> {
+    pub(crate) faults: Faults,
     pub(crate) own: T,
     pub(crate) ways: Ways,
     /// How many sessions lock rows at the same time.
@@ -44,7 +43,7 @@ pub struct OptimisticState<P: Platform, M: Method<P>> {
     /// for all if the method is `BY_DATA`.
     pub(crate) absences: Absences,
     pub(crate) own: M::Own,
-    pub(crate) rules: M::Rules,
+    pub(crate) faults: Faults,
     /// True if rows are marked, those with the flag [`MARKED`].
     pub(super) has_marks: bool,
     /// True if the line of a row that will be written is taken to write when it is prefetched. The
@@ -110,8 +109,6 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
     const REMEMBERS_VERSIONS: bool = false;
     /// True if transactions lock rows that they only read when they commit.
     const READERS_LOCK: bool = false;
-    /// The rules of the scheme.
-    type Rules: Rules;
     /// The header that the method keeps in front of each row.
     type Header: VersionHeader<P>;
     /// State that all workers share.

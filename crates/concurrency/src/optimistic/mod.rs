@@ -35,7 +35,7 @@ use platform::{Intent, OutOfMemory, Platform, Work};
 use storage::record::tail;
 use storage::tree::{Direction, Lookup};
 use storage::{Index, Optimisation, Table};
-use terms::{Abort, Category, Conflict, Mode, Stamp};
+use terms::{Abort, Category, Conflict, Fault, Mode, Stamp};
 
 use crate::access::{
     Access, Accesses, DELETED, DELETED_BEFORE, INSERTED, NO_SUCH_ROW, WHOLE, WRITTEN, all_linked, check_keys,
@@ -45,7 +45,6 @@ use crate::new_rows::NewRows;
 use crate::options::InstanceOptions;
 use crate::redo::{Before, DropsUpdates, RedoSink};
 use crate::row_words::RowWords;
-use crate::rules::{Rule, Rules};
 use crate::scan::walk_rows;
 use crate::scheme::{Accessing, Context, Ending, Filling, Holder, Parts, Redo, RowNumber, Scheme};
 use crate::ways::RowCopies;
@@ -71,7 +70,7 @@ const READS_ONLY: Abort = Abort::Misuse("a transaction on a snapshot writes");
 
 impl<P: Platform, M: Method<P>> Parts<P> for Optimistic<M> {
     type Header = M::Header;
-    type SharedState = OptimisticShared<P, M::Rules, M::SharedState>;
+    type SharedState = OptimisticShared<P, M::SharedState>;
     type WorkerState = OptimisticWorker<P, M>;
     type Transaction = Running<P, M>;
     type Prepared = Validated<P, M>;
@@ -82,7 +81,7 @@ impl<P: Platform, M: Method<P>> Parts<P> for Optimistic<M> {
         options: &InstanceOptions,
     ) -> Result<Self::SharedState, OutOfMemory> {
         Ok(OptimisticShared {
-            rules: M::Rules::without(options.broken),
+            faults: options.faults,
             own: M::shared(c, workers, options.timestamps)?,
             ways: options.ways,
             lockers: options.lockers(),
@@ -105,7 +104,7 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
                 rows,
                 absences,
                 own: M::Own::default(),
-                rules: cx.shared.rules,
+                faults: cx.shared.faults,
                 has_marks: false,
                 prefetches_to_write,
             })
@@ -441,14 +440,14 @@ impl<P: Platform, M: Method<P>> Ending<P> for Optimistic<M> {
         let mut locked = M::lock(&mut state, cx, mode).and_then(|()| heed_marks(&state, cx));
         if mode == Mode::Participant {
             locked = locked.and_then(|()| mark_rows_read(&mut state, cx));
-            if state.rules.keeps(Rule::Freezing) {
+            if !state.faults.has(Fault::UnfrozenAbsences) {
                 state.absences.freeze::<P>(cx.c);
             }
         }
         let validated = locked.and_then(|()| M::validate(&mut state, cx)).map_err(Abort::Conflict);
         let prepared = match validated.and_then(|stamp| M::ready(&mut state, cx, stamp).map(|()| stamp)) {
             Ok(stamp) => {
-                if !state.rules.keeps(Rule::ParticipantLocks) {
+                if state.faults.has(Fault::EarlyParticipantUnlock) {
                     remove_marks(&mut state, cx);
                 }
                 Ok(Validated { state, mode, stamp })
@@ -469,7 +468,7 @@ impl<P: Platform, M: Method<P>> Ending<P> for Optimistic<M> {
     fn commit(prepared: Validated<P, M>, cx: &mut Context<'_, '_, P, Self>) -> Stamp {
         let Validated { mut state, mode, mut stamp } = prepared;
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Commit);
-        if mode == Mode::Participant && state.rules.keeps(Rule::Renewing) {
+        if mode == Mode::Participant && !state.faults.has(Fault::StampOfPreparation) {
             stamp = M::renew(&mut state, cx, stamp);
         }
         M::publish(&mut state, cx);
@@ -479,7 +478,7 @@ impl<P: Platform, M: Method<P>> Ending<P> for Optimistic<M> {
         for number in state.rows.finishing_order() {
             M::finish(&mut state, cx, number, stamp);
         }
-        let keeps_stamps = state.rules.keeps(Rule::Stamps);
+        let keeps_stamps = !state.faults.has(Fault::UnorderedStamps);
         recycle(state, cx);
         cx.worker.meter.leave::<P>(cx.c, before);
         let stamp = M::stamp(stamp);
@@ -494,7 +493,7 @@ impl<P: Platform, M: Method<P>> Ending<P> for Optimistic<M> {
 impl<P: Platform, M: Method<P>> Redo<P> for Optimistic<M> {
     fn redo<K: RedoSink<P>>(prepared: &Validated<P, M>, cx: &mut Context<'_, '_, P, Self>, sink: &mut K) {
         let was_there = was_there::<P, M>;
-        if prepared.state.rules.keeps(Rule::Updates) {
+        if !prepared.state.faults.has(Fault::UnloggedUpdates) {
             prepared.state.rows.redo(cx.c, cx.tables, was_there, sink);
         } else {
             prepared.state.rows.redo(cx.c, cx.tables, was_there, &mut DropsUpdates(sink));

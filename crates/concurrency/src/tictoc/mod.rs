@@ -56,20 +56,18 @@ pub use shared::TicTocMethod;
 
 use crate::access::{DELETED, INSERTED, WRITTEN};
 use crate::optimistic::{Method, MethodContext, Optimistic, OptimisticState, Version, VersionHeader};
-use crate::rules::{Rules, Sound};
 use crate::timestamps::TimestampSource;
 use terms::Conflict;
 use terms::{Mode, Stamp};
 
 /// The scheme.
-pub type TicToc<R = Sound> = Optimistic<TicTocMethod<R>>;
+pub type TicToc = Optimistic<TicTocMethod>;
 
-impl<P: Platform, R: Rules> Method<P> for TicTocMethod<R> {
+impl<P: Platform> Method<P> for TicTocMethod {
     const NAME: &'static str = "tictoc";
     const STRICT: bool = false;
     const VERSION_BITS: u64 = !DELTA_BITS;
     const BY_DATA: bool = true;
-    type Rules = R;
     type Header = Version<P>;
     type SharedState = Participants<P>;
     type WorkerState = ();

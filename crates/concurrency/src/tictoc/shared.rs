@@ -1,12 +1,11 @@
 //! The scheme's name as a type, and what all its workers share.
 
-use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
 
 use platform::{LINE_BYTES, OutOfMemory, Platform};
 
 /// The method of `tictoc`.
-pub struct TicTocMethod<R>(PhantomData<R>);
+pub struct TicTocMethod;
 
 /// State that all workers share: one word, 1 once there was a participant of a transaction over
 /// several databases.

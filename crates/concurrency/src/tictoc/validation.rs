@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use platform::{Platform, Work};
-use terms::{Category, Conflict};
+use terms::{Category, Conflict, Fault, Faults};
 
 use super::shared::TicTocMethod;
 use super::times::{epoch_of, first_of, rts, same_version, word_until, wts};
@@ -11,7 +11,6 @@ use crate::access::{Access, COPIED, HELD, INSERTED, WRITTEN};
 use crate::optimistic::{
     ABSENT, FLAGS, LOCKED, MethodContext, OptimisticState, PAUSES_NANOS, UNSEEN, Version, restore,
 };
-use crate::rules::{Rule, Rules};
 use crate::ways::CommitLocks;
 
 /// Attempts to lock all rows, and the pause between two.
@@ -24,9 +23,9 @@ const AHEAD: u64 = 64;
 /// Locks the rows to write. A transaction that finds a row locked gives its own locks back, waits a
 /// little and tries again, unless it would abort anyway, or may not wait.
 #[inline]
-pub(super) fn lock_all<P: Platform, R: Rules>(
-    state: &mut OptimisticState<P, TicTocMethod<R>>,
-    cx: &mut MethodContext<'_, '_, P, TicTocMethod<R>>,
+pub(super) fn lock_all<P: Platform>(
+    state: &mut OptimisticState<P, TicTocMethod>,
+    cx: &mut MethodContext<'_, '_, P, TicTocMethod>,
 ) -> Result<(), Conflict> {
     if state.rows.lock_wait_nanos == 0 {
         return try_lock_all(state, cx.c);
@@ -45,8 +44,8 @@ pub(super) fn lock_all<P: Platform, R: Rules>(
 }
 
 #[inline]
-fn try_lock_all<P: Platform, R: Rules>(
-    state: &mut OptimisticState<P, TicTocMethod<R>>,
+fn try_lock_all<P: Platform>(
+    state: &mut OptimisticState<P, TicTocMethod>,
     c: P::Core,
 ) -> Result<(), Conflict> {
     for access in &mut state.rows.list {
@@ -88,9 +87,9 @@ fn lock<P: Platform>(access: &mut Access<P, Version<P>>, c: P::Core) -> Result<(
 /// Gives all locks back and waits, unless some row was overwritten that will have to be valid later
 /// than it was.
 #[cold]
-fn retreat<P: Platform, R: Rules>(
-    state: &mut OptimisticState<P, TicTocMethod<R>>,
-    cx: &mut MethodContext<'_, '_, P, TicTocMethod<R>>,
+fn retreat<P: Platform>(
+    state: &mut OptimisticState<P, TicTocMethod>,
+    cx: &mut MethodContext<'_, '_, P, TicTocMethod>,
     nanos: u64,
 ) -> Result<(), Conflict> {
     let c = cx.c;
@@ -98,9 +97,9 @@ fn retreat<P: Platform, R: Rules>(
     let before = cx.worker.meter.enter::<P>(c, Category::Wait);
     P::pause(c, nanos);
     cx.worker.meter.leave::<P>(c, before);
-    let (list, rules) = (&state.rows.list, state.rules);
+    let (list, faults) = (&state.rows.list, state.faults);
     let copied = || list.iter().filter(|access| access.flags & COPIED != 0);
-    let least = copied().map(|access| least_time(access, rules)).fold(0, u64::max);
+    let least = copied().map(|access| least_time(access, faults)).fold(0, u64::max);
     for access in copied() {
         let late = access.flags & WRITTEN != 0 || rts(access.seen) < least;
         // Relaxed: the transaction checks again before it goes on.
@@ -113,8 +112,8 @@ fn retreat<P: Platform, R: Rules>(
 
 /// The smallest time of a transaction that used the row as `access` says.
 #[inline(always)]
-fn least_time<P: Platform, R: Rules>(access: &Access<P, Version<P>>, rules: R) -> u64 {
-    1 + if access.flags & WRITTEN != 0 && rules.keeps(Rule::ReadTimes) {
+fn least_time<P: Platform>(access: &Access<P, Version<P>>, faults: Faults) -> u64 {
+    1 + if access.flags & WRITTEN != 0 && !faults.has(Fault::UnusedReadTimes) {
         rts(access.seen)
     } else {
         wts(access.seen)
@@ -127,18 +126,18 @@ fn least_time<P: Platform, R: Rules>(access: &Access<P, Version<P>>, rules: R) -
 /// Concurrency: everything that readers and writers of a row have to agree on is in the row's one
 /// word. What the partitions of indexes need is described at `Absences`.
 #[inline]
-pub(super) fn agree<P: Platform, R: Rules>(
-    state: &mut OptimisticState<P, TicTocMethod<R>>,
-    cx: &mut MethodContext<'_, '_, P, TicTocMethod<R>>,
+pub(super) fn agree<P: Platform>(
+    state: &mut OptimisticState<P, TicTocMethod>,
+    cx: &mut MethodContext<'_, '_, P, TicTocMethod>,
     commits: bool,
 ) -> Result<u64, Conflict> {
     let c = cx.c;
     let in_real_time = cx.shared.own.seen(c);
     let epoch =
         if commits { cx.worker.local.announce_commit(c) } else { cx.worker.local.epochs_shared().current(c) };
-    let OptimisticState { rows, absences, rules, .. } = state;
-    let rules = *rules;
-    let removed = if rules.keeps(Rule::Removals) { absences.removed::<P>(c) } else { 0 };
+    let OptimisticState { rows, absences, faults, .. } = state;
+    let faults = *faults;
+    let removed = if !faults.has(Fault::IgnoredRemovals) { absences.removed::<P>(c) } else { 0 };
     let mut time = first_of(epoch).max(rows.stamp_seen + 1).max(removed + 1);
     let mut reads = false;
     for access in &mut rows.list {
@@ -148,7 +147,7 @@ pub(super) fn agree<P: Platform, R: Rules>(
         if access.seen == UNSEEN {
             see(access, c)?;
         }
-        time = time.max(least_time(access, rules));
+        time = time.max(least_time(access, faults));
         reads |= access.flags & HELD == 0;
     }
     P::work(c, Work::Access, rows.list.len() as u32);
@@ -157,19 +156,19 @@ pub(super) fn agree<P: Platform, R: Rules>(
         // is.
         cx.worker.local.epochs_shared().try_advance(c);
     }
-    if reads && rules.keeps(Rule::Reads) {
+    if reads && !faults.has(Fault::UncheckedReads) {
         for access in &rows.list {
             if access.flags & (INSERTED | HELD) == 0 && (in_real_time || rts(access.seen) < time) {
                 extend(access, c, time, in_real_time)?;
             }
         }
     }
-    if rules.keeps(Rule::Traces) {
+    if !faults.has(Fault::MissingTraces) {
         absences.trace::<P>(c, time, AHEAD);
     }
     // SAFETY: all come from indexes of this database, and from the epoch of the transaction, which
     // has not ended.
-    if rules.keeps(Rule::Witnesses) && !unsafe { rows.witnesses.are_current::<P>(c) } {
+    if !faults.has(Fault::UncheckedLeaves) && !unsafe { rows.witnesses.are_current::<P>(c) } {
         return Err(Conflict::Phantom);
     }
     Ok(time)
@@ -177,13 +176,13 @@ pub(super) fn agree<P: Platform, R: Rules>(
 
 /// The time at which a participant commits that has agreed on `time` some epochs ago: no other
 /// transaction has used its rows since, nor the keys that it saw to be absent.
-pub(super) fn postpone<P: Platform, R: Rules>(
-    state: &mut OptimisticState<P, TicTocMethod<R>>,
-    cx: &mut MethodContext<'_, '_, P, TicTocMethod<R>>,
+pub(super) fn postpone<P: Platform>(
+    state: &mut OptimisticState<P, TicTocMethod>,
+    cx: &mut MethodContext<'_, '_, P, TicTocMethod>,
     time: u64,
 ) -> u64 {
     let later = time.max(first_of(cx.worker.local.announce_commit(cx.c)));
-    if later > time && state.rules.keeps(Rule::Traces) {
+    if later > time && !state.faults.has(Fault::MissingTraces) {
         // Before the partitions thaw.
         state.absences.trace::<P>(cx.c, later, AHEAD);
     }

@@ -3,9 +3,9 @@
 //! when a transaction first waited.
 
 use concurrency::DlDetect;
-use concurrency::mutants::{Broken, Rule};
+use terms::Fault;
 
-use crate::history::{execute, execute_without};
+use crate::history::{execute, execute_with};
 
 #[test]
 fn a_transaction_waits_for_a_lock_whatever_its_age() {
@@ -22,8 +22,7 @@ fn readers_share_a_row_and_a_writer_waits_for_all_of_them() {
 fn of_two_transactions_that_wait_for_each_other_the_younger_aborts() {
     let history = "w1(x) w2(y) w1(y) w2(x) c1";
     assert_eq!(execute::<DlDetect>(history), "w1(x) w2(y) a2(Deadlock) w1(y) c1");
-    let without_detection =
-        execute_without::<DlDetect<Broken>>(&[Rule::DeadlocksEnd], &format!("{history} ."));
+    let without_detection = execute_with::<DlDetect>(&[Fault::UnresolvedDeadlocks], &format!("{history} ."));
     assert!(!without_detection.contains("Deadlock"), "{without_detection}");
 }
 

@@ -20,14 +20,13 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use concurrency::mutants::{Broken, Rule};
 use concurrency::{
     Context, Filler, Holder, IndexShape, Instance, InstanceOptions, Parts, Scheme, TableShape, WorkerContext,
 };
 use platform::{HardwareThread, Intent, Nanos, Place, Platform};
 use sim::{Config, Shape, VirtualCore, VirtualMachine};
 use storage::tree::Direction;
-use terms::{Abort, Mode, Stamp};
+use terms::{Abort, Fault, Faults, Mode, Stamp};
 
 type P = VirtualMachine;
 
@@ -37,23 +36,23 @@ const LONG_STEPS: u64 = 40;
 
 /// Executes a history under scheme `S`.
 pub fn execute<S: Scheme<P>>(history: &str) -> String {
-    run::<S>(Broken::default(), history).0
+    run::<S>(Faults::NONE, history).0
 }
 
 /// Executes a history under a scheme that breaks these rules.
-pub fn execute_without<S: Scheme<P>>(rules: &[Rule], history: &str) -> String {
-    run::<S>(Broken::rules(rules), history).0
+pub fn execute_with<S: Scheme<P>>(faults: &[Fault], history: &str) -> String {
+    run::<S>(Faults::of(faults), history).0
 }
 
 /// The transactions of a history that commit, by their stamps: `"2 < 1"`, or `"1 = 2"` if the
 /// stamps are equal.
 pub fn commit_order<S: Scheme<P>>(history: &str) -> String {
-    commit_order_without::<S>(&[], history)
+    commit_order_with::<S>(&[], history)
 }
 
 /// The same under a scheme that breaks these rules.
-pub fn commit_order_without<S: Scheme<P>>(rules: &[Rule], history: &str) -> String {
-    let mut commits = run::<S>(Broken::rules(rules), history).1;
+pub fn commit_order_with<S: Scheme<P>>(faults: &[Fault], history: &str) -> String {
+    let mut commits = run::<S>(Faults::of(faults), history).1;
     commits.sort_unstable();
     let mut order = String::new();
     let mut last = None;
@@ -233,7 +232,7 @@ fn execute_one<S: Scheme<P>>(
 }
 
 /// An instance with the rows of all histories.
-fn instance<S: Scheme<P>>(c: VirtualCore, broken: Broken) -> Instance<P, S> {
+fn instance<S: Scheme<P>>(c: VirtualCore, faults: Faults) -> Instance<P, S> {
     let partition = (storage::index::Shape::Tree(1), None);
     let shape = TableShape {
         row_words: 2,
@@ -246,7 +245,7 @@ fn instance<S: Scheme<P>>(c: VirtualCore, broken: Broken) -> Instance<P, S> {
     let options = InstanceOptions {
         sessions_max: 10,
         memory_bytes_max: 64 << 20,
-        broken,
+        faults,
         ..InstanceOptions::default()
     };
     let instance = Instance::new(c, &options, &[shape]).expect("memory");
@@ -261,13 +260,13 @@ fn instance<S: Scheme<P>>(c: VirtualCore, broken: Broken) -> Instance<P, S> {
 }
 
 /// Executes a history: the executed history, and the stamps of the commits.
-fn run<S: Scheme<P>>(broken: Broken, history: &str) -> (String, Vec<(Stamp, u64)>) {
+fn run<S: Scheme<P>>(faults: Faults, history: &str) -> (String, Vec<(Stamp, u64)>) {
     let operations = parse(history);
     let workers = operations.iter().map(|operation| operation.transaction).max().unwrap_or(0) + 1;
     let config = Config { memory_bytes: 1 << 30, ..Config::new(Shape::new(1, workers as usize, 1)) };
     let events = Mutex::new((Vec::new(), Vec::new()));
     let program = |c: VirtualCore| {
-        let instance = instance::<S>(c, broken);
+        let instance = instance::<S>(c, faults);
         let start = P::now(c);
         let pause_until = |c: VirtualCore, step: u64| {
             let Nanos(now) = P::now(c);

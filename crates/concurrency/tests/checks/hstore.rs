@@ -2,9 +2,9 @@
 //! itself. The rows `a`, `c`, `e` are one partition, `x`, `y`, `z` another one.
 
 use concurrency::Hstore;
-use concurrency::mutants::{Broken, Rule};
+use terms::Fault;
 
-use crate::history::{commit_order, execute, execute_without};
+use crate::history::{commit_order, execute, execute_with};
 
 #[test]
 fn a_transaction_has_its_partition_to_itself() {
@@ -46,7 +46,7 @@ fn announced_partitions_are_locked_in_order_before_the_first_row() {
 fn writes_are_in_place_and_are_taken_back_by_an_abort() {
     let history = "w1(x) i1(v) d1(y) a1 r2(x) r2(v) r2(y) c2";
     assert_eq!(execute::<Hstore>(history), "w1(x) i1(v) d1(y) a1 r2(x)=0 r2(v)=- r2(y)=0 c2");
-    let without_undo = execute_without::<Hstore<Broken>>(&[Rule::Undo], "w1(x) a1 r2(x) c2");
+    let without_undo = execute_with::<Hstore>(&[Fault::MissingUndo], "w1(x) a1 r2(x) c2");
     assert_eq!(without_undo, "w1(x) a1 r2(x)=1 c2");
 }
 

@@ -2,15 +2,15 @@
 //! that write read the latest versions and validate them, as under `silo`.
 
 use concurrency::Mvcc;
-use concurrency::mutants::{Broken, Rule};
+use terms::Fault;
 
-use crate::history::{execute, execute_without};
+use crate::history::{execute, execute_with};
 
 #[test]
 fn a_snapshot_reads_the_old_version_and_commits() {
     let history = "s1 r1(x) w2(x) w2(y) c2 + r1(y) r1(x) c1";
     assert_eq!(execute::<Mvcc>(history), "s1 r1(x)=0 w2(x) w2(y) c2 r1(y)=0 r1(x)=0 c1");
-    let without_versions = execute_without::<Mvcc<Broken>>(&[Rule::OldVersions], history);
+    let without_versions = execute_with::<Mvcc>(&[Fault::LostVersions], history);
     assert_ne!(without_versions, execute::<Mvcc>(history));
 }
 
@@ -19,7 +19,7 @@ fn a_snapshot_is_of_epochs_that_are_over() {
     // The first snapshot begins in the epoch of the commit, the second some epochs later.
     let history = "w1(x) c1 s2 r2(x) c2 + s3 r3(x) c3";
     assert_eq!(execute::<Mvcc>(history), "w1(x) c1 s2 r2(x)=0 c2 s3 r3(x)=1 c3");
-    let without_lag = execute_without::<Mvcc<Broken>>(&[Rule::Lag], history);
+    let without_lag = execute_with::<Mvcc>(&[Fault::SnapshotOfOpenEpoch], history);
     assert_ne!(without_lag, execute::<Mvcc>(history));
 }
 
@@ -32,7 +32,7 @@ fn a_snapshot_does_not_wait_for_a_commit_under_way() {
 fn a_snapshot_sees_deleted_rows_and_no_inserted_ones() {
     let history = "s1 d2(c) i2(b) c2 + q1(a-e) r1(c) c1 r3(c) r3(b) c3";
     assert_eq!(execute::<Mvcc>(history), "s1 d2(c) i2(b) c2 q1(a-e)=ace r1(c)=0 c1 r3(c)=- r3(b)=2 c3");
-    let without_dead_rows = execute_without::<Mvcc<Broken>>(&[Rule::DeferredUnlinking], history);
+    let without_dead_rows = execute_with::<Mvcc>(&[Fault::EarlyUnlinking], history);
     assert_ne!(without_dead_rows, execute::<Mvcc>(history));
 }
 
@@ -46,7 +46,7 @@ fn a_snapshot_that_began_before_two_commits_sees_neither() {
 fn a_transaction_that_writes_is_validated_against_the_latest_version() {
     let history = "r1(x) w2(x) c2 w1(y) c1";
     assert_eq!(execute::<Mvcc>(history), "r1(x)=0 w2(x) c2 w1(y) a1(ReadChanged)");
-    let without_validation = execute_without::<Mvcc<Broken>>(&[Rule::Reads], history);
+    let without_validation = execute_with::<Mvcc>(&[Fault::UncheckedReads], history);
     assert_eq!(without_validation, "r1(x)=0 w2(x) c2 w1(y) c1");
 }
 

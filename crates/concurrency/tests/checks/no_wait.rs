@@ -2,9 +2,9 @@
 //! a lock aborts at once. All locks are held until the end.
 
 use concurrency::NoWait;
-use concurrency::mutants::{Broken, Rule};
+use terms::Fault;
 
-use crate::history::{commit_order, execute, execute_without};
+use crate::history::{commit_order, execute, execute_with};
 
 #[test]
 fn the_second_to_lock_a_row_aborts() {
@@ -22,8 +22,7 @@ fn readers_share_a_row() {
 fn a_row_that_was_read_stays_locked_until_the_end() {
     let history = "r1(x) r1(y) w2(x) c2 c1 w3(x) c3";
     assert_eq!(execute::<NoWait>(history), "r1(x)=0 r1(y)=0 a2(Locked) c1 w3(x) c3");
-    let without_shared_locks =
-        execute_without::<NoWait<Broken>>(&[Rule::SharedLocks], "r1(x) w2(x) c2 r1(x) c1");
+    let without_shared_locks = execute_with::<NoWait>(&[Fault::EarlySharedUnlock], "r1(x) w2(x) c2 r1(x) c1");
     assert!(without_shared_locks.starts_with("r1(x)=0 w2(x) c2"));
 }
 
@@ -42,7 +41,7 @@ fn an_abort_releases_its_locks_and_leaves_no_write() {
 fn nothing_enters_a_scanned_range() {
     let history = "q1(a-e) i2(b) c2 q1(a-e) c1";
     assert_eq!(execute::<NoWait>(history), "q1(a-e)=ace a2(Phantom) q1(a-e)=ace c1");
-    let without_gap_locks = execute_without::<NoWait<Broken>>(&[Rule::GapLocks], history);
+    let without_gap_locks = execute_with::<NoWait>(&[Fault::UnlockedGaps], history);
     assert_eq!(without_gap_locks, "q1(a-e)=ace i2(b) c2 q1(a-e)=abce c1");
 }
 

@@ -1,10 +1,10 @@
 //! `occ` (Kung, Robinson, TODS 1981): the first read of a row copies it to a private workspace. A
 //! row that was written since the transaction began aborts the reader at once.
 
-use concurrency::mutants::{Broken, Rule};
 use concurrency::{Occ, Silo};
+use terms::Fault;
 
-use crate::history::{commit_order, execute, execute_without};
+use crate::history::{commit_order, execute, execute_with};
 
 #[test]
 fn all_rows_are_read_as_they_were_when_the_transaction_began() {
@@ -22,7 +22,7 @@ fn a_row_is_read_again_from_the_workspace() {
 fn a_row_that_was_read_and_then_overwritten_aborts_the_reader() {
     let history = "r1(x) w2(x) c2 w1(y) c1";
     assert_eq!(execute::<Occ>(history), "r1(x)=0 w2(x) c2 w1(y) a1(ReadChanged)");
-    let without_validation = execute_without::<Occ<Broken>>(&[Rule::Reads], history);
+    let without_validation = execute_with::<Occ>(&[Fault::UncheckedReads], history);
     assert_eq!(without_validation, "r1(x)=0 w2(x) c2 w1(y) c1");
 }
 

@@ -2,15 +2,15 @@
 //! the commit validates that what was read is still the latest version.
 
 use concurrency::Silo;
-use concurrency::mutants::{Broken, Rule};
+use terms::Fault;
 
-use crate::history::{commit_order, execute, execute_without};
+use crate::history::{commit_order, execute, execute_with};
 
 #[test]
 fn a_row_that_was_read_and_then_overwritten_aborts_the_reader() {
     let history = "r1(x) w2(x) c2 w1(y) c1";
     assert_eq!(execute::<Silo>(history), "r1(x)=0 w2(x) c2 w1(y) a1(ReadChanged)");
-    let without_validation = execute_without::<Silo<Broken>>(&[Rule::Reads], history);
+    let without_validation = execute_with::<Silo>(&[Fault::UncheckedReads], history);
     assert_eq!(without_validation, "r1(x)=0 w2(x) c2 w1(y) c1");
 }
 
@@ -58,7 +58,7 @@ fn nothing_waits_for_a_row_that_a_commit_has_locked() {
 fn an_insertion_into_a_scanned_range_aborts_the_scan() {
     let history = "q1(a-e) i2(b) c2 w1(x) c1";
     assert_eq!(execute::<Silo>(history), "q1(a-e)=ace i2(b) c2 w1(x) a1(Phantom)");
-    let without_witnesses = execute_without::<Silo<Broken>>(&[Rule::Witnesses], history);
+    let without_witnesses = execute_with::<Silo>(&[Fault::UncheckedLeaves], history);
     assert_eq!(without_witnesses, "q1(a-e)=ace i2(b) c2 w1(x) c1");
 }
 

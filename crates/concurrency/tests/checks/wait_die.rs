@@ -3,9 +3,9 @@
 //! began its first attempt.
 
 use concurrency::WaitDie;
-use concurrency::mutants::{Broken, Rule};
+use terms::Fault;
 
-use crate::history::{execute, execute_without};
+use crate::history::{execute, execute_with};
 
 #[test]
 fn the_older_transaction_waits() {
@@ -16,7 +16,7 @@ fn the_older_transaction_waits() {
 #[test]
 fn the_younger_transaction_dies() {
     assert_eq!(execute::<WaitDie>("b1 b2 w1(x) w2(x) c1"), "b1 b2 w1(x) a2(Locked) c1");
-    let without_deaths = execute_without::<WaitDie<Broken>>(&[Rule::DeadlocksEnd], "b1 b2 w1(x) w2(x) c1 c2");
+    let without_deaths = execute_with::<WaitDie>(&[Fault::UnresolvedDeadlocks], "b1 b2 w1(x) w2(x) c1 c2");
     assert_eq!(without_deaths, "b1 b2 w1(x) c1 w2(x) c2");
 }
 

@@ -1,7 +1,7 @@
 //! The coordinator of one attempt of a transaction.
 
 use super::legal::{Illegal, Row, check};
-use super::rules::Rules;
+use terms::{Fault, Faults};
 
 /// When the coordinator's own part locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -152,13 +152,13 @@ pub struct Coordinator {
     /// Where the own part has a turn that has not come: the number of participants that are asked
     /// before it.
     own_after: Option<usize>,
-    rules: Rules,
+    faults: Faults,
 }
 
 impl Coordinator {
     /// The coordinator of participants that are asked now; each value tells whether a part only
     /// reads. With [`Flow::Last`] there is one.
-    pub fn new(flow: Flow, only_reads: impl Iterator<Item = bool>, rules: Rules) -> Self {
+    pub fn new(flow: Flow, only_reads: impl Iterator<Item = bool>, faults: Faults) -> Self {
         let part = |only_reads| Branch { only_reads, vote: None, acknowledged: false };
         let parts: Vec<Branch> = only_reads.map(part).collect();
         debug_assert!(match flow {
@@ -166,7 +166,7 @@ impl Coordinator {
             Flow::Last => matches!(&parts[..], [Branch { only_reads: true, .. }]),
         });
         let asked = parts.len();
-        Coordinator { flow, state: Asking, parts, asked, own_after: None, rules }
+        Coordinator { flow, state: Asking, parts, asked, own_after: None, faults }
     }
 
     /// The coordinator of participants that are asked one after the other, each when those before
@@ -175,10 +175,10 @@ impl Coordinator {
     pub fn in_turn(
         only_reads: impl Iterator<Item = bool>,
         own_after: usize,
-        rules: Rules,
+        faults: Faults,
         act: &mut Vec<Action>,
     ) -> Self {
-        let all = Coordinator::new(Flow::First, only_reads, rules);
+        let all = Coordinator::new(Flow::First, only_reads, faults);
         let mut coordinator = Coordinator { asked: 0, own_after: Some(own_after), ..all };
         coordinator.request_next(act);
         coordinator
@@ -186,11 +186,11 @@ impl Coordinator {
 
     /// The coordinator of a transaction that an earlier incarnation decided to commit, and did not
     /// forget: it sends the decision again.
-    pub fn decided(participants: usize, rules: Rules, act: &mut Vec<Action>) -> Self {
+    pub fn decided(participants: usize, faults: Faults, act: &mut Vec<Action>) -> Self {
         let part = Branch { only_reads: false, vote: Some(true), acknowledged: false };
         let (parts, asked) = (vec![part; participants], participants);
         let coordinator =
-            Coordinator { flow: Flow::First, state: Committed, parts, asked, own_after: None, rules };
+            Coordinator { flow: Flow::First, state: Committed, parts, asked, own_after: None, faults };
         (0..participants).for_each(|to| coordinator.send_decision(to, true, act));
         coordinator
     }
@@ -258,7 +258,7 @@ impl Coordinator {
             Event::Lost { from } => self.lost(from, act)?,
             Event::Inquired { from } => self.inquired(from, act)?,
         }
-        if self.rules.is_sound() {
+        if self.faults.is_none_but(Fault::DecisionSentTwice) {
             check("coordinator", LEGAL, (before, kind, self.state))?;
         }
         if self.state == Over {
@@ -306,7 +306,7 @@ impl Coordinator {
     fn lost(&mut self, from: usize, act: &mut Vec<Action>) -> Result<(), Illegal> {
         let missing = Illegal::new("coordinator", self.state, ("the loss of participant", from), "any");
         let part = self.parts.get_mut(from).ok_or(missing)?;
-        if !self.rules.aborts_losses {
+        if self.faults.has(Fault::UnabortedLosses) {
             return Ok(());
         }
         if matches!(self.state, Asking | Refused) {
@@ -357,7 +357,8 @@ impl Coordinator {
         if self.own_after.is_some() {
             return;
         }
-        let enough = self.parts.len() - usize::from(!self.rules.awaits_votes && self.parts.len() > 1);
+        let enough =
+            self.parts.len() - usize::from(self.faults.has(Fault::MissingVote) && self.parts.len() > 1);
         if self.yes() < enough as u64 {
             return;
         }
@@ -389,7 +390,7 @@ impl Coordinator {
         act.push(Action::End { committed });
         if self.parts.iter().all(|part| part.only_reads) {
             self.state = Over;
-        } else if self.rules.tells_durable {
+        } else if !self.faults.has(Fault::EarlyDecision) {
             self.state = Deciding;
             act.push(Action::AwaitDurable);
         } else {
@@ -443,7 +444,7 @@ impl Coordinator {
 
     fn send_decision(&self, to: usize, commit: bool, act: &mut Vec<Action>) {
         act.push(Action::SendDecision { to, commit });
-        if !self.rules.tells_once {
+        if self.faults.has(Fault::DecisionSentTwice) {
             act.push(Action::SendDecision { to, commit });
         }
     }

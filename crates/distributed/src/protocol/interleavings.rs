@@ -10,10 +10,11 @@
 
 use std::collections::{BTreeSet, hash_map::DefaultHasher};
 use std::hash::{Hash, Hasher};
+use terms::{Fault, Faults};
 
 use super::{
     Action, Attempt, Coordinator, Event, Flow, Participant, ParticipantAction as Reply,
-    ParticipantEvent as Input, Rules, messages,
+    ParticipantEvent as Input, messages,
 };
 
 /// A message under way.
@@ -85,7 +86,7 @@ pub(super) struct Case<'a> {
     /// The number of participants before the own part's turn, if participants are asked in turn.
     pub own_after: Option<usize>,
     pub only_reads: &'a [bool],
-    pub rules: Rules,
+    pub faults: Faults,
     /// True if a message may come twice.
     pub twice: bool,
     /// Crashes, at most.
@@ -166,7 +167,7 @@ impl Model {
         let count = case.only_reads.len();
         let last = case.flow == Flow::Last;
         let side = |only_reads: &bool| Side {
-            machine: Participant::new(last, *only_reads, case.rules),
+            machine: Participant::new(last, *only_reads, case.faults),
             locked: false,
             log: Log::default(),
             to: Vec::new(),
@@ -176,10 +177,10 @@ impl Model {
         };
         let (only_reads, mut act) = (case.only_reads.iter().copied(), Vec::new());
         let coordinator = match case.own_after {
-            Some(own_after) => Coordinator::in_turn(only_reads, own_after, case.rules, &mut act),
+            Some(own_after) => Coordinator::in_turn(only_reads, own_after, case.faults, &mut act),
             None => {
                 act.extend((0..count).map(|to| Action::SendRequest { to }));
-                Coordinator::new(case.flow, only_reads, case.rules)
+                Coordinator::new(case.flow, only_reads, case.faults)
             }
         };
         let mut model = Model {
@@ -307,12 +308,12 @@ impl Model {
         side.back.push(Letter::Lost);
         side.log.crash();
         let ended = side.log.has(Record::Commit) || side.log.has(Record::Abort);
-        let in_doubt = side.log.has(Record::Prepare) && !ended && case.rules.adopts;
+        let in_doubt = side.log.has(Record::Prepare) && !ended && !case.faults.has(Fault::LostDoubt);
         side.locked = in_doubt;
         let mut act = Vec::new();
         side.machine = match in_doubt {
-            true => Participant::in_doubt(case.rules, &mut act),
-            false => Participant::new(case.flow == Flow::Last, case.only_reads[number], case.rules),
+            true => Participant::in_doubt(case.faults, &mut act),
+            false => Participant::new(case.flow == Flow::Last, case.only_reads[number], case.faults),
         };
         self.answers(number, act, case)
     }
@@ -338,7 +339,7 @@ impl Model {
             let all = 0..self.sides.len();
             self.known = all.filter(|number| !case.only_reads[*number]).collect();
             let mut act = Vec::new();
-            self.coordinator = Some(Coordinator::decided(self.known.len(), case.rules, &mut act));
+            self.coordinator = Some(Coordinator::decided(self.known.len(), case.faults, &mut act));
             return self.actions(act, case);
         }
         Ok(())
@@ -365,7 +366,7 @@ impl Model {
                     return Ok(());
                 }
                 side.locked = works;
-                if works && !case.only_reads[number] && case.rules.records_parts {
+                if works && !case.only_reads[number] && !case.faults.has(Fault::UnloggedPart) {
                     side.log.records.push(Record::Prepare);
                 }
                 self.step_participant(number, if works { Input::Prepared } else { Input::Failed }, case)
@@ -457,7 +458,7 @@ impl Model {
                 if self.sides.iter().any(|side| !side.locked && !side.coordinator_unaware) {
                     return Err("decided when rows of a participant were not locked".to_owned());
                 }
-                if case.rules.records_decisions {
+                if !case.faults.has(Fault::UnloggedDecision) {
                     self.log.records.push(Record::Decision);
                 }
             }
@@ -493,7 +494,8 @@ impl Model {
                         return Err("an attempt ends twice".to_owned());
                     }
                     // Of a transaction that only reads, nothing can be lost.
-                    let at_once = !committed || case.flow == Flow::Last || !case.rules.answers_durable;
+                    let at_once =
+                        !committed || case.flow == Flow::Last || case.faults.has(Fault::EarlyAnswer);
                     if at_once {
                         self.answer = Some(committed);
                     }
@@ -522,7 +524,7 @@ impl Model {
         if committed && !decided {
             return fail("a part is committed, the transaction is not");
         }
-        if aborted && decided && case.rules.records_decisions {
+        if aborted && decided && !case.faults.has(Fault::UnloggedDecision) {
             return fail("a part is rolled back, the transaction is committed");
         }
         if self.answer == Some(true) && case.flow == Flow::First && !decided {
@@ -557,7 +559,7 @@ impl Model {
         let changing = asked.count() as u64 - reading;
         let attempt = if outcome { Attempt::Committed } else { Attempt::Aborted { yes: self.yes } };
         let expected = messages(case.flow, (changing, reading), attempt);
-        if !case.twice && case.rules.tells_once && self.messages != expected {
+        if !case.twice && !case.faults.has(Fault::DecisionSentTwice) && self.messages != expected {
             return fail(&format!("{} messages where the protocol takes {expected}", self.messages));
         }
         Ok(())

@@ -21,7 +21,6 @@ mod costs;
 mod interleavings;
 mod legal;
 mod participant;
-mod rules;
 #[cfg(test)]
 mod tests;
 
@@ -29,4 +28,3 @@ pub use coordinator::{Action, Coordinator, Event, Flow};
 pub use costs::{Attempt, messages};
 pub use legal::Illegal;
 pub use participant::{Participant, ParticipantAction, ParticipantEvent};
-pub use rules::Rules;

@@ -1,7 +1,7 @@
 //! The participant of one attempt of a transaction.
 
 use super::legal::{Illegal, Row, check};
-use super::rules::Rules;
+use terms::{Fault, Faults};
 
 /// An event of a participant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -106,21 +106,21 @@ pub struct Participant {
     /// True if its part is the last to lock, and lets go at its vote.
     is_last: bool,
     only_reads: bool,
-    rules: Rules,
+    faults: Faults,
 }
 
 impl Participant {
     /// The participant of a new part.
-    pub fn new(is_last: bool, only_reads: bool, rules: Rules) -> Self {
-        Participant { state: Unknown, is_last, only_reads, rules }
+    pub fn new(is_last: bool, only_reads: bool, faults: Faults) -> Self {
+        Participant { state: Unknown, is_last, only_reads, faults }
     }
 
     /// The participant of a part that was in doubt when its database was opened.
-    pub fn in_doubt(rules: Rules, act: &mut Vec<ParticipantAction>) -> Self {
-        if rules.inquires {
+    pub fn in_doubt(faults: Faults, act: &mut Vec<ParticipantAction>) -> Self {
+        if !faults.has(Fault::MissingInquiry) {
             act.push(ParticipantAction::Inquire);
         }
-        Participant { state: Prepared, is_last: false, only_reads: false, rules }
+        Participant { state: Prepared, is_last: false, only_reads: false, faults }
     }
 
     /// Adds what is to be done after `event`.
@@ -153,7 +153,9 @@ impl Participant {
                 act.push(ParticipantAction::Acknowledge);
                 self.forget_applied(act);
             }
-            (ParticipantEvent::Told { commit: true }, Committed) if !self.rules.applies_once => {
+            (ParticipantEvent::Told { commit: true }, Committed)
+                if self.faults.has(Fault::RepeatedDecision) =>
+            {
                 self.decided(true, act)
             }
             (ParticipantEvent::Told { commit }, Prepared) => self.decided(commit, act),
@@ -161,7 +163,9 @@ impl Participant {
             (ParticipantEvent::Told { commit: false } | ParticipantEvent::Lost, Unvoted) => {
                 self.decided(false, act)
             }
-            (ParticipantEvent::Lost, Prepared) if self.rules.inquires => act.push(ParticipantAction::Inquire),
+            (ParticipantEvent::Lost, Prepared) if !self.faults.has(Fault::MissingInquiry) => {
+                act.push(ParticipantAction::Inquire)
+            }
             // The part is over: the coordinator has not heard.
             (ParticipantEvent::Told { commit: true }, Unknown) if !self.only_reads => {
                 act.push(ParticipantAction::Acknowledge)
@@ -172,7 +176,7 @@ impl Participant {
             | (ParticipantEvent::Lost, Prepared) => {}
             _ => return Err(Illegal::new("participant", before, kind, "any")),
         }
-        if self.rules.is_sound() {
+        if self.faults.is_none_but(Fault::DecisionSentTwice) {
             check("participant", LEGAL, (before, kind, self.state))?;
         }
         Ok(())
@@ -183,7 +187,7 @@ impl Participant {
             act.push(ParticipantAction::Finish { commit: true });
         }
         self.state = Unvoted;
-        if self.rules.votes_durable {
+        if !self.faults.has(Fault::EarlyVote) {
             act.push(ParticipantAction::AwaitDurable);
         } else {
             self.vote(act);
@@ -192,7 +196,7 @@ impl Participant {
 
     /// Returns true if its rows are free before the coordinator decides.
     fn releases_early(&self) -> bool {
-        self.is_last || (self.only_reads && !self.rules.keeps_reads)
+        self.is_last || (self.only_reads && self.faults.has(Fault::EarlyReadUnlock))
     }
 
     fn vote(&mut self, act: &mut Vec<ParticipantAction>) {
@@ -205,9 +209,9 @@ impl Participant {
 
     fn decided(&mut self, commit: bool, act: &mut Vec<ParticipantAction>) {
         if !self.releases_early() {
-            act.push(ParticipantAction::Finish { commit: commit || !self.rules.obeys_aborts });
+            act.push(ParticipantAction::Finish { commit: commit || self.faults.has(Fault::IgnoredAborts) });
         }
-        match (commit, self.only_reads, self.rules.acknowledges_durable) {
+        match (commit, self.only_reads, !self.faults.has(Fault::EarlyAcknowledgement)) {
             (true, false, true) => {
                 self.state = Committed;
                 act.push(ParticipantAction::AwaitDurable);
@@ -222,7 +226,7 @@ impl Participant {
 
     /// Forgets a part that is committed; a mutant remembers it, and so applies the decision again.
     fn forget_applied(&mut self, act: &mut Vec<ParticipantAction>) {
-        if self.rules.applies_once {
+        if !self.faults.has(Fault::RepeatedDecision) {
             self.forget(act);
         } else {
             self.state = Committed;

@@ -2,6 +2,7 @@
 
 use super::interleavings::{Case, explore};
 use super::*;
+use terms::{Fault, Faults};
 
 const PARTS: [&[bool]; 8] = [
     &[false],
@@ -16,8 +17,8 @@ const PARTS: [&[bool]; 8] = [
 
 /// A case without crashes in which every message comes once.
 fn plain(only_reads: &[bool]) -> Case<'_> {
-    let (flow, rules) = (Flow::First, Rules::SOUND);
-    Case { flow, own_after: None, only_reads, rules, twice: false, crashes: 0, cuts: 0 }
+    let (flow, faults) = (Flow::First, Faults::NONE);
+    Case { flow, own_after: None, only_reads, faults, twice: false, crashes: 0, cuts: 0 }
 }
 
 /// Participants that are asked one after the other, with the own part's turn at any place between
@@ -51,9 +52,9 @@ fn every_interleaving_ends_well() {
 #[test]
 fn what_comes_twice_counts_once() {
     for only_reads in &PARTS[..5] {
-        let told_twice = Rules { tells_once: false, ..Rules::SOUND };
-        for rules in [Rules::SOUND, told_twice] {
-            explore(Case { rules, twice: true, ..plain(only_reads) }).unwrap();
+        let told_twice = Faults::of(&[Fault::DecisionSentTwice]);
+        for faults in [Faults::NONE, told_twice] {
+            explore(Case { faults, twice: true, ..plain(only_reads) }).unwrap();
         }
     }
 }
@@ -87,43 +88,41 @@ fn broken_connections_end_well() {
 
 #[test]
 fn broken_rules_of_durability_are_noticed() {
-    let sound = Rules::SOUND;
-    let caught = |rules, only_reads, what: &str| {
-        let found = explore(Case { rules, crashes: 2, ..plain(only_reads) });
+    let caught = |faults, only_reads, what: &str| {
+        let found = explore(Case { faults, crashes: 2, ..plain(only_reads) });
         let found = found.expect_err(what);
         assert!(found.starts_with(what), "{found} where {what}");
     };
     let missing = "a part of a committed transaction is missing";
-    caught(Rules { records_parts: false, ..sound }, &[false], missing);
-    caught(Rules { votes_durable: false, ..sound }, &[false], missing);
-    caught(Rules { adopts: false, ..sound }, &[false], missing);
-    caught(Rules { acknowledges_durable: false, ..sound }, &[false], "a part is rolled back");
+    caught(Faults::of(&[Fault::UnloggedPart]), &[false], missing);
+    caught(Faults::of(&[Fault::EarlyVote]), &[false], missing);
+    caught(Faults::of(&[Fault::LostDoubt]), &[false], missing);
+    caught(Faults::of(&[Fault::EarlyAcknowledgement]), &[false], "a part is rolled back");
     let half = "a part is committed, the transaction is not";
-    caught(Rules { tells_durable: false, ..sound }, &[false], half);
+    caught(Faults::of(&[Fault::EarlyDecision]), &[false], half);
     let lost = "a transaction that was acknowledged is lost";
-    caught(Rules { records_decisions: false, ..sound }, &[false], lost);
-    caught(Rules { answers_durable: false, ..sound }, &[false], lost);
-    caught(Rules { inquires: false, ..sound }, &[false], "somebody waits for ever");
-    caught(Rules { aborts_losses: false, ..sound }, &[true, false], "no outcome");
-    let repeating = Rules { applies_once: false, ..sound };
+    caught(Faults::of(&[Fault::UnloggedDecision]), &[false], lost);
+    caught(Faults::of(&[Fault::EarlyAnswer]), &[false], lost);
+    caught(Faults::of(&[Fault::MissingInquiry]), &[false], "somebody waits for ever");
+    caught(Faults::of(&[Fault::UnabortedLosses]), &[true, false], "no outcome");
+    let repeating = Faults::of(&[Fault::RepeatedDecision]);
     caught(repeating, &[false], "a decision is applied twice");
 }
 
 #[test]
 fn broken_rules_are_noticed() {
-    let sound = Rules::SOUND;
-    let caught = |rules, only_reads, what: &str| {
-        let found = explore(Case { rules, ..plain(only_reads) });
+    let caught = |faults, only_reads, what: &str| {
+        let found = explore(Case { faults, ..plain(only_reads) });
         let found = found.expect_err(what);
         assert!(found.starts_with(what), "{found}");
     };
-    let disobedient = Rules { obeys_aborts: false, ..sound };
+    let disobedient = Faults::of(&[Fault::IgnoredAborts]);
     caught(disobedient, &[false, false], "a part is committed, the transaction is not");
-    let hasty = Rules { awaits_votes: false, ..sound };
+    let hasty = Faults::of(&[Fault::MissingVote]);
     caught(hasty, &[false, false], "decided when rows of a participant were not locked");
-    let early = Rules { keeps_reads: false, ..sound };
+    let early = Faults::of(&[Fault::EarlyReadUnlock]);
     caught(early, &[true], "decided when rows of a participant were not locked");
-    let repeating = Rules { applies_once: false, tells_once: false, ..sound };
+    let repeating = Faults::of(&[Fault::RepeatedDecision, Fault::DecisionSentTwice]);
     caught(repeating, &[false], "a decision is applied twice");
 }
 
@@ -131,12 +130,12 @@ fn broken_rules_are_noticed() {
 #[test]
 fn other_transitions_are_illegal() {
     let mut act = Vec::new();
-    let mut coordinator = Coordinator::new(Flow::First, [false].into_iter(), Rules::SOUND);
+    let mut coordinator = Coordinator::new(Flow::First, [false].into_iter(), Faults::NONE);
     let error = coordinator.step(Event::Acknowledged { from: 0 }, &mut act).unwrap_err();
     assert_eq!(error.to_string(), "a coordinator that is Asking cannot go to Asking by Acknowledged");
     let error = coordinator.step(Event::Voted { from: 7, yes: true }, &mut act).unwrap_err();
     assert!(error.to_string().contains("participant\", 7"), "{error}");
-    let mut participant = Participant::new(false, false, Rules::SOUND);
+    let mut participant = Participant::new(false, false, Faults::NONE);
     let error = participant.step(ParticipantEvent::Prepared, &mut Vec::new()).unwrap_err();
     assert_eq!(
         error.to_string(),

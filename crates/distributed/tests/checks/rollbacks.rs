@@ -6,13 +6,13 @@ use std::sync::{Mutex, PoisonError};
 
 use boundary::{Bounds, DurableOptions, Ending, Plan, Procedure, SchemaBuilder, Verbs, run_as};
 use concurrency::{InstanceOptions, SchemeName};
-use distributed::{Done, End, Map, Member, Rules, Setting, WorkerName};
+use distributed::{Done, End, Map, Member, Setting, WorkerName};
 use platform::link::Mechanism;
 use platform::{Intent, Nanos, Place, Platform};
 use redo_log::LogOptions;
 use schema::{Partitioning, Routes, Row, Schema, Table, TableOptions};
-use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
-use terms::{Abort, Category, Epoch};
+use sim::{Config, Disk, DiskFaults, DiskModel, Shape, VirtualCore, VirtualMachine};
+use terms::{Abort, Category, Epoch, Faults};
 
 type P = VirtualMachine;
 type Database = boundary::Database<P>;
@@ -157,7 +157,7 @@ fn roll_back<'d>(
 
 /// Rolls back, tells that, and loses power: whether the caller had to wait.
 fn tells(scheme: SchemeName, read_only: bool) -> bool {
-    let disk = Disk::new(DiskModel::NVME, Faults::default());
+    let disk = Disk::new(DiskModel::NVME, DiskFaults::default());
     let names = [0, 1].map(|number| WorkerName { instance: number, worker: number });
     let waited = run(&disk, |c| {
         let mut schema = SchemaBuilder::new();
@@ -185,7 +185,8 @@ fn tells(scheme: SchemeName, read_only: bool) -> bool {
                 incarnation: 1,
                 durable: true,
                 in_order: false,
-                rules: Rules::SOUND,
+                duplicate_one_in: 0,
+                faults: Faults::NONE,
             };
             let mut member = Member::new(setting, seat.bell, seat.connections).expect("a member");
             let mut session = databases[number].session(c, None, false).expect("a session");

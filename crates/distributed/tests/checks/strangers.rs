@@ -4,11 +4,12 @@ use boundary::{Bounds, Ending, Plan, Procedure, SchemaBuilder, Verbs};
 use concurrency::{InstanceOptions, SchemeName};
 use distributed::mesh::Seat;
 use distributed::messages::{GlobalId, Inbox, Message, VERSION, encode};
-use distributed::{Connection, Map, Member, MemberError, Rules, Setting, WorkerName};
+use distributed::{Connection, Map, Member, MemberError, Setting, WorkerName};
 use platform::Intent;
 use platform::link::{Mechanism, Patience};
 use schema::{Partitioning, Routes, Row, Schema, Table, TableOptions};
 use sim::{Config, Shape, VirtualCore, VirtualMachine};
+use terms::Faults;
 
 type P = VirtualMachine;
 
@@ -111,7 +112,8 @@ fn hears(
             incarnation: 1,
             durable: false,
             in_order: false,
-            rules: Rules::SOUND,
+            duplicate_one_in: 0,
+            faults: Faults::NONE,
         };
         let mut member: Member<'_, P, Write, ()> =
             Member::new(setting, own.bell, own.connections).expect("a member");

@@ -8,12 +8,12 @@ use std::sync::{Mutex, PoisonError};
 
 use boundary::{Backoff, Bounds, Ending, Plan, Procedure, SchemaBuilder, Verbs};
 use concurrency::{InstanceOptions, SchemeName};
-use distributed::{Done, End, Map, Member, Rules, Setting, WorkerName};
+use distributed::{Done, End, Map, Member, Setting, WorkerName};
 use platform::link::Mechanism;
 use platform::{Intent, Nanos, Place, Platform};
 use schema::{Partitioning, Routes, Row, Schema, Table, TableOptions};
 use sim::{Config, Shape, VirtualCore, VirtualMachine};
-use terms::{Abort, Category};
+use terms::{Abort, Category, Faults};
 
 type P = VirtualMachine;
 
@@ -150,7 +150,8 @@ fn run(case: Case) -> Ran {
                 incarnation: 0,
                 durable: false,
                 in_order,
-                rules: Rules::SOUND,
+                duplicate_one_in: 0,
+                faults: Faults::NONE,
             };
             let mut member = Member::new(setting, seat.bell, seat.connections).expect("a member");
             let mut session = databases[usize::from(me.instance)].session(c, None, false).expect("a session");

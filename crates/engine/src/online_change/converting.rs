@@ -23,11 +23,10 @@
 use boundary::directory::description::NOT_COUNTED;
 use boundary::{AnyVerbs, Bounds, ChangeError, ChangeStep, Ending, SchemaBuilder, Span, Swept, TableChange};
 use concurrency::Scheme;
-use concurrency::mutants::Rule;
 use platform::{Intent, Nanos, Platform};
 use schema::TableDescription;
 use storage::Walk;
-use terms::{Abort, Epoch};
+use terms::{Abort, Epoch, Fault};
 
 use crate::session::MemorySession;
 use crate::tables::conversion::{Conversion, Reads, RowImage};
@@ -163,7 +162,7 @@ impl<P: Platform, S: Scheme<P>> MemorySession<'_, P, S> {
         let c = self.inner.core();
         let epochs = self.inner.instance().epochs();
         let since = epochs.current(c);
-        if changes.keeps(Rule::FormsWait) {
+        if !changes.has_fault(Fault::EarlyConversion) {
             self.await_older(since, until, watch)?;
         }
         if changes.has_parts(c) {
@@ -284,7 +283,7 @@ impl<P: Platform, S: Scheme<P>> MemorySession<'_, P, S> {
         self.inner.leave();
         let Some(redo) = &self.redo else { return Ok(()) };
         let durable = redo.durable;
-        if changes.keeps(Rule::FormsSettle) {
+        if !changes.has_fault(Fault::EarlySwitch) {
             durable.journal.settle(c, self.inner.instance().epochs())?;
         }
         let turn = changes.turn(c);

@@ -6,11 +6,10 @@
 //! when it commits.
 
 use boundary::{Commit, Decision, GlobalId, Outcome, PartOf, Vote};
-use concurrency::mutants::Rule;
 use concurrency::{Context, Instance, RedoSink, RowChanges, Scheme, WorkerContext};
 use platform::{OutOfMemory, Platform};
 use redo_log::Spares;
-use terms::{Abort, Epoch, Stamp};
+use terms::{Abort, Epoch, Fault, Stamp};
 
 use crate::durable::RedoWriter;
 use crate::durable::checkpoint::Phase;
@@ -236,7 +235,7 @@ impl<'d, P: Platform, S: Scheme<P>> PartKeeper<'_, 'd, P, S> {
             redo.item(&Item::Decision(decision.clone()));
         }
         match record {
-            Some((part, _)) if undecided.keeps(Rule::EndRecords) => {
+            Some((part, _)) if !undecided.has_fault(Fault::UnloggedEnd) => {
                 redo.item(&Item::Commit(part.global));
             }
             Some(_) => {}
@@ -323,10 +322,10 @@ fn log_part<P: Platform, S: Scheme<P>>(
     if redo.bytes() == before {
         return Ok(PartLog::default());
     }
-    match part.filter(|_| undecided.keeps(Rule::PrepareRecords)) {
+    match part.filter(|_| !undecided.has_fault(Fault::UnloggedPreparation)) {
         Some(part) => {
             let spares = redo.reserve_part(c)?;
-            let late = if undecided.keeps(Rule::PreparedFirst) { 0 } else { EPOCHS_LATE };
+            let late = if !undecided.has_fault(Fault::CommitBeforePreparation) { 0 } else { EPOCHS_LATE };
             let left_at = Stamp(Epoch(stamp.epoch().0 + late).first_stamp().max(stamp.0));
             let body = redo.append_whole(c, &cx.worker.local, left_at);
             Ok(PartLog { changes: true, record: Some(PartRecord { part, stamp, body }), spares })
@@ -348,7 +347,7 @@ fn leave<P: Platform, S: Scheme<P>>(
     let (c, local) = (cx.c, &mut cx.worker.local);
     let stamp = least.max(Stamp(local.announce_commit(c).first_stamp()));
     let is_end = matches!(item, Item::Abort(_));
-    if !is_end || undecided.keeps(Rule::EndRecords) {
+    if !is_end || !undecided.has_fault(Fault::UnloggedEnd) {
         redo.clear();
         redo.item(item);
         redo.append(c, local, stamp);

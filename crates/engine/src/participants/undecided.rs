@@ -16,12 +16,11 @@
 //! long as a checkpoint begins: the next checkpoint stands for durable epochs at least.
 
 use boundary::{Decision, GlobalId, PartOf};
-use concurrency::mutants::{Broken, Rule, Rules};
 use concurrency::{Before, Context, Scheme};
 use platform::{OutOfMemory, Platform};
 use redo_log::Spares;
 use storage::Latched;
-use terms::{Epoch, Stamp};
+use terms::{Epoch, Fault, Faults, Stamp};
 
 /// Least number of ended parts that are remembered before those that are durable are forgotten.
 const ENDED_LEAST: usize = 64;
@@ -80,21 +79,21 @@ pub(crate) struct Carried {
 pub(crate) struct Undecided<P: Platform, S: Scheme<P>> {
     state: Latched<P, State<P, S::Prepared>>,
     /// Only a mutant breaks rules.
-    broken: Broken,
+    faults: Faults,
 }
 
 impl<P: Platform, S: Scheme<P>> Undecided<P, S> {
     /// No parts yet.
-    pub(crate) fn new(c: P::Core, decisions: Vec<Decision>, broken: Broken) -> Result<Self, OutOfMemory> {
+    pub(crate) fn new(c: P::Core, decisions: Vec<Decision>, faults: Faults) -> Result<Self, OutOfMemory> {
         let (parts, free, ended, in_doubt) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let decisions = decisions.into_iter().map(|decision| (decision, Stamp(0))).collect();
         let state = State { parts, free, ended, forget_at: ENDED_LEAST, decisions, in_doubt };
-        Ok(Undecided { state: Latched::new(c, "prepared parts", state)?, broken })
+        Ok(Undecided { state: Latched::new(c, "prepared parts", state)?, faults })
     }
 
     /// True if a mutant does not break the rule.
-    pub(crate) fn keeps(&self, rule: Rule) -> bool {
-        self.broken.keeps(rule)
+    pub(crate) fn has_fault(&self, fault: Fault) -> bool {
+        self.faults.has(fault)
     }
 
     /// Keeps a prepared part, with memory for the record of its end, under the number that comes
@@ -192,7 +191,7 @@ impl<P: Platform, S: Scheme<P>> Undecided<P, S> {
     /// Parts and decisions that a checkpoint has to carry which replaces all records up to epoch
     /// `copied`. All those epochs are complete.
     pub(crate) fn carried(&self, c: P::Core, copied: u64) -> Carried {
-        if !self.keeps(Rule::Carrying) {
+        if self.has_fault(Fault::CheckpointWithoutParts) {
             return Carried::default();
         }
         self.state.with(c, |state| {

@@ -9,10 +9,9 @@
 use boundary::directory::wire::Bytes;
 use boundary::{AnyVerbs, OpenError, PartOf};
 use concurrency::Scheme;
-use concurrency::mutants::Rule;
 use platform::{Intent, Platform};
 use schema::RowId;
-use terms::{Abort, Stamp};
+use terms::{Abort, Fault, Stamp};
 
 use crate::database::MemoryDatabase;
 use crate::durable::codec::{Codecs, Decoder, Form, TableCodec, TypedChange};
@@ -31,7 +30,8 @@ pub(super) fn adopt<P: Platform, S: Scheme<P>>(
     codecs: &Codecs,
     in_doubt: &[(PartOf, Vec<u8>)],
 ) -> Result<(), OpenError> {
-    let Some(undecided) = database.undecided.as_ref().filter(|undecided| undecided.keeps(Rule::Adopting))
+    let Some(undecided) =
+        database.undecided.as_ref().filter(|undecided| !undecided.has_fault(Fault::ForgottenParts))
     else {
         return Ok(());
     };

@@ -104,7 +104,7 @@ impl<P: Platform, S: Scheme<P>> MemoryDatabase<P, S> {
         let Found { repeated, in_doubt, decisions } = found;
         // Snapshots show all recovered rows from the beginning.
         database.instance.settle(c);
-        database.undecided = Some(Undecided::new(c, decisions, options.broken)?);
+        database.undecided = Some(Undecided::new(c, decisions, options.faults)?);
         adopt(c, &database, &tables.codecs, &in_doubt)?;
         let mut recovered = Recovered {
             existed: opened.existed,

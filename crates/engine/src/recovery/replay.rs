@@ -343,7 +343,7 @@ mod tests {
     use std::path::Path;
 
     use concurrency::{InstanceOptions, Silo};
-    use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
+    use sim::{Config, Disk, DiskFaults, DiskModel, Shape, VirtualCore, VirtualMachine};
 
     use super::*;
     use crate::database::MemoryDatabase;
@@ -408,7 +408,7 @@ mod tests {
     /// Rows are told apart by their keys where nothing else tells them apart.
     #[test]
     fn keys_with_one_name_are_different_rows() {
-        let disk = Disk::new(DiskModel::RAM, Faults::default());
+        let disk = Disk::new(DiskModel::RAM, DiskFaults::default());
         let config = Config { memory_bytes: 1 << 30, ..Config::new(Shape::new(1, 2, 1)) }.with_disk(&disk);
         let run = VirtualMachine::run(&config, |c| {
             let places = [Place { thread: None }; 2];

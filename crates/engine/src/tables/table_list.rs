@@ -4,11 +4,10 @@
 use std::sync::atomic::Ordering;
 
 use boundary::directory::description::Description;
-use concurrency::mutants::{Broken, Rule, Rules};
 use platform::{LINE_BYTES, OutOfMemory, Platform};
 use schema::TableDescription;
 use storage::{Latched, Places, Walk};
-use terms::{Abort, Conflict, Epoch};
+use terms::{Abort, Conflict, Epoch, Fault, Faults};
 
 use crate::tables::conversion::{Conversion, Reads};
 
@@ -34,7 +33,7 @@ pub(crate) struct Changes<P: Platform> {
     state: Latched<P, State>,
     /// Tables that have changed their form, and the one that does.
     conversions: Places<P, Conversion>,
-    broken: Broken,
+    faults: Faults,
 }
 
 /// How a table has ended.
@@ -105,7 +104,7 @@ impl<P: Platform> TableList<P> {
     pub(crate) fn new(
         c: P::Core,
         tables: Vec<TableDescription>,
-        (spare, broken): (usize, Broken),
+        (spare, faults): (usize, Faults),
     ) -> Result<Self, OutOfMemory> {
         let changes = match spare {
             0 => None,
@@ -113,7 +112,7 @@ impl<P: Platform> TableList<P> {
                 words: P::region(c, None, LINE_BYTES + (tables.len() + spare) * 8, "tables")?,
                 state: Latched::new(c, "tables", State::default())?,
                 conversions: Places::new(c, "tables", Vec::new(), spare)?,
-                broken,
+                faults,
             }),
         };
         let descriptions = Places::new(c, "tables", tables, spare)?;
@@ -224,13 +223,13 @@ impl<P: Platform> Changes<P> {
     /// True if transactions that began while this table changed its form have to keep both forms
     /// still.
     pub(crate) fn keeps_both(&self, c: P::Core, conversion: &Conversion) -> bool {
-        self.keeps(Rule::BothForms)
+        !self.has_fault(Fault::SingleForm)
             && self.conversion(c).is_some_and(|(now, _)| std::ptr::eq(now, conversion))
     }
 
     /// True if a rule is kept that tests break.
-    pub(crate) fn keeps(&self, rule: Rule) -> bool {
-        self.broken.keeps(rule)
+    pub(crate) fn has_fault(&self, fault: Fault) -> bool {
+        self.faults.has(fault)
     }
 
     /// Keeps a conversion; its number.

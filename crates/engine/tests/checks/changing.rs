@@ -10,7 +10,7 @@ use engine::durable::content::{self, Checked};
 use platform::Intent;
 use redo_log::LogOptions;
 use schema::{Inspector, Row, Schema, Table, TableOptions, Value};
-use sim::{Config, Crash, Disk, DiskModel, Faults, Shape, SimError, VirtualCore, VirtualMachine};
+use sim::{Config, Crash, Disk, DiskFaults, DiskModel, Shape, SimError, VirtualCore, VirtualMachine};
 use terms::Abort;
 
 use crate::support::Random;
@@ -85,7 +85,7 @@ pub(crate) fn run<T: Send>(disk: &Disk, program: impl FnOnce(VirtualCore) -> T) 
 }
 
 pub(crate) fn disk() -> Disk {
-    Disk::new(DiskModel::NVME, Faults::default())
+    Disk::new(DiskModel::NVME, DiskFaults::default())
 }
 
 /// Opens a database with the tables that `declare` declares.
@@ -358,7 +358,7 @@ fn a_crash_leaves_the_tables_before_or_those_after() {
     let crashes = (1..40).map(Crash::DiskOperation).chain((1..30).map(|number| Crash::Event(7 * number)));
     let (mut before, mut after) = (0, 0);
     for (number, crash) in crashes.enumerate() {
-        let disk = Disk::new(DiskModel::NVME, Faults { seed: number as u64, ..Faults::default() });
+        let disk = Disk::new(DiskModel::NVME, DiskFaults { seed: number as u64, ..DiskFaults::default() });
         run(&disk, |c| {
             let (database, (old, _)) =
                 open(c, |s| (table::<Plain>(s, "old"), table::<Plain>(s, "kept"))).expect("new");
@@ -457,7 +457,7 @@ fn is_unique(rows: &Rows, kind: usize) -> bool {
 
 /// Random openings with random tables, and what must be there.
 fn openings(scheme: SchemeName, seed: u64) {
-    let disk = Disk::new(DiskModel::NVME, Faults { seed, ..Faults::default() });
+    let disk = Disk::new(DiskModel::NVME, DiskFaults { seed, ..DiskFaults::default() });
     let mut random = Random::new(seed, 1);
     let mut model: BTreeMap<&str, Rows> = BTreeMap::new();
     let mut refused = 0;

@@ -7,7 +7,7 @@ use boundary::{Bounds, ChangeError, ChangeStep, SchemaBuilder, Swept, TableChang
 use concurrency::SchemeName;
 use platform::{Intent, Place, Platform};
 use schema::Table;
-use sim::{Disk, DiskModel, Faults, VirtualCore, VirtualMachine};
+use sim::{Disk, DiskFaults, DiskModel, VirtualCore, VirtualMachine};
 use terms::Abort;
 
 use crate::changing::{ByA, Item, P, Plain, config, contents, item, run, table, transact};
@@ -20,7 +20,7 @@ use crate::support::Random;
 #[test]
 fn no_table_is_dropped_while_a_part_is_prepared() {
     for (scheme, durable) in SCHEMES.into_iter().flat_map(|scheme| [(scheme, true), (scheme, false)]) {
-        run(&Disk::new(DiskModel::NVME, Faults::default()), |c| {
+        run(&Disk::new(DiskModel::NVME, DiskFaults::default()), |c| {
             let (database, handles) = match durable {
                 true => open(scheme, c, [&"north", &"east"].into_iter()),
                 false => {
@@ -101,7 +101,7 @@ fn readers_are_not_disturbed_by_a_change_of_the_form() {
     for (seed, scheme) in
         (0..).zip(SchemeName::ALL.into_iter().filter(|scheme| *scheme != SchemeName::Hstore))
     {
-        let disk = Disk::new(DiskModel::NVME, Faults { seed, ..Faults::default() });
+        let disk = Disk::new(DiskModel::NVME, DiskFaults { seed, ..DiskFaults::default() });
         // The last change that counts, with the number of the table; and the last one that is
         // complete.
         let (now, complete) = (AtomicU64::new(0), AtomicU64::new(0));

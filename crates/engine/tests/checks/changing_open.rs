@@ -9,7 +9,7 @@ use boundary::{Bounds, ChangeError, Ending, OpenError, SchemaBuilder, Swept, Ver
 use concurrency::{InstanceOptions, SchemeName};
 use platform::{Intent, Place, Platform};
 use schema::{Row, Table};
-use sim::{Crash, Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};
+use sim::{Crash, Disk, DiskFaults, DiskModel, SimError, VirtualCore, VirtualMachine};
 use terms::Abort;
 
 use crate::changing::{
@@ -169,14 +169,14 @@ static BEFORE: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 static AFTER: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 /// What goes wrong with a disk that refuses.
-fn refusing(seed: u64) -> Faults {
+fn refusing(seed: u64) -> DiskFaults {
     let mut random = Random::new(seed, 2);
-    Faults {
+    DiskFaults {
         seed,
         garbage_one_in: [0, 3][random.below(2) as usize],
         flush_failure_one_in: [0, 6, 20, 60][random.below(4) as usize],
         capacity_bytes: [u64::MAX, 90_000, 140_000][random.below(3) as usize],
-        ..Faults::default()
+        ..DiskFaults::default()
     }
 }
 
@@ -219,15 +219,15 @@ fn live(
 
 /// Lives of a database that creates and drops tables, each ended by a crash, on a disk with these
 /// faults.
-fn lives(scheme: SchemeName, seed: u64, faults: Faults) {
+fn lives(scheme: SchemeName, seed: u64, faults: DiskFaults) {
     let refuses = faults.flush_failure_one_in > 0 || faults.capacity_bytes < u64::MAX;
-    let healthy = Faults { seed, ..Faults::default() };
+    let healthy = DiskFaults { seed, ..DiskFaults::default() };
     let disk = Disk::new(DiskModel::NVME, healthy);
     let mut random = Random::new(seed, 1);
     let mut model = Model::new();
     run(&disk, |c| drop(open(scheme, c, model.keys())));
     for life in 0..4 {
-        disk.set_faults(Faults { seed: seed << 8 | life, ..faults });
+        disk.set_faults(DiskFaults { seed: seed << 8 | life, ..faults });
         let crash = match random.chance(60) {
             true => Crash::DiskOperation(1 + random.below(160)),
             false => Crash::Event(1 + random.below(4_000)),
@@ -290,7 +290,7 @@ fn lives(scheme: SchemeName, seed: u64, faults: Faults) {
 #[test]
 fn a_crash_leaves_the_tables_before_a_step_or_those_after() {
     for seed in 0..120 {
-        lives(SCHEMES[seed as usize % SCHEMES.len()], seed, Faults { seed, ..Faults::default() });
+        lives(SCHEMES[seed as usize % SCHEMES.len()], seed, DiskFaults { seed, ..DiskFaults::default() });
     }
     let counts = |marks: &[AtomicU64; 2]| [0, 1].map(|step| marks[step].load(Ordering::SeqCst));
     let (before, after) = (counts(&BEFORE), counts(&AFTER));
@@ -310,8 +310,8 @@ fn disks_that_refuse_leave_the_tables_before_a_step_or_those_after() {
 /// A manifest that a disk does not take: no table has come or gone, and all can be used.
 #[test]
 fn what_a_disk_refuses_has_not_happened() {
-    let (healthy, full) = (Faults::default(), Faults { capacity_bytes: 0, ..Faults::default() });
-    let failing = Faults { flush_failure_one_in: 1, ..healthy };
+    let (healthy, full) = (DiskFaults::default(), DiskFaults { capacity_bytes: 0, ..DiskFaults::default() });
+    let failing = DiskFaults { flush_failure_one_in: 1, ..healthy };
     for (scheme, faults) in SCHEMES.into_iter().zip([full, failing, full, failing]) {
         let disk = Disk::new(DiskModel::NVME, healthy);
         run(&disk, |c| {
@@ -352,7 +352,7 @@ const NONE: usize = usize::MAX;
 /// One core creates a table, drops it and lets its rows go, again and again, while others change it
 /// together with another table.
 fn others_go_on(scheme: SchemeName, seed: u64, refused: &mut u64) {
-    let disk = Disk::new(DiskModel::NVME, Faults { seed, ..Faults::default() });
+    let disk = Disk::new(DiskModel::NVME, DiskFaults { seed, ..DiskFaults::default() });
     let now = AtomicUsize::new(NONE);
     let (committed, met) = (Mutex::new(Vec::new()), AtomicU64::new(0));
     let program = |c: VirtualCore| {
@@ -454,7 +454,7 @@ fn other_sessions_go_on_while_a_table_comes_and_goes() {
 
 #[test]
 fn memory_of_dropped_tables_is_used_again() {
-    run(&Disk::new(DiskModel::NVME, Faults::default()), |c| {
+    run(&Disk::new(DiskModel::NVME, DiskFaults::default()), |c| {
         let (schema, options) =
             (SchemaBuilder::new(), InstanceOptions { memory_bytes_max: 4 << 20, ..options() });
         let made = engine_simulated::create(SchemeName::Silo, c, &options, schema, &|_| None);
@@ -488,7 +488,7 @@ fn memory_of_dropped_tables_is_used_again() {
 #[test]
 fn a_transaction_that_began_before_reads_on() {
     for scheme in SchemeName::ALL {
-        run(&Disk::new(DiskModel::NVME, Faults::default()), |c| {
+        run(&Disk::new(DiskModel::NVME, DiskFaults::default()), |c| {
             let (database, handles) = open(scheme, c, [&"north"].into_iter());
             assert!((0..30).all(|id| insert(&database, c, handles["north"], item(id, id))));
             let mut other = database.session(c, None, false).expect("a session");

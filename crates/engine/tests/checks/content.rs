@@ -10,7 +10,7 @@ use engine::durable::content::{self, Checked, ContentError};
 use platform::Place;
 use redo_log::{CheckpointFileWriter, LogOptions, Record, Spares, Target, open};
 use schema::{Row, Schema, TableDescription, TableOptions};
-use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
+use sim::{Config, Disk, DiskFaults, DiskModel, Shape, VirtualCore, VirtualMachine};
 use storage::Epochs;
 use terms::Epoch;
 
@@ -65,7 +65,7 @@ use Step::{Begin, Copy, End, Log};
 
 /// Makes a directory in which this happened, and looks at it.
 fn made<T: Send>(extra: Vec<u8>, steps: Vec<Step>, look: impl FnOnce(VirtualCore) -> T) -> T {
-    let disk = Disk::new(DiskModel::RAM, Faults::default());
+    let disk = Disk::new(DiskModel::RAM, DiskFaults::default());
     let config = Config { memory_bytes: 1 << 30, ..Config::new(Shape::new(1, 1, 1)) }.with_disk(&disk);
     let outcome = VirtualMachine::run(&config, |c| {
         let opened = open::<P>(c, Path::new("d"), &[Place { thread: None }], None).expect("a directory");

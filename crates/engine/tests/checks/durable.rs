@@ -11,7 +11,7 @@ use platform::files::{FileErrorKind, Files};
 use platform::{Intent, Place, Platform};
 use redo_log::{LogError, LogOptions, survey};
 use schema::{Inspector, Row, Schema, Table, TableOptions};
-use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
+use sim::{Config, Disk, DiskFaults, DiskModel, Shape, VirtualCore, VirtualMachine};
 use terms::Abort;
 
 #[derive(Row, Clone, Debug, PartialEq)]
@@ -133,7 +133,7 @@ fn a_database_is_opened_as_it_was_left() {
 
 fn is_opened_as_it_was_left(scheme: SchemeName) {
     for (checkpoint_bytes, closes) in [(u64::MAX, true), (u64::MAX, false), (0, true), (0, false)] {
-        let disk = Disk::new(DiskModel::NVME, Faults::default());
+        let disk = Disk::new(DiskModel::NVME, DiskFaults::default());
         let mut before = [(); 2].map(|()| Vec::new());
         for round in 0..4 {
             let (after, recovered) = run(&disk, |c| {
@@ -165,7 +165,7 @@ fn is_opened_as_it_was_left(scheme: SchemeName) {
 fn logs_of_short_lives_do_not_add_up() {
     const LEAST: u64 = 600_000;
     for closes in [true, false] {
-        let disk = Disk::new(DiskModel::NVME, Faults::default());
+        let disk = Disk::new(DiskModel::NVME, DiskFaults::default());
         let mut records = Vec::new();
         for round in 0..24 {
             let recovered = run(&disk, |c| {
@@ -195,7 +195,7 @@ fn logs_of_short_lives_do_not_add_up() {
 /// checkpoint that is due from being made.
 #[test]
 fn a_prepared_transaction_is_no_obstacle_to_closing() {
-    let disk = Disk::new(DiskModel::NVME, Faults::default());
+    let disk = Disk::new(DiskModel::NVME, DiskFaults::default());
     let before = run(&disk, |c| {
         let (database, things, _) = open_under(SchemeName::NoWait, c, 0).expect("a database");
         fill(&database, c, things, 1, 90);
@@ -219,7 +219,7 @@ fn a_prepared_transaction_is_no_obstacle_to_closing() {
 
 /// Two workers fill the database while a third one makes checkpoints; then the power is lost.
 fn checkpoints_while_others_work(scheme: SchemeName, seed: u64) {
-    let disk = Disk::new(DiskModel::NVME, Faults { seed, ..Faults::default() });
+    let disk = Disk::new(DiskModel::NVME, DiskFaults { seed, ..DiskFaults::default() });
     let config = config(&disk).with_seed(seed);
     let run = |program: &(dyn Fn(VirtualCore) -> Contents + Sync)| {
         VirtualMachine::run(&config, program).expect("a run").value
@@ -280,7 +280,7 @@ fn copied(c: VirtualCore) -> (Database, Table<Thing>) {
 /// The listener of an opening hears of each stage, in order, to its end.
 #[test]
 fn an_opening_tells_how_far_it_is() {
-    let disk = Disk::new(DiskModel::NVME, Faults::default());
+    let disk = Disk::new(DiskModel::NVME, DiskFaults::default());
     run(&disk, |c| {
         let (database, things) = copied(c);
         fill(&database, c, things, 90, 150);
@@ -315,7 +315,7 @@ fn an_opening_tells_how_far_it_is() {
 /// What a checkpoint has is verified when it is loaded.
 #[test]
 fn a_damaged_checkpoint_is_not_loaded() {
-    let disk = Disk::new(DiskModel::RAM, Faults::default());
+    let disk = Disk::new(DiskModel::RAM, DiskFaults::default());
     run(&disk, |c| {
         copied(c).0.close(c).expect("closed");
     });
@@ -335,7 +335,7 @@ fn a_damaged_checkpoint_is_not_loaded() {
 
 #[test]
 fn who_scans_waits_for_what_is_there_and_for_what_was_removed() {
-    let disk = Disk::new(DiskModel::RAM, Faults::default());
+    let disk = Disk::new(DiskModel::RAM, DiskFaults::default());
     run(&disk, |c| {
         let (database, things, _) = open(c, u64::MAX).expect("a database");
         // Two in three stay, and all of it is durable.
@@ -366,7 +366,7 @@ fn who_scans_waits_for_what_is_there_and_for_what_was_removed() {
 
 #[test]
 fn one_has_a_directory_to_oneself() {
-    let disk = Disk::new(DiskModel::RAM, Faults::default());
+    let disk = Disk::new(DiskModel::RAM, DiskFaults::default());
     run(&disk, |c| {
         let (database, ..) = open(c, u64::MAX).expect("a database");
         match open(c, u64::MAX).err() {
@@ -380,7 +380,7 @@ fn one_has_a_directory_to_oneself() {
 
 #[test]
 fn other_tables_and_other_directories_are_refused() {
-    let disk = Disk::new(DiskModel::RAM, Faults::default());
+    let disk = Disk::new(DiskModel::RAM, DiskFaults::default());
     run(&disk, |c| {
         open(c, u64::MAX).expect("a database");
         let instance = InstanceOptions {
@@ -407,7 +407,7 @@ fn other_tables_and_other_directories_are_refused() {
 /// space that is not used.
 #[test]
 fn flipped_bits_are_noticed() {
-    let disk = Disk::new(DiskModel::RAM, Faults::default());
+    let disk = Disk::new(DiskModel::RAM, DiskFaults::default());
     let expected = run(&disk, |c| {
         let (database, things, _) = open(c, u64::MAX).expect("a database");
         fill(&database, c, things, 1, 40);

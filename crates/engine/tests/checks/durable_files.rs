@@ -12,7 +12,7 @@ use platform::{Place, Platform};
 use redo_log::format::{ALIGNMENT, BLOCK_HEADER_BYTES, BlockHeader};
 use redo_log::{LogError, LogOptions, MANIFEST};
 use schema::{Row, Schema, Table, TableOptions};
-use sim::{Call, Config, Disk, DiskModel, Faults, Refusal, Shape, VirtualCore, VirtualMachine};
+use sim::{Call, Config, Disk, DiskFaults, DiskModel, Refusal, Shape, VirtualCore, VirtualMachine};
 use terms::Abort;
 
 #[derive(Row, Clone, Debug, PartialEq)]
@@ -50,7 +50,7 @@ fn run<T: Send>(disk: &Disk, program: impl FnOnce(VirtualCore) -> T) -> T {
 }
 
 fn disk() -> Disk {
-    Disk::new(DiskModel::NVME, Faults::default())
+    Disk::new(DiskModel::NVME, DiskFaults::default())
 }
 
 fn note(id: u64, text: &[u8]) -> Note {
@@ -319,7 +319,7 @@ fn short_lives_take_little_space_and_little_reading() {
 
 #[test]
 fn a_session_that_waits_alone_draws_no_epochs() {
-    let disk = Disk::new(DiskModel::RAM, Faults::default());
+    let disk = Disk::new(DiskModel::RAM, DiskFaults::default());
     run(&disk, |c| {
         let (database, notes) = open(c, "d", 1 << 20).expect("a database");
         let (before, began) = (insert(&database, c, notes, &[note(0, b"first")]), P::now(c));
@@ -335,7 +335,7 @@ fn a_session_that_waits_alone_draws_no_epochs() {
 /// them.
 #[test]
 fn space_that_cannot_be_taken_ahead_is_done_without() {
-    let faults = Faults { capacity_bytes: 150_000, ..Faults::default() };
+    let faults = DiskFaults { capacity_bytes: 150_000, ..DiskFaults::default() };
     let disk = Disk::new(DiskModel::NVME, faults);
     run(&disk, |c| {
         // The first segment has 64 KiB, and the next one would have twice as many.
@@ -344,7 +344,7 @@ fn space_that_cannot_be_taken_ahead_is_done_without() {
         insert(&database, c, notes, &rows);
     });
     disk.lose_power();
-    disk.set_faults(Faults::default());
+    disk.set_faults(DiskFaults::default());
     assert_eq!(opens_with(&disk, "d"), Ok(25));
 }
 
@@ -382,7 +382,7 @@ fn memory_for_many_records_is_done_without() {
 /// The system refuses all memory from now on.
 fn refuse_memory(disk: &Disk) {
     let refusal = Some(Refusal { call: Call::Map, after: 0, times: u64::MAX });
-    disk.set_faults(Faults { refusal, ..Faults::default() });
+    disk.set_faults(DiskFaults { refusal, ..DiskFaults::default() });
 }
 
 /// Transactions whose records find no memory are refused before they commit, and later ones are
@@ -411,7 +411,7 @@ fn commits_go_on_when_memory_for_the_log_is_there_again() {
         assert!(matches!(refused, Err(Abort::OutOfMemory(_))), "{refused:?}");
         // A short record has the buffer that its session keeps.
         try_insert(2, b"row", true).expect("on disk");
-        disk.set_faults(Faults::default());
+        disk.set_faults(DiskFaults::default());
         (3..20).for_each(|id| try_insert(id, &long, true).expect("on disk"));
     });
     disk.lose_power();
@@ -445,7 +445,7 @@ fn prepared_parts_end_without_memory_for_the_log() {
             commits.into_iter().for_each(|commit| second.wait_written(commit).expect("on disk"));
         });
         disk.lose_power();
-        disk.set_faults(Faults::default());
+        disk.set_faults(DiskFaults::default());
         assert_eq!(opens_with(&disk, "d"), Ok(3));
     }
 }
@@ -458,7 +458,7 @@ fn a_segment_that_is_refused_for_a_while_is_made_later() {
     for after in 5..25 {
         let disk = disk();
         let refusal = Some(Refusal { call: Call::Open, after, times: 3 });
-        disk.set_faults(Faults { refusal, ..Faults::default() });
+        disk.set_faults(DiskFaults { refusal, ..DiskFaults::default() });
         let opened = run(&disk, |c| {
             let Ok((database, notes)) = open(c, "d", SHORT) else { return false };
             for id in 0..100 {
@@ -468,7 +468,7 @@ fn a_segment_that_is_refused_for_a_while_is_made_later() {
             true
         });
         disk.lose_power();
-        disk.set_faults(Faults::default());
+        disk.set_faults(DiskFaults::default());
         if opened {
             assert!(logs(&disk, "d").len() > 3);
             lives += 1;
@@ -488,7 +488,7 @@ fn directories_open_after_a_flush_that_failed() {
         let acknowledged = run(&disk, |c| {
             let (database, notes) = open(c, "d", SHORT).expect("a database");
             let refusal = Some(Refusal { call: Call::Flush, after, times: 1 });
-            disk.set_faults(Faults { seed, refusal, ..Faults::default() });
+            disk.set_faults(DiskFaults { seed, refusal, ..DiskFaults::default() });
             let mut sessions = [0, 1].map(|_| database.session(c, None, false).expect("a session"));
             for first in (0..40).step_by(2) {
                 // The queue performs a group of two workers. Each is more than the part of a
@@ -510,7 +510,7 @@ fn directories_open_after_a_flush_that_failed() {
         });
         (ended, longest) = (ended + usize::from(acknowledged < 40), longest.max(logs(&disk, "d").len()));
         disk.lose_power();
-        disk.set_faults(Faults::default());
+        disk.set_faults(DiskFaults::default());
         let found = opens_with(&disk, "d");
         let is_whole = found.as_ref().is_ok_and(|found| *found >= acknowledged);
         assert!(is_whole, "seed {seed}, after {after} flushes: {found:?} of {acknowledged}");
@@ -522,7 +522,7 @@ fn directories_open_after_a_flush_that_failed() {
 #[test]
 fn logs_grow_where_no_space_is_taken_ahead() {
     let refusal = Some(Refusal { call: Call::Preallocate, after: 0, times: u64::MAX });
-    let disk = Disk::new(DiskModel::NVME, Faults { refusal, ..Faults::default() });
+    let disk = Disk::new(DiskModel::NVME, DiskFaults { refusal, ..DiskFaults::default() });
     killed(&disk, "d", 40);
     disk.lose_power();
     assert_eq!(opens_with(&disk, "d"), Ok(40));
@@ -532,7 +532,7 @@ fn logs_grow_where_no_space_is_taken_ahead() {
 #[test]
 fn what_cannot_be_removed_behind_a_checkpoint_stays_for_later() {
     let refusal = Some(Refusal { call: Call::Remove, after: 0, times: u64::MAX });
-    let disk = Disk::new(DiskModel::NVME, Faults { refusal, ..Faults::default() });
+    let disk = Disk::new(DiskModel::NVME, DiskFaults { refusal, ..DiskFaults::default() });
     run(&disk, |c| {
         let (database, notes) = open(c, "d", SHORT).expect("a database");
         let rows: Vec<_> = (0..30).map(|id| note(id, &[7; 900])).collect();
@@ -543,7 +543,7 @@ fn what_cannot_be_removed_behind_a_checkpoint_stays_for_later() {
     });
     let first = &logs(&disk, "d")[0];
     disk.lose_power();
-    disk.set_faults(Faults::default());
+    disk.set_faults(DiskFaults::default());
     assert!(files(&disk, "d").contains_key(first));
     assert_eq!(opens_with(&disk, "d"), Ok(31));
     assert!(!files(&disk, "d").contains_key(first), "{first} is superseded");

@@ -6,15 +6,14 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use boundary::{Bounds, Commit, DurableOptions, Ending, OpenError, SchemaBuilder, Verbs};
-use concurrency::mutants::{Broken, Rule};
 use concurrency::{Hstore, InstanceOptions, Scheme, Silo};
 use engine::{MemoryDatabase, MemorySession};
 use platform::files::Files;
 use platform::{Intent, Nanos, Place, Platform};
 use redo_log::{Generation, LogError, LogOptions, Manifest};
 use schema::{Inspector, Row, Schema, Table, TableOptions};
-use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
-use terms::{Abort, Epoch};
+use sim::{Config, Disk, DiskFaults, DiskModel, Shape, VirtualCore, VirtualMachine};
+use terms::{Abort, Epoch, Fault, Faults};
 
 type P = VirtualMachine;
 
@@ -43,7 +42,7 @@ fn open<S: Scheme<P>>(c: VirtualCore) -> Opened<S> {
 }
 
 /// The same under a mutant.
-fn open_without<S: Scheme<P>>(c: VirtualCore, broken: &[Rule]) -> Opened<S> {
+fn open_without<S: Scheme<P>>(c: VirtualCore, faults: &[Fault]) -> Opened<S> {
     let mut schema = SchemaBuilder::new();
     let items = schema.table::<Item>("items", TableOptions::default());
     let others = schema.table::<Item>("others", TableOptions::default());
@@ -51,7 +50,7 @@ fn open_without<S: Scheme<P>>(c: VirtualCore, broken: &[Rule]) -> Opened<S> {
         sessions_max: 4,
         memory_bytes_max: 64 << 20,
         epoch_nanos: 1_000_000,
-        broken: Broken::rules(broken),
+        faults: Faults::of(faults),
         ..InstanceOptions::default()
     };
     let log = LogOptions { segment_bytes: 32 << 10, buffer_bytes: 4096, ..LogOptions::default() };
@@ -66,7 +65,7 @@ fn run<T: Send>(disk: &Disk, program: impl FnOnce(VirtualCore) -> T) -> T {
 }
 
 fn disk() -> Disk {
-    Disk::new(DiskModel::NVME, Faults::default())
+    Disk::new(DiskModel::NVME, DiskFaults::default())
 }
 
 /// Inserts a row; the commit is not durable yet.
@@ -196,7 +195,7 @@ fn who_sleeps_before_the_first_row_holds_up_no_checkpoint() {
 /// same.
 #[test]
 fn waiting_ends_at_the_deadline() {
-    run(&Disk::new(DiskModel::HDD, Faults::default()), |c| {
+    run(&Disk::new(DiskModel::HDD, DiskFaults::default()), |c| {
         let (database, tables) = open::<Silo>(c).expect("a database");
         let mut session = database.session(c, None, false).expect("a session");
         let commit = insert(&mut session, tables.items, 1).expect("inserted");
@@ -215,11 +214,11 @@ fn waiting_ends_at_the_deadline() {
 /// Somebody reads a row that is not durable yet, rolls back, and tells why; or cannot insert it
 /// again, and tells that. Then the power is lost: is what was told still true? Whether each of both
 /// is told at once.
-fn tells<S: Scheme<P>>(broken: &[Rule]) {
+fn tells<S: Scheme<P>>(faults: &[Fault]) {
     for duplicate in [false, true] {
         let disk = disk();
         run(&disk, |c| {
-            let (database, tables) = open_without::<S>(c, broken).expect("a database");
+            let (database, tables) = open_without::<S>(c, faults).expect("a database");
             let session = || database.session(c, None, false).expect("a session");
             let (mut writer, mut reader) = (session(), session());
             // Nobody waits for it.
@@ -242,7 +241,7 @@ fn tells<S: Scheme<P>>(broken: &[Rule]) {
         // Told. Now it has to stay true.
         disk.lose_power();
         let found = run(&disk, |c| {
-            let (database, tables) = open_without::<S>(c, broken).expect("a database");
+            let (database, tables) = open_without::<S>(c, faults).expect("a database");
             ids(&database, c, tables.items)
         });
         assert_eq!(found, [1], "{}: what was told of is lost", S::NAME);
@@ -256,7 +255,7 @@ fn tells_when_durable<S: Scheme<P>>() {
 #[test]
 #[should_panic(expected = "what was told of is lost")]
 fn mutant_decisions_are_told_at_once() {
-    tells::<Silo<Broken>>(&[Rule::ReadersWait]);
+    tells::<Silo>(&[Fault::EarlyReaders]);
 }
 
 /// A transaction that rolls back for what it has read waits for that and no more.

@@ -15,7 +15,7 @@ use schema::{
     ColumnDescription, Datum, Inspector, Row, Schema, Table, TableBuilder, TableDescription, TableOptions,
     ValueType,
 };
-use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
+use sim::{Config, Disk, DiskFaults, DiskModel, Shape, VirtualCore, VirtualMachine};
 use terms::Abort;
 
 type P = VirtualMachine;
@@ -176,7 +176,7 @@ fn is_locked(session: &mut Session<'_>, things: Table<Thing>, scheme: SchemeName
 fn parts_are_in_doubt_until_they_are_finished() {
     for (number, scheme) in SchemeName::ALL.into_iter().enumerate() {
         for (copies, commits) in [(false, true), (true, true), (true, false)] {
-            let disk = Disk::new(DiskModel::NVME, Faults::default());
+            let disk = Disk::new(DiskModel::NVME, DiskFaults::default());
             let [before, after] = before_and_after();
             let of = part(number as u128 + 1);
             run(&disk, |c| {
@@ -238,7 +238,7 @@ fn parts_are_in_doubt_until_they_are_finished() {
 #[test]
 fn other_parts_are_not_in_doubt() {
     for scheme in SchemeName::ALL {
-        let disk = Disk::new(DiskModel::NVME, Faults::default());
+        let disk = Disk::new(DiskModel::NVME, DiskFaults::default());
         run(&disk, |c| {
             let (database, things) = open(scheme, c);
             let mut session = database.session(c, None, false).expect("a session");
@@ -268,7 +268,7 @@ fn other_parts_are_not_in_doubt() {
 /// Decisions are there until they are forgotten, with and without a part of the database's own.
 #[test]
 fn decisions_are_kept_until_they_are_forgotten() {
-    let disk = Disk::new(DiskModel::NVME, Faults::default());
+    let disk = Disk::new(DiskModel::NVME, DiskFaults::default());
     let ids = |database: &Database, c| {
         let mut decisions = database.decisions(c);
         decisions.sort_by_key(|decision| decision.global);
@@ -328,7 +328,7 @@ fn tables_of_parts_in_doubt_do_not_change() {
     let declare = |schema: &mut SchemaBuilder| {
         schema.declare(wider(), &TableOptions::default()).expect("declared");
     };
-    let disk = Disk::new(DiskModel::NVME, Faults::default());
+    let disk = Disk::new(DiskModel::NVME, DiskFaults::default());
     run(&disk, |c| {
         let (database, things) = open(SchemeName::Silo, c);
         let mut session = database.session(c, None, false).expect("a session");
@@ -347,7 +347,7 @@ fn tables_of_parts_in_doubt_do_not_change() {
 /// it says so, and leaves them to that.
 #[test]
 fn parts_that_a_scheme_cannot_keep_are_refused_by_its_name() {
-    let disk = Disk::new(DiskModel::NVME, Faults::default());
+    let disk = Disk::new(DiskModel::NVME, DiskFaults::default());
     run(&disk, |c| {
         let (database, things) = open(SchemeName::Silo, c);
         let mut session = database.session(c, None, false).expect("a session");
@@ -373,7 +373,7 @@ fn parts_that_a_scheme_cannot_keep_are_refused_by_its_name() {
 /// Without a log a part is what it was, and says whether it changes anything.
 #[test]
 fn parts_of_databases_in_memory_are_named_in_vain() {
-    run(&Disk::new(DiskModel::RAM, Faults::default()), |c| {
+    run(&Disk::new(DiskModel::RAM, DiskFaults::default()), |c| {
         let mut schema = SchemaBuilder::new();
         let things = schema.table::<Thing>("things", TableOptions::default());
         let options = InstanceOptions { memory_bytes_max: 64 << 20, ..InstanceOptions::default() };

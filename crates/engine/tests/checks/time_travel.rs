@@ -2,12 +2,11 @@
 //! allow either: a transaction calls other sessions in its midst, and no epoch ends.
 
 use boundary::{Bounds, Ending, Verbs};
-use concurrency::mutants::{Broken, Rule};
 use concurrency::{InstanceOptions, Occ, Scheme, Silo, TicToc};
 use engine::{MemoryDatabase, MemorySession, Transaction};
 use platform::{Hardware, Intent};
 use schema::{Row, Table, TableOptions};
-use terms::{Abort, Stamp};
+use terms::{Abort, Fault, Faults, Stamp};
 
 use crate::support::{options, with_rows};
 
@@ -41,8 +40,8 @@ impl<S: Scheme<Hardware>> Stage<S> {
     }
 
     /// The same under a mutant.
-    fn without(broken: &[Rule]) -> Self {
-        let options = InstanceOptions { epoch_nanos: u64::MAX, broken: Broken::rules(broken), ..options(4) };
+    fn without(faults: &[Fault]) -> Self {
+        let options = InstanceOptions { epoch_nanos: u64::MAX, faults: Faults::of(faults), ..options(4) };
         let rows = (0..ROWS).map(|id| Cell { id, value: 0 });
         let (database, cells) = with_rows(Hardware::core(), (&options, TableOptions::default()), rows);
         let stage = Stage { database, cells };
@@ -129,8 +128,8 @@ fn tictoc_stays_in_real_time_where_several_databases_are() {
 }
 
 /// True if a reader sees both of two changes, or none.
-fn changes_are_seen_together<S: Scheme<Hardware>>(broken: &[Rule]) -> bool {
-    let stage = Stage::<S>::without(broken);
+fn changes_are_seen_together<S: Scheme<Hardware>>(faults: &[Fault]) -> bool {
+    let stage = Stage::<S>::without(faults);
     let change = |stage: &Stage<S>| {
         let changed = stage.session().transact(&once(), |t| {
             stage.put(t, X, 1)?;
@@ -146,12 +145,12 @@ fn changes_are_seen_together<S: Scheme<Hardware>>(broken: &[Rule]) -> bool {
 fn rows_are_written_after_they_were_read() {
     assert!(changes_are_seen_together::<Silo>(&[]) && changes_are_seen_together::<Occ>(&[]));
     assert!(changes_are_seen_together::<TicToc>(&[]));
-    assert!(!changes_are_seen_together::<TicToc<Broken>>(&[Rule::ReadTimes]));
+    assert!(!changes_are_seen_together::<TicToc>(&[Fault::UnusedReadTimes]));
 }
 
 /// True if a reader sees both an update and a deletion, or none.
-fn deletions_are_seen_together<S: Scheme<Hardware>>(broken: &[Rule]) -> bool {
-    let stage = Stage::<S>::without(broken);
+fn deletions_are_seen_together<S: Scheme<Hardware>>(faults: &[Fault]) -> bool {
+    let stage = Stage::<S>::without(faults);
     let change = |stage: &Stage<S>| {
         let changed = stage.session().transact(&once(), |t| {
             stage.put(t, X, 1)?;
@@ -168,13 +167,13 @@ fn deletions_are_seen_together<S: Scheme<Hardware>>(broken: &[Rule]) -> bool {
 fn who_sees_that_a_key_is_gone_comes_later() {
     assert!(deletions_are_seen_together::<Silo>(&[]) && deletions_are_seen_together::<Occ>(&[]));
     assert!(deletions_are_seen_together::<TicToc>(&[]));
-    assert!(!deletions_are_seen_together::<TicToc<Broken>>(&[Rule::Removals]));
+    assert!(!deletions_are_seen_together::<TicToc>(&[Fault::IgnoredRemovals]));
 }
 
 /// True if a transaction that inserts a key comes after an update that somebody saw who did not see
 /// the key.
-fn insertions_come_after_absences<S: Scheme<Hardware>>(broken: &[Rule]) -> bool {
-    let stage = Stage::<S>::without(broken);
+fn insertions_come_after_absences<S: Scheme<Hardware>>(faults: &[Fault]) -> bool {
+    let stage = Stage::<S>::without(faults);
     let others = |stage: &Stage<S>| {
         let mut session = stage.session();
         session.transact(&once(), |t| stage.put(t, X, 1)).expect("nothing is in its way");
@@ -190,5 +189,5 @@ fn insertions_come_after_absences<S: Scheme<Hardware>>(broken: &[Rule]) -> bool 
 fn who_inserts_a_key_comes_after_those_who_missed_it() {
     assert!(insertions_come_after_absences::<Silo>(&[]) && insertions_come_after_absences::<Occ>(&[]));
     assert!(insertions_come_after_absences::<TicToc>(&[]));
-    assert!(!insertions_come_after_absences::<TicToc<Broken>>(&[Rule::Traces]));
+    assert!(!insertions_come_after_absences::<TicToc>(&[Fault::MissingTraces]));
 }

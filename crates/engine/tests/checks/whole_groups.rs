@@ -12,7 +12,7 @@ use concurrency::{InstanceOptions, SchemeName};
 use platform::{Intent, Node, Place, Platform};
 use redo_log::{LogOptions, parse_segment_name};
 use schema::{Inspector, Row, Schema, Table, TableOptions};
-use sim::{Config, Crash, Disk, DiskModel, Faults, Shape, SimError, VirtualCore, VirtualMachine};
+use sim::{Config, Crash, Disk, DiskFaults, DiskModel, Shape, SimError, VirtualCore, VirtualMachine};
 use terms::Abort;
 
 #[derive(Row, Clone, Debug, PartialEq)]
@@ -60,7 +60,7 @@ fn run<T: Send>(disk: &Disk, program: impl FnOnce(VirtualCore) -> T) -> T {
 }
 
 fn disk() -> Disk {
-    Disk::new(DiskModel::NVME, Faults::default())
+    Disk::new(DiskModel::NVME, DiskFaults::default())
 }
 
 fn session<'d>(database: &'d Database<P>, c: VirtualCore, node: u32) -> Session<'d> {
@@ -212,7 +212,7 @@ fn the_end_of_a_part_is_in_every_whole_group_that_depends_on_it() {
 fn sessions_that_wait_together_draw_no_epochs() {
     const EACH: u64 = 60;
     const TOGETHER: usize = 8;
-    let disk = Disk::new(DiskModel::RAM, Faults::default());
+    let disk = Disk::new(DiskModel::RAM, DiskFaults::default());
     let drawn = run(&disk, |c| {
         let (database, notes) = open(SchemeName::Silo, c, EPOCH_NANOS);
         let before = insert_pair(&mut session(&database, c, 0), notes, 1 << 20).stamp.epoch().0;

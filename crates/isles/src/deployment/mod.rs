@@ -41,11 +41,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
+use terms::Faults;
 
 use boundary::{DurableOptions, Recovered, SchemaBuilder};
 use concurrency::InstanceOptions;
 use distributed::messages::INCARNATIONS_MAX;
-use distributed::{DataOwners, DeploymentDirectory, DirectoryError, Map, Rules, WorkerName};
+use distributed::{DataOwners, DeploymentDirectory, DirectoryError, Map, WorkerName};
 use platform::link::Mechanism;
 use platform::{Hardware, Place, Platform};
 use schema::{Partitioning, Row, TableError};
@@ -242,7 +243,7 @@ impl DeploymentBuilder {
             return Err(Error::open(OpenReason::UsedUp, why));
         }
         let all: Vec<_> = made.iter().collect();
-        let resolved = distributed::resolve(c, &all, Rules::SOUND);
+        let resolved = distributed::resolve(c, &all, Faults::NONE);
         resolved.map_err(|error| Error::open(OpenReason::InDoubt, error.to_string()))?;
         let instances = self.fill_all(made, &map)?;
         let nodes = vec![None; names.len()];

@@ -15,9 +15,9 @@ use boundary::{AnySession, Backoff, Bounds, Ending, run_as};
 use distributed::flight::Failure;
 use distributed::mesh::Seat;
 use distributed::messages::{MESSAGE_BYTES_MAX, Unsaid};
-use distributed::{Done, End, HomeInstance, Map, Member, MemberError, Rules, Setting, WorkerName};
+use distributed::{Done, End, HomeInstance, Map, Member, MemberError, Setting, WorkerName};
 use platform::{Hardware, HardwareCore, Nanos, Platform};
-use terms::{Abort, Category, Conflict, Epoch, Mode};
+use terms::{Abort, Category, Conflict, Epoch, Faults, Mode};
 
 use super::procedure::{Action, Procedure, RunningProcedure, StepTables};
 use super::queue::{ProcedureJob, Queue, Reply};
@@ -95,7 +95,8 @@ fn work_at<Q: Procedure>(
         incarnation: start.opening,
         durable: deployment.durable,
         in_order: false,
-        rules: Rules::SOUND,
+        duplicate_one_in: 0,
+        faults: Faults::NONE,
     };
     let Seat { bell, connections } = start.seat;
     let member = Member::new(setting, bell, connections).map_err(broken)?;

@@ -8,6 +8,7 @@ use isles::{
     Builder, Database, Deployment, DeploymentBuilder, Division, Durability, Result, Scheme, Session, Table,
     TableOptions, TransactionOptions,
 };
+use terms::{Fault, Faults};
 
 use crate::apply::Tables;
 use crate::calls::{self, call, call_function};
@@ -150,8 +151,11 @@ fn open_database(engine: Engine, directory: Option<&Path>) -> Result<Opened> {
             call!(builder.scheme(scheme))
         }
         Engine::BrokenPages(rule) => {
-            let (gaps, read_locks) = (rule == BrokenRule::Gaps, rule == BrokenRule::ReadLocks);
-            builder.pages(POOL_BYTES).breaking(pages::Broken { gaps, read_locks, ..pages::Broken::default() })
+            let fault = match rule {
+                BrokenRule::Gaps => Fault::UnlockedGaps,
+                BrokenRule::ReadLocks => Fault::UnlockedReads,
+            };
+            builder.pages(POOL_BYTES).with_faults(Faults::of(&[fault]))
         }
         _ => call!(builder.pages(POOL_BYTES)),
     };

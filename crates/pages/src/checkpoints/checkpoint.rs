@@ -15,6 +15,7 @@
 //! Sessions make checkpoints between transactions, a few pages at a time.
 
 use std::sync::atomic::Ordering;
+use terms::{Fault, Faults};
 
 use platform::LINE_BYTES;
 use platform::files::Files;
@@ -26,7 +27,7 @@ use crate::error::PagedError;
 use crate::files::life::Life;
 use crate::log::Log;
 use crate::lsn::Lsn;
-use crate::options::Broken;
+
 use crate::pool::{Copies, Pool, SendOutcome};
 
 /// Copies on their way at a time: more in a larger pool, of which they are no more than a part, as
@@ -75,7 +76,7 @@ pub(crate) struct Checkpoints<P: Files> {
     fixed: FixedContent,
     /// The content of a checkpoint besides pages.
     pub undecided: Undecided<P>,
-    broken: Broken,
+    faults: Faults,
 }
 
 impl<P: Files> Checkpoints<P> {
@@ -96,7 +97,7 @@ impl<P: Files> Checkpoints<P> {
             Latched::new(c, "checkpoint of pages", CheckpointMaker { copies, job: None, failure: None })?;
         let last = P::region(c, None, LINE_BYTES, "last checkpoint of pages")?;
         let undecided = Undecided::new(c, carried)?;
-        Ok(Some(Checkpoints { maker, last, bytes, fixed, undecided, broken: pool.broken() }))
+        Ok(Some(Checkpoints { maker, last, bytes, fixed, undecided, faults: pool.faults() }))
     }
 
     fn last(&self) -> &P::Word {
@@ -193,10 +194,10 @@ impl<P: Files> Checkpoints<P> {
         // In this order: see `undecided`.
         let low = log.buffer.oldest(c).map_or(begins, |oldest| oldest.min(begins));
         let UndecidedContent { mut parts, mut decisions } = self.undecided.carried(c);
-        if self.broken.carried_parts {
+        if self.faults.has(Fault::CheckpointWithoutParts) {
             parts.clear();
         }
-        if self.broken.carried_decisions {
+        if self.faults.has(Fault::CheckpointWithoutDecisions) {
             decisions.clear();
         }
         let states = pool.states();

@@ -31,6 +31,7 @@ mod transaction;
 mod waits;
 
 use platform::{OutOfMemory, Platform};
+use terms::Fault;
 
 pub(crate) use answer::LockAnswer;
 pub(crate) use mode::LockMode;
@@ -60,15 +61,15 @@ impl<P: Platform> LockManager<P> {
     pub(crate) fn new(c: P::Core, options: &PagedOptions, tables: usize) -> Result<Self, OutOfMemory> {
         let owners = options.owners();
         let per_owner = options.locks_max.max(1);
-        let broken = options.broken;
+        let faults = options.faults;
         Ok(LockManager {
             rows: rows::RowLocks::new(c, options.lock_lists, owners, per_owner)?,
-            nodes: nodes::NodeLocks::new(c, 1 + tables, owners, broken.keeps_inherited)?,
+            nodes: nodes::NodeLocks::new(c, 1 + tables, owners, faults.has(Fault::KeptInheritedLocks))?,
             waits: waits::Waits::new(c, owners)?,
             escalation: options.escalation.clamp(1, per_owner),
             inherits: options.inherits_locks(),
             has_one_session: options.has_one_session(),
-            skips_intents: broken.intents,
+            skips_intents: faults.has(Fault::MissingIntents),
         })
     }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use std::sync::Mutex;
+use terms::{Fault, Faults};
 
 use platform::{Hardware, Nanos, Place, Platform};
 use sim::{Config, Shape, VirtualMachine};
@@ -14,7 +15,7 @@ use super::answer::{ImmediateAnswer, LockAnswer};
 use super::nodes::{NodeLocks, NodeRequest, RequestId};
 use super::waits::Waits;
 use super::{LockManager, LockMode, LockRequest, TransactionLocks};
-use crate::options::{Broken, PagedOptions};
+use crate::options::PagedOptions;
 
 /// Two nodes and four sessions, whose numbers are the ages of their transactions, too.
 struct Tables {
@@ -236,7 +237,7 @@ impl Rights {
 }
 
 /// Sessions lock at random; what was granted against the model, and whether anything was inherited.
-fn clashes(seed: u64, broken: Broken, optimisations: Optimisations) -> (usize, bool) {
+fn clashes(seed: u64, faults: Faults, optimisations: Optimisations) -> (usize, bool) {
     let shape = Shape::new(2, SESSIONS / 2, 1);
     let config = Config { memory_bytes: 64 << 20, ..Config::new(shape).with_seed(seed).perturbed() };
     let run = VirtualMachine::run(&config, |c| {
@@ -245,7 +246,7 @@ fn clashes(seed: u64, broken: Broken, optimisations: Optimisations) -> (usize, b
             lock_lists: 4,
             locks_max: 8,
             escalation: 3,
-            broken,
+            faults,
             optimisations,
             ..PagedOptions::default()
         };
@@ -326,18 +327,18 @@ fn try_all<P: Platform>(
 #[test]
 fn sessions_never_have_what_excludes_each_other() {
     for seed in 0..60 {
-        assert_eq!(clashes(seed, Broken::default(), Optimisations::ALL), (0, true), "seed {seed}");
+        assert_eq!(clashes(seed, Faults::NONE, Optimisations::ALL), (0, true), "seed {seed}");
         let plain = Optimisations::ALL.without(Optimisation::InheritedLocks);
-        assert_eq!(clashes(seed, Broken::default(), plain).0, 0, "seed {seed}, without inheritance");
+        assert_eq!(clashes(seed, Faults::NONE, plain).0, 0, "seed {seed}, without inheritance");
     }
 }
 
 #[test]
 fn mutants_of_the_hierarchy_are_caught() {
-    let intents = Broken { intents: true, ..Broken::default() };
-    let keeps = Broken { keeps_inherited: true, ..Broken::default() };
-    for (what, broken) in [("no intentions", intents), ("inherited locks stay", keeps)] {
-        let caught = (0..40).any(|seed| clashes(seed, broken, Optimisations::ALL).0 > 0);
+    let intents = Faults::of(&[Fault::MissingIntents]);
+    let keeps = Faults::of(&[Fault::KeptInheritedLocks]);
+    for (what, faults) in [("no intentions", intents), ("inherited locks stay", keeps)] {
+        let caught = (0..40).any(|seed| clashes(seed, faults, Optimisations::ALL).0 > 0);
         assert!(caught, "{what}: nobody has noticed");
     }
 }

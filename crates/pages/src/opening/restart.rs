@@ -14,6 +14,7 @@
 //! undone some of its changes, the decision was to abort, and it is undone like others.
 
 use std::collections::{BTreeMap, BTreeSet};
+use terms::Fault;
 
 use boundary::{Decision, GlobalId, PartOf};
 use platform::files::Files;
@@ -182,7 +183,7 @@ impl Analysis {
     ) -> Result<(), PagedError> {
         for (transaction, mut undo) in std::mem::take(&mut self.transactions) {
             worker.resume(Writing::of_earlier(transaction, None));
-            if !worker.pool.broken().undo {
+            if !worker.pool.faults().has(Fault::MissingRestartUndo) {
                 undo.roll_back(worker)?;
             }
             worker.end_transaction(End::RolledBack)?;

@@ -11,7 +11,7 @@
 use boundary::{Body, BranchName, Commit};
 use platform::files::Files;
 use platform::{Nanos, Work};
-use terms::{Abort, Epoch};
+use terms::{Abort, Epoch, Fault};
 
 use crate::context::Context;
 use crate::error::PagedError;
@@ -146,7 +146,7 @@ pub(crate) fn commit<P: Files>(
     branches: &[BranchName],
 ) -> Result<Commit, Abort> {
     let mut numbers: Vec<u64> = branches.iter().map(|branch| branch.0).collect();
-    if context.shared.broken.commits_one_branch {
+    if context.shared.faults.has(Fault::SingleBranchCommit) {
         numbers.truncate(1);
     }
     // Drawn before anybody else sees what was changed.

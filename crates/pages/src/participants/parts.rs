@@ -10,7 +10,7 @@
 use boundary::{Commit, Decision, GlobalId, Outcome, PartOf, Vote};
 use platform::Work;
 use platform::files::Files;
-use terms::{Abort, Category, Conflict, Epoch};
+use terms::{Abort, Category, Conflict, Epoch, Fault};
 
 use crate::checkpoints::undecided::{KnownPart, Undecided};
 use crate::context::Context;
@@ -45,7 +45,7 @@ impl<'d, P: Files> Context<'d, P> {
         let changes = !self.owner.undo.is_empty();
         // What the part has read may end here.
         let mut durable_with = self.worker.pool.log().map_or(Lsn(0), |log| log.buffer.end(c));
-        let known = part.filter(|_| changes && !self.shared.broken.part_records);
+        let known = part.filter(|_| changes && !self.shared.faults.has(Fault::UnloggedPreparation));
         let known = known.and_then(|part| self.undecided().map(|undecided| (part, undecided)));
         if let Some((part, undecided)) = known {
             match self.record(part, undecided) {
@@ -60,7 +60,7 @@ impl<'d, P: Files> Context<'d, P> {
         self.leave();
         let mut owner = std::mem::replace(&mut self.owner, next);
         owner.writing = self.worker.lay_aside();
-        if self.shared.broken.part_locks {
+        if self.shared.faults.has(Fault::EarlyPartUnlock) {
             owner.locks.release_all((&self.shared.locks, c));
         }
         self.count(true);
@@ -93,7 +93,7 @@ impl<'d, P: Files> Context<'d, P> {
         let (c, shared) = (self.worker.c, self.shared);
         let KeptPart { mut owner, is_known } = kept;
         let commits = outcome != Outcome::Abort;
-        if commits && shared.broken.part_ends {
+        if commits && shared.faults.has(Fault::UnfinishedParts) {
             return Some(Commit { stamp: self.draw_stamp(), durable_with: Epoch(0) });
         }
         self.worker.resume(owner.writing);

@@ -1,6 +1,7 @@
 //! Write-ahead logging: before a latched page changes, the log has the change.
 
 use std::sync::atomic::Ordering;
+use terms::Fault;
 
 use platform::files::Files;
 
@@ -92,7 +93,7 @@ impl<P: Files> PoolWorker<'_, P> {
         let ahead = &mut self.ahead;
         let Writing { transaction, compensates, .. } = ahead.writing;
         let (transaction, compensates) = if is_own { (transaction, compensates) } else { (0, false) };
-        let compensates = compensates && !pool.store.broken.compensation;
+        let compensates = compensates && !pool.store.faults.has(Fault::MissingCompensation);
         let takeback = if compensates { Takeback::None } else { takeback };
         let mut numbers = [0; PAGES_MAX];
         for (number, part) in numbers.iter_mut().zip(parts) {
@@ -107,7 +108,7 @@ impl<P: Files> PoolWorker<'_, P> {
             let image = |page: usize, to: &mut Vec<u64>| {
                 if let Role::Old(held) = parts[page]
                     && held.page(width).lsn() <= floor
-                    && !pool.store.broken.images
+                    && !pool.store.faults.has(Fault::MissingImages)
                 {
                     held.page(width).append_image(c, to);
                 }
@@ -142,7 +143,7 @@ impl<P: Files> PoolWorker<'_, P> {
         let is_needed = match end {
             End::Decided(_) => true,
             End::Committed | End::CommittedWith(_) => has_written,
-            End::RolledBack => has_written && !self.pool.store.broken.compensation,
+            End::RolledBack => has_written && !self.pool.store.faults.has(Fault::MissingCompensation),
         };
         if !is_needed {
             return Ok(log.buffer.end(self.c));

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
+use terms::Fault;
 
 use platform::files::{Buffer, FileError, Files, Operation};
 use storage::latch::VersionLatch;
@@ -109,7 +110,7 @@ impl<P: Files> Copies<P> {
             return Ok(SendOutcome::WasUnderWay);
         }
         let lsn = held.page(1).lsn();
-        if let Some(log) = store.log.as_ref().filter(|_| !store.broken.log_first)
+        if let Some(log) = store.log.as_ref().filter(|_| !store.faults.has(Fault::PagesBeforeLog))
             && log.buffer.durable(c) < lsn
         {
             let waited = match waits {

@@ -10,6 +10,7 @@
 //! wait for a page to be written.
 
 use std::sync::atomic::Ordering;
+use terms::Fault;
 
 use platform::files::Files;
 use storage::Latched;
@@ -191,7 +192,7 @@ impl<'p, P: Files> PoolWorker<'p, P> {
         let lsn = held.page(1).lsn();
         if let Some(log) = &store.log
             && log.buffer.durable(c) < lsn
-            && !store.broken.log_first
+            && !store.faults.has(Fault::PagesBeforeLog)
         {
             if effort < Effort::WaitsForLog {
                 return Ok(false);

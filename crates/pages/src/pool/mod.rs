@@ -51,6 +51,7 @@ pub(crate) use store::{FREE, IN_USE};
 pub(crate) use worker::PoolWorker;
 
 use std::sync::atomic::Ordering;
+use terms::Faults;
 
 use platform::LINE_BYTES;
 use platform::files::Files;
@@ -59,7 +60,7 @@ use storage::{Latched, MemoryUse};
 use crate::error::PagedError;
 use crate::files::channel::PageFile;
 use crate::log::Log;
-use crate::options::{Broken, PagedOptions};
+use crate::options::PagedOptions;
 use frames::Frame;
 use store::Store;
 
@@ -95,9 +96,9 @@ impl<P: Files> Pool<P> {
         Ok(Pool { store, translation, counters, free_pages, cleaners, sessions: options.sessions_max })
     }
 
-    /// The rules that are broken.
-    pub(crate) fn broken(&self) -> Broken {
-        self.store.broken
+    /// The rules that are faults.
+    pub(crate) fn faults(&self) -> Faults {
+        self.store.faults
     }
 
     /// The log, if changes are logged.

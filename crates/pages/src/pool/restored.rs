@@ -2,6 +2,7 @@
 //! numbers are free.
 
 use std::sync::atomic::Ordering;
+use terms::Fault;
 
 use platform::files::Files;
 
@@ -126,7 +127,9 @@ impl<'p, P: Files> PoolWorker<'p, P> {
                 }
                 fits
             }
-            (Change::Merge { right, .. }, 0) => self.pool.store.broken.moved || page.absorb(c, right),
+            (Change::Merge { right, .. }, 0) => {
+                self.pool.store.faults.has(Fault::MissingMergeRedo) || page.absorb(c, right)
+            }
             (Change::Merge { entry, .. }, _) => {
                 let is_there = page.level() > 0 && (1..page.count()).contains(&entry);
                 if is_there {

@@ -1,6 +1,7 @@
 //! Storage of pages: frames, and the file behind them.
 
 use std::sync::atomic::Ordering;
+use terms::{Fault, Faults};
 
 use platform::files::Files;
 use platform::{LINE_BYTES, Node, Platform, RegionBytes};
@@ -12,7 +13,7 @@ use crate::error::PagedError;
 use crate::files::channel::PageFile;
 use crate::log::Log;
 use crate::lsn::Lsn;
-use crate::options::{Broken, PagedOptions};
+use crate::options::PagedOptions;
 
 /// The known state of a page: free, or in use and never written; larger: the end of the record of
 /// its last change when it was written.
@@ -40,7 +41,7 @@ pub(crate) struct Store<P: Files> {
     written: P::Region,
     /// Lanes for read-ahead.
     pub(super) lanes: Latched<P, Lanes<P>>,
-    pub(super) broken: Broken,
+    pub(super) faults: Faults,
 }
 
 /// Words that count writes.
@@ -72,10 +73,10 @@ impl<P: Files> Store<P> {
             None => None,
         };
         let page_words = options.page_bytes / 8;
-        let broken = options.broken;
+        let faults = options.faults;
         let written = P::region(c, None, COUNTERS * 8, "writes of pages")?;
         let lanes = Latched::new(c, "lanes of reads", Lanes::new())?;
-        Ok(Store { parts, frames_per_part, page_words, pages_max, file, states, log, written, lanes, broken })
+        Ok(Store { parts, frames_per_part, page_words, pages_max, file, states, log, written, lanes, faults })
     }
 
     /// The known state of a page.
@@ -135,7 +136,12 @@ impl<P: Files> Store<P> {
     /// The file has a page as it is with this change.
     pub(super) fn has_written(&self, c: P::Core, number: u64, lsn: Lsn) {
         // Release: pairs with the acquire above.
-        P::fetch_add(c, self.counter(number), u64::from(!self.broken.writes), Ordering::Release);
+        P::fetch_add(
+            c,
+            self.counter(number),
+            u64::from(!self.faults.has(Fault::StaleReadAhead)),
+            Ordering::Release,
+        );
         if let Some(state) = self.state(number) {
             P::store(c, state, lsn.0.max(IN_USE), Ordering::Relaxed);
         }

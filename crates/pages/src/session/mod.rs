@@ -10,7 +10,7 @@ use concurrency::{Meter, Use};
 use platform::Nanos;
 use platform::files::Files;
 use redo_log::LogError;
-use terms::{Abort, Category, Epoch, Mode};
+use terms::{Abort, Category, Epoch, Fault, Mode};
 
 use crate::context::Context;
 use crate::lsn::Lsn;
@@ -169,12 +169,14 @@ impl<P: Files> Drop for PagesSession<'_, P> {
 impl<P: Files> Upkeep for PagesSession<'_, P> {
     fn is_durable(&self, outcome: Epoch) -> bool {
         let log = self.context.shared.pool.log();
-        let flushes = !self.context.shared.broken.flushes;
+        let flushes = !self.context.shared.faults.has(Fault::MissingFlush);
         log.is_none_or(|log| log.buffer.durable(self.context.worker.c) >= Lsn(outcome.0) || !flushes)
     }
 
     fn wait_durable_until(&mut self, outcome: Epoch, deadline: Option<Nanos>) -> Result<bool, Abort> {
-        let Some(log) = self.context.shared.pool.log().filter(|_| !self.context.shared.broken.flushes) else {
+        let Some(log) =
+            self.context.shared.pool.log().filter(|_| !self.context.shared.faults.has(Fault::MissingFlush))
+        else {
             return Ok(true);
         };
         Ok(log.wait(self.context.worker.c, Lsn(outcome.0), deadline)?)

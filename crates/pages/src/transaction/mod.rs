@@ -15,7 +15,7 @@ mod writing;
 use platform::Work;
 use platform::files::Files;
 use schema::RowId;
-use terms::Abort;
+use terms::{Abort, Fault};
 
 use crate::context::{Context, FoundRow};
 use crate::key::KeyWords;
@@ -50,7 +50,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
     /// Locks a key, whether it is there or not.
     #[inline]
     fn lock_key(&mut self, at: (usize, Tree), key: &[u64], mode: LockMode) -> Result<(), Abort> {
-        if mode == LockMode::Share && self.session.shared.broken.read_locks {
+        if mode == LockMode::Share && self.session.shared.faults.has(Fault::UnlockedReads) {
             return Ok(());
         }
         self.lock(at, LockPlace::Key, key, mode)
@@ -58,7 +58,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
 
     /// Locks the gap below what is given, to rely on its being empty.
     fn lock_gap(&mut self, at: (usize, Tree), next: NextKey) -> Result<(), Abort> {
-        if self.session.shared.broken.gaps {
+        if self.session.shared.faults.has(Fault::UnlockedGaps) {
             return Ok(());
         }
         let (place, key) = gap(next);
@@ -85,7 +85,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
     #[inline]
     fn add_row(&mut self, table: usize, key: KeyWords, hint: EntryHint, is_locked: bool) -> RowId {
         P::work(self.core(), Work::Access, 1);
-        let is_locked = is_locked && !self.session.shared.broken.read_locks;
+        let is_locked = is_locked && !self.session.shared.faults.has(Fault::UnlockedReads);
         let Context { rows, attempt, .. } = &mut *self.session;
         FoundRow::of(table, key, hint, is_locked).enter(rows, *attempt)
     }

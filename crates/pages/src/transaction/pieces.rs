@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use platform::files::Files;
-use terms::Abort;
+use terms::{Abort, Fault};
 
 use super::Transaction;
 use crate::key::KeyWords;
@@ -69,7 +69,11 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
 
     #[cold]
     pub(super) fn lost_piece(&self, number: usize) -> Abort {
-        if self.session.shared.broken.read_locks { self.missing(number) } else { Abort::Storage(LOST.into()) }
+        if self.session.shared.faults.has(Fault::UnlockedReads) {
+            self.missing(number)
+        } else {
+            Abort::Storage(LOST.into())
+        }
     }
 
     /// The number of a row's pieces.
@@ -113,7 +117,9 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         key: &[u64],
         pieces: Range<u64>,
     ) -> Result<(), Abort> {
-        let Some(tree) = table.overflow.filter(|_| !self.session.shared.broken.pieces) else { return Ok(()) };
+        let Some(tree) = table.overflow.filter(|_| !self.session.shared.faults.has(Fault::KeptPieces)) else {
+            return Ok(());
+        };
         pieces.into_iter().try_for_each(|number| self.mark_piece(tree, &piece_key(key, number)))
     }
 

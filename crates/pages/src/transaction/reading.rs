@@ -4,7 +4,7 @@ use boundary::Span;
 use platform::files::Files;
 use platform::{Intent, Work};
 use schema::RowId;
-use terms::{Abort, Category, Conflict};
+use terms::{Abort, Category, Conflict, Fault};
 
 use super::Transaction;
 use crate::context::{Context, FoundRow};
@@ -105,7 +105,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         }
         let c = self.core();
         let words = ahead.map_or((0, 0), |span| (span.offset / 8, span.words()));
-        let is_locked = is_locked && !self.session.shared.broken.read_locks;
+        let is_locked = is_locked && !self.session.shared.faults.has(Fault::UnlockedReads);
         let before = self.session.meter.enter::<P>(c, Category::Index);
         let Context { worker, rows, leaves, attempt, .. } = &mut *self.session;
         let first = found.len();

@@ -10,6 +10,7 @@
 //! [`super::remove`].
 
 use platform::files::Files;
+use terms::Fault;
 
 use super::descend::{DescentTarget, Way};
 use super::{LEVELS_MAX, Tree};
@@ -113,7 +114,7 @@ impl Tree {
         let fence = parent.page(width).key(c, entry);
         let is_refused = !left.page(width).has_room_for(right.page(width))
             || worker.is_on_its_way(&right)
-            || is_of_leaves && !worker.pool.broken().joins && !may_join(&fence);
+            || is_of_leaves && !worker.pool.faults().has(Fault::MergedBusyLeaves) && !may_join(&fence);
         if is_refused {
             unlatch(c, [right, left, parent]);
             return Ok(Attempt::Apart);

@@ -7,7 +7,7 @@ use boundary::{Bounds, Ending, SchemaBuilder, Verbs};
 use pages::{PagedDatabase, PagedError, PagedLogOptions, PagedOptions};
 use platform::{Intent, Platform};
 use schema::{Row, Schema, Table, TableOptions};
-use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
+use sim::{Config, Disk, DiskFaults, DiskModel, Shape, VirtualCore, VirtualMachine};
 use terms::Abort;
 
 use crate::support::{assert_sound, options, session};
@@ -84,7 +84,7 @@ fn insert_all(
 #[test]
 fn a_full_disk_stops_commits_and_loses_nothing() {
     for capacity_bytes in [300_000, 500_000, 900_000] {
-        let faults = Faults { capacity_bytes, ..Faults::default() };
+        let faults = DiskFaults { capacity_bytes, ..DiskFaults::default() };
         let disk = Disk::new(DiskModel::RAM, faults);
         let (acknowledged, refusals) = boot(&disk, |c| insert_all(c, &opened(c).expect("room for a little")));
         for said in refusals.iter().map(Abort::to_string) {
@@ -99,7 +99,7 @@ fn a_full_disk_stops_commits_and_loses_nothing() {
             }
         });
         disk.lose_power();
-        disk.set_faults(Faults::default());
+        disk.set_faults(DiskFaults::default());
         boot(&disk, |c| {
             let (database, table) = opened(c).expect("there is room again");
             let mut session = session(&database, c);

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 use boundary::{Bounds, Ending, Verbs};
 use platform::{Intent, Platform};
-use sim::{Crash, Disk, DiskModel, Faults, SimError, VirtualMachine};
+use sim::{Crash, Disk, DiskFaults, DiskModel, SimError, VirtualMachine};
 
 use crate::full_disk::{Entry, boot, machine, opened};
 use crate::support::session;
@@ -63,7 +63,7 @@ fn an_opening_relies_on_nothing_of_the_log_that_is_not_durable() {
     let (mut places, mut openings) = (0, 0);
     for operation in OPERATIONS {
         let left = || {
-            let disk = Disk::new(DiskModel::RAM, Faults::default());
+            let disk = Disk::new(DiskModel::RAM, DiskFaults::default());
             let acknowledged = insert_until_killed(&disk, operation);
             (disk, acknowledged)
         };
@@ -115,7 +115,7 @@ fn what_an_opening_left_does_not_take_the_place_of_a_segment() {
         VirtualMachine::run(&config, |c| drop(opened(c).expect("it is whole"))).is_ok()
     };
     let left = |seed: u64, first: u64| {
-        let disk = Disk::new(DiskModel::RAM, Faults { seed, ..Faults::default() });
+        let disk = Disk::new(DiskModel::RAM, DiskFaults { seed, ..DiskFaults::default() });
         let acknowledged = insert_until_killed(&disk, KILLED_AT);
         let began = !stop(&disk, first) && has_new_segment(&disk);
         disk.lose_power();
@@ -145,7 +145,7 @@ fn what_an_opening_left_does_not_take_the_place_of_a_segment() {
         for loss in 0..40 {
             let Some((disk, acknowledged)) = left(seed, first) else { continue };
             stop(&disk, second);
-            disk.set_faults(Faults { seed: loss, ..Faults::default() });
+            disk.set_faults(DiskFaults { seed: loss, ..DiskFaults::default() });
             disk.lose_power();
             boot(&disk, |c| {
                 let (database, table) = opened(c)

@@ -5,12 +5,12 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use boundary::{AnyDatabase, Bounds, Direction, Ending, SchemaBuilder, Verbs};
-use pages::{Broken, PagedDatabase, PagedLogOptions, PagedOptions, examine};
+use pages::{PagedDatabase, PagedLogOptions, PagedOptions, examine};
 use platform::files::Files;
 use platform::{Hardware, Intent};
 use schema::{Row, Schema, Table, TableOptions};
 use sim::VirtualMachine;
-use terms::Abort;
+use terms::{Abort, Fault, Faults};
 
 use crate::support::{Random, assert_sound, options, session, virtually};
 
@@ -237,8 +237,8 @@ fn room_of_long_rows_is_used_again() {
 #[test]
 fn pieces_that_no_row_has_are_named() {
     virtually(3, 1, |c| {
-        let broken = Broken { pieces: true, ..Broken::default() };
-        let (database, table) = opened(c, &PagedOptions { broken, ..logged() });
+        let faults = Faults::of(&[Fault::KeptPieces]);
+        let (database, table) = opened(c, &PagedOptions { faults, ..logged() });
         run(&database, c, |t| t.insert(table, &Long::of(1, 3, 9_000))).expect("it fits");
         run(&database, c, |t| {
             let row = t.find(table.primary(), &1, Intent::Write)?.expect("it was inserted");

@@ -3,9 +3,10 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
+use terms::{Fault, Faults};
 
 use boundary::{AnyDatabase, Bounds, Direction, Ending, SchemaBuilder, Session, Verbs};
-use pages::{Broken, ExaminedTree, PagedDatabase, PagedLogOptions, PagedOptions, examine};
+use pages::{ExaminedTree, PagedDatabase, PagedLogOptions, PagedOptions, examine};
 use platform::Intent;
 use schema::{Row, Schema, Table, TableOptions};
 use sim::{VirtualCore, VirtualMachine};
@@ -120,9 +121,9 @@ fn pages_of_rows_that_are_deleted_at_random_are_used_again() {
 
 /// Whether a row comes into a gap, between two leaves, that a scan relies on while the leaves
 /// become thin; and whether the scan sees the row.
-fn comes_into_a_scanned_gap(c: VirtualCore, broken: Broken) -> (bool, bool) {
+fn comes_into_a_scanned_gap(c: VirtualCore, faults: Faults) -> (bool, bool) {
     let (database, table) =
-        opened_as(c, PagedOptions { broken, wait_nanos_max: Some(1_000), ..options(60, 1024, 3) });
+        opened_as(c, PagedOptions { faults, wait_nanos_max: Some(1_000), ..options(60, 1024, 3) });
     let [mut scans, mut deletes, mut inserts] = [0; 3].map(|_| session(&database, c));
     // Two leaves: 0 to 70, and from 80 on, where their fence is and stays.
     insert(&mut deletes, table, &(0..17).map(|number| number * 10).collect::<Vec<_>>());
@@ -151,7 +152,7 @@ fn comes_into_a_scanned_gap(c: VirtualCore, broken: Broken) -> (bool, bool) {
 
 #[test]
 fn leaves_stay_apart_while_somebody_relies_on_the_gap_between_them() {
-    let found = |broken| virtually(5, 1, |c| comes_into_a_scanned_gap(c, broken));
-    assert_eq!(found(Broken::default()), (false, false));
-    assert_eq!(found(Broken { joins: true, ..Broken::default() }), (true, true));
+    let found = |faults| virtually(5, 1, |c| comes_into_a_scanned_gap(c, faults));
+    assert_eq!(found(Faults::NONE), (false, false));
+    assert_eq!(found(Faults::of(&[Fault::MergedBusyLeaves])), (true, true));
 }

@@ -5,11 +5,11 @@ use boundary::{
     AnyDatabase, AnyPrepared, Bounds, Decision, Ending, GlobalId, Outcome, PartOf, SchemaBuilder, Session,
     Verbs,
 };
-use pages::{Broken, PagedDatabase, PagedLogOptions, PagedOptions};
+use pages::{PagedDatabase, PagedLogOptions, PagedOptions};
 use platform::Intent;
 use schema::{Row, Schema, Table, TableOptions};
 use sim::{VirtualCore, VirtualMachine};
-use terms::Abort;
+use terms::{Abort, Fault, Faults};
 
 use crate::support::{assert_sound, options, session, virtually};
 
@@ -114,9 +114,9 @@ fn parts_that_are_too_many_are_refused_and_nothing_waits() {
 
 #[test]
 fn one_session_meets_the_parts_that_it_has_prepared() {
-    let seen = |broken: Broken| {
+    let seen = |faults: Faults| {
         virtually(3, 1, |c| {
-            let (database, table) = open(c, &PagedOptions { broken, ..with_parts(1, 3) });
+            let (database, table) = open(c, &PagedOptions { faults, ..with_parts(1, 3) });
             let mut session = session(&database, c);
             assert_eq!(read(&mut session, table, 5), Some(100));
             let (_, prepared) = session.prepare(&ONCE, |t| add(t, table, 5)).expect("prepared");
@@ -125,9 +125,9 @@ fn one_session_meets_the_parts_that_it_has_prepared() {
             (met, read(&mut session, table, 5))
         })
     };
-    assert_eq!(seen(Broken::default()), (None, Some(101)));
-    assert_eq!(seen(Broken { part_locks: true, ..Broken::default() }), (Some(101), Some(101)));
-    assert_eq!(seen(Broken { part_ends: true, ..Broken::default() }), (None, None));
+    assert_eq!(seen(Faults::NONE), (None, Some(101)));
+    assert_eq!(seen(Faults::of(&[Fault::EarlyPartUnlock])), (Some(101), Some(101)));
+    assert_eq!(seen(Faults::of(&[Fault::UnfinishedParts])), (None, None));
 }
 
 #[test]

@@ -5,10 +5,11 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use boundary::{Bounds, Direction, Ending, SchemaBuilder, Session, Verbs};
-use pages::{Broken, PagedDatabase, PagedOptions};
+use pages::{PagedDatabase, PagedOptions};
 use platform::{Intent, Place, Platform};
 use schema::{Row, Schema, Table, TableOptions};
-use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
+use sim::{Config, Disk, DiskFaults, DiskModel, Shape, VirtualCore, VirtualMachine};
+use terms::{Fault, Faults};
 
 use crate::support::{Random, assert_sound, options, session, sum, virtually};
 
@@ -44,7 +45,7 @@ fn loaded(c: VirtualCore, options: &PagedOptions) -> Accounts {
 
 /// Virtual time of scans in a direction, of a database made for so many sessions.
 fn nanos(sessions: usize, direction: Direction) -> u64 {
-    let disk = Disk::new(DiskModel::NVME, Faults::default());
+    let disk = Disk::new(DiskModel::NVME, DiskFaults::default());
     let config = Config { memory_bytes: 256 << 20, ..Config::new(Shape::new(1, 1, 1)).with_seed(1) };
     let run = VirtualMachine::run(&config.with_disk(&disk), |c| {
         let (database, table) = loaded(c, &options(24, 1024, sessions));
@@ -125,7 +126,7 @@ fn steps_back(c: VirtualCore, options: &PagedOptions, seed: u64) -> u64 {
         }
     };
     VirtualMachine::parallel(c, &[Place { thread: None }; 3], &worker, &mut |_| ());
-    if options.broken == Broken::default() {
+    if options.faults == Faults::NONE {
         assert_sound(&database, c);
     }
     back.into_inner()
@@ -137,7 +138,7 @@ fn what_was_read_ahead_is_never_old() {
     for seed in 0..6 {
         assert_eq!(virtually(seed, 3, |c| steps_back(c, &small(), seed)), 0, "seed {seed}");
     }
-    let broken = Broken { writes: true, ..Broken::default() };
-    let back = |seed| virtually(seed, 3, |c| steps_back(c, &PagedOptions { broken, ..small() }, seed));
+    let faults = Faults::of(&[Fault::StaleReadAhead]);
+    let back = |seed| virtually(seed, 3, |c| steps_back(c, &PagedOptions { faults, ..small() }, seed));
     assert!((80..400).any(|seed| back(seed) > 0), "no scan has noticed that pages were old");
 }

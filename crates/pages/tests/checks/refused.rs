@@ -8,7 +8,7 @@ use pages::{PagedDatabase, PagedLogOptions, PagedOptions};
 use platform::{Intent, Platform};
 use schema::{Row, Schema, Table, TableOptions};
 use sim::{
-    Call, Config, Crash, Disk, DiskModel, Faults, Refusal, Shape, SimError, VirtualCore, VirtualMachine,
+    Call, Config, Crash, Disk, DiskFaults, DiskModel, Refusal, Shape, SimError, VirtualCore, VirtualMachine,
 };
 use terms::Abort;
 
@@ -56,7 +56,7 @@ fn opened(c: VirtualCore) -> Entries {
 
 /// From now on calls of this kind are refused, so many times; all others are not.
 fn refuse(disk: &Disk, call: Call, times: u64) {
-    disk.set_faults(Faults { refusal: Some(Refusal { call, after: 0, times }), ..Faults::default() });
+    disk.set_faults(DiskFaults { refusal: Some(Refusal { call, after: 0, times }), ..DiskFaults::default() });
 }
 
 /// Inserts a row, and waits until it is on disk.
@@ -86,7 +86,7 @@ fn versions(c: VirtualCore, (database, table): &Entries, rows: u64) -> Vec<u64> 
 
 #[test]
 fn segments_are_made_when_there_are_descriptors_again() {
-    let disk = Disk::new(DiskModel::RAM, Faults::default());
+    let disk = Disk::new(DiskModel::RAM, DiskFaults::default());
     let rows = boot(&disk, |c| {
         let entries = opened(c);
         let mut rows = 0;
@@ -116,7 +116,7 @@ fn segments(disk: &Disk) -> usize {
 
 #[test]
 fn a_log_whose_segments_are_never_made_stops_in_words() {
-    let disk = Disk::new(DiskModel::RAM, Faults::default());
+    let disk = Disk::new(DiskModel::RAM, DiskFaults::default());
     let rows = boot(&disk, |c| {
         let entries = opened(c);
         refuse(&disk, Call::Open, u64::MAX);
@@ -135,7 +135,7 @@ fn a_log_whose_segments_are_never_made_stops_in_words() {
     // Each of them takes a block.
     assert!(rows >= SEGMENT_BYTES / 4096 - 3, "the current segment is filled first: {rows}");
     disk.lose_power();
-    disk.set_faults(Faults::default());
+    disk.set_faults(DiskFaults::default());
     boot(&disk, |c| assert_eq!(versions(c, &opened(c), rows).len() as u64, rows));
 }
 
@@ -167,7 +167,7 @@ fn roll_back_refused(
 
 #[test]
 fn a_transaction_is_rolled_back_once_its_pages_can_be_read_again() {
-    let disk = Disk::new(DiskModel::RAM, Faults::default());
+    let disk = Disk::new(DiskModel::RAM, DiskFaults::default());
     boot(&disk, |c| {
         let entries = opened(c);
         (0..ROWS).for_each(|id| insert(c, &entries, id).expect("nothing is refused"));
@@ -187,7 +187,7 @@ fn a_transaction_is_rolled_back_once_its_pages_can_be_read_again() {
 
 #[test]
 fn a_database_that_cannot_roll_back_stops_and_the_next_opening_does() {
-    let disk = Disk::new(DiskModel::RAM, Faults::default());
+    let disk = Disk::new(DiskModel::RAM, DiskFaults::default());
     boot(&disk, |c| {
         let entries = opened(c);
         (0..ROWS).for_each(|id| insert(c, &entries, id).expect("nothing is refused"));
@@ -196,7 +196,7 @@ fn a_database_that_cannot_roll_back_stops_and_the_next_opening_does() {
         assert!(!refused.contains('\n'), "{refused}");
         // Each row has its own patience.
         assert!((PATIENCE_NANOS..2 * PATIENCE_NANOS).contains(&nanos), "{nanos}");
-        disk.set_faults(Faults::default());
+        disk.set_faults(DiskFaults::default());
         let stopped = insert(c, &entries, ROWS).expect_err("a transaction is by half").to_string();
         assert!(!stopped.contains('\n'), "{stopped}");
     });
@@ -231,7 +231,7 @@ fn the_last_block_of_a_segment_is_durable_before_an_opening_goes_on_behind_it() 
     for rows in blocks / 2..=blocks {
         let mut event = 0;
         loop {
-            let disk = Disk::new(DiskModel::RAM, Faults::default());
+            let disk = Disk::new(DiskModel::RAM, DiskFaults::default());
             let acknowledged = boot(&disk, |c| {
                 let entries = opened(c);
                 let done = (0..rows).take_while(|id| insert(c, &entries, *id).is_ok()).count() as u64;
@@ -239,7 +239,7 @@ fn the_last_block_of_a_segment_is_durable_before_an_opening_goes_on_behind_it() 
                 insert(c, &entries, done).expect_err("a flush that fails ends the log");
                 done
             });
-            disk.set_faults(Faults::default());
+            disk.set_faults(DiskFaults::default());
             event += 7;
             let is_cut = opening_is_cut(&disk, event);
             let there = boot(&disk, |c| versions(c, &opened(c), acknowledged).len() as u64);

@@ -8,14 +8,14 @@ use pages::{PagedDatabase, PagedOptions};
 use platform::Intent;
 use platform::files::Files;
 use schema::{Field, Row, Table};
-use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualMachine};
+use sim::{Config, Disk, DiskFaults, DiskModel, Shape, VirtualMachine};
 use terms::Abort;
 use terms::random::{GOLDEN, Xorshift};
 
 /// Runs a program in a small virtual machine with a disk, whose schedule depends on the seed.
 pub fn virtually<R: Send>(seed: u64, cores: usize, program: impl FnOnce(sim::VirtualCore) -> R) -> R {
     let shape = Shape::new(2, cores.div_ceil(2), 1);
-    let disk = Disk::new(DiskModel::RAM, Faults::default());
+    let disk = Disk::new(DiskModel::RAM, DiskFaults::default());
     let config = Config { memory_bytes: 256 << 20, ..Config::new(shape).with_seed(seed).perturbed() };
     match VirtualMachine::run(&config.with_disk(&disk), program) {
         Ok(outcome) => outcome.value,

@@ -4,12 +4,12 @@
 use std::ops::ControlFlow;
 
 use boundary::{Bounds, Direction, Ending, SchemaBuilder, Verbs};
-use pages::{Broken, PagedDatabase, PagedOptions};
+use pages::{PagedDatabase, PagedOptions};
 use platform::files::Files;
 use platform::{Intent, Place};
 use schema::{Row, Schema, Table, TableOptions};
 use sim::VirtualMachine;
-use terms::Abort;
+use terms::{Abort, Fault, Faults};
 
 use crate::support::{Random, assert_sound, options, session, sum, virtually};
 
@@ -87,7 +87,7 @@ fn wrong_sums<P: Files>(c: P::Core, options: &PagedOptions, seed: u64, workers: 
             match ended {
                 Ok(Ending::Committed(sum, _)) if sum != MONEY => *wrong.lock().expect("no panic") += 1,
                 Ok(_) => {}
-                // A row that is locked has gone: that is to be seen, too, where locks are broken.
+                // A row that is locked has gone: that is to be seen, too, where locks are faults.
                 Err(Abort::Storage(_)) => *wrong.lock().expect("no panic") += 1,
                 Err(abort) => panic!("seed {seed}: {abort}"),
             }
@@ -126,12 +126,12 @@ fn scans_that_take_the_table_see_all_money() {
 
 #[test]
 fn with_locks_that_are_broken_money_is_missing() {
-    let gaps = Broken { gaps: true, ..Broken::default() };
-    let intents = Broken { intents: true, ..Broken::default() };
-    let inherited = Broken { keeps_inherited: true, ..Broken::default() };
-    for (what, broken) in [("gaps", gaps), ("intentions", intents), ("inherited locks", inherited)] {
+    let gaps = Faults::of(&[Fault::UnlockedGaps]);
+    let intents = Faults::of(&[Fault::MissingIntents]);
+    let inherited = Faults::of(&[Fault::KeptInheritedLocks]);
+    for (what, faults) in [("gaps", gaps), ("intentions", intents), ("inherited locks", inherited)] {
         let wrong = |seed| {
-            let options = PagedOptions { broken, escalation: 6, ..options(400, 512, 4) };
+            let options = PagedOptions { faults, escalation: 6, ..options(400, 512, 4) };
             virtually(seed, 4, |c| wrong_sums::<VirtualMachine>(c, &options, seed, 4, 60))
         };
         assert!((0..100).any(|seed| wrong(seed) > 0), "{what}: no scan has noticed");

@@ -26,11 +26,12 @@ use crate::load_conversion::{convert_load, even_load};
 use crate::map::{Change, PartitionMap};
 use crate::model::{Figures, Model};
 use crate::search::{Proposal, SearchError, search};
-use crate::settings::{Rules, Settings};
+use crate::settings::Settings;
 use crate::story::{Repartitioning, Story, View};
 use crate::words::{come_and_gone, reason, seconds, why_not};
 
 use legal::{EventKind, check, check_event};
+use terms::{Fault, Faults};
 
 pub use legal::{ControllerState, Illegal};
 
@@ -109,7 +110,7 @@ struct PendingChange {
 #[derive(Clone, Debug)]
 pub struct Controller {
     settings: Settings,
-    rules: Rules,
+    faults: Faults,
     state: ControllerState,
     cores: Cores,
     map: PartitionMap,
@@ -145,7 +146,7 @@ impl Controller {
         let load = even_load(&Grid::of(&map));
         let controller = Controller {
             settings,
-            rules: Rules::SOUND,
+            faults: Faults::NONE,
             state: ControllerState::Looking,
             load,
             spent: Spent::default(),
@@ -167,10 +168,10 @@ impl Controller {
         controller
     }
 
-    /// Sets other rules.
+    /// Plants faults.
     #[must_use]
-    pub fn with_rules(self, rules: Rules) -> Self {
-        Controller { rules, ..self }
+    pub fn with_faults(self, faults: Faults) -> Self {
+        Controller { faults, ..self }
     }
 
     /// Adds a note to the story, for an occurrence that is no event.
@@ -257,7 +258,9 @@ impl Controller {
         let grown = self.gain_at_most(&figures) > self.open_gain + GROWN;
         match self.state {
             // A measurement that mixes two workloads describes neither.
-            _ if differs && self.rules.waits => self.state = ControllerState::Looking,
+            _ if differs && !self.faults.has(Fault::UnsettledMeasurement) => {
+                self.state = ControllerState::Looking
+            }
             _ if is_empty => self.lengthen(),
             state if state == ControllerState::Looking || differs => {
                 self.search_map(at_seconds, Some(throughput), act)
@@ -268,7 +271,7 @@ impl Controller {
             }
             _ => self.lengthen(),
         }
-        if !(differs && self.rules.waits) {
+        if !differs || self.faults.has(Fault::UnsettledMeasurement) {
             self.remember(throughput);
         }
         if self.state != ControllerState::Changing {
@@ -309,7 +312,7 @@ impl Controller {
         }
         let Some(before) = expected.before.filter(|before| *before > 0.0) else { return };
         let gained = throughput / before - 1.0;
-        if self.rules.doubts && gained < DISAPPOINTING * (expected.times - 1.0) {
+        if !self.faults.has(Fault::UnlearnedGain) && gained < DISAPPOINTING * (expected.times - 1.0) {
             self.doubts += 1;
         }
     }
@@ -323,7 +326,8 @@ impl Controller {
             Err(why) => return self.log_failed_search(&why, act),
         };
         self.story.steps += proposal.steps;
-        let must = self.rules.rescues && self.map.check_owners(|core| self.cores.is_present(core)).is_err();
+        let must = !self.faults.has(Fault::AbandonedPartitions)
+            && self.map.check_owners(|core| self.cores.is_present(core)).is_err();
         // Estimate: the workload stays as long again as it has stayed already, or as long as
         // earlier ones.
         let stayed = at_seconds - self.since_seconds;
@@ -336,7 +340,7 @@ impl Controller {
         };
         let balance = Balance::of(&proposal, &self.settings, history);
         self.open_gain = self.gain_at_most(&proposal.before);
-        match balance.decide(&proposal, must, self.rules) {
+        match balance.decide(&proposal, must, self.faults) {
             Decision::Change => self.repartition(at_seconds, throughput, proposal, balance, must, act),
             Decision::Later => {
                 self.log(why_not(&proposal, &balance), act);
@@ -399,7 +403,7 @@ impl Controller {
         self.load = convert_load(&self.load, &Grid::of(&self.map), &Grid::of(&pending.map));
         self.map = pending.map;
         self.expected = Some(pending.expected);
-        if self.rules.forgets {
+        if !self.faults.has(Fault::KeptMeasurements) {
             self.remembered.clear();
         }
         self.interval_seconds = self.settings.interval_seconds;
@@ -433,7 +437,9 @@ impl Controller {
 
     /// Reassigns the partitions of cores that are not present.
     fn rescue(&mut self, at_seconds: f64, act: &mut Vec<Action>) {
-        if self.rules.rescues && self.map.check_owners(|core| self.cores.is_present(core)).is_err() {
+        if !self.faults.has(Fault::AbandonedPartitions)
+            && self.map.check_owners(|core| self.cores.is_present(core)).is_err()
+        {
             self.search_map(at_seconds, None, act);
         }
     }
@@ -446,7 +452,7 @@ impl Controller {
     }
 
     fn lengthen(&mut self) {
-        if self.rules.backs_off {
+        if !self.faults.has(Fault::ConstantInterval) {
             let longest = self.settings.longest * self.settings.interval_seconds;
             self.interval_seconds = (2.0 * self.interval_seconds).min(longest);
         }

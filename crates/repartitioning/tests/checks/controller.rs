@@ -2,8 +2,9 @@
 
 use repartitioning::{
     Action, Controller, ControllerState, Core, Cores, Drawn, Draws, Event, Grid, Load, PartitionMap, Range,
-    Rules, Settings, Spent, Table,
+    Settings, Spent, Table,
 };
+use terms::{Fault, Faults};
 
 use crate::support::{all, machine};
 
@@ -19,11 +20,11 @@ fn map(cores: &Cores) -> PartitionMap {
 }
 
 impl Played {
-    fn new(rules: Rules) -> Self {
+    fn new(faults: Faults) -> Self {
         let cores = machine(2, 2);
         let mut act = Vec::new();
         let controller = Controller::new(Settings::new(1.0), cores.clone(), map(&cores), 0.0, &mut act);
-        Played { controller: controller.with_rules(rules), act, at_seconds: 0.0 }
+        Played { controller: controller.with_faults(faults), act, at_seconds: 0.0 }
     }
 
     /// Passes a measurement in which each sub-partition of the first quarter has `times` the load
@@ -67,7 +68,7 @@ impl Played {
 
 #[test]
 fn intervals_become_longer_while_nothing_changes() {
-    let mut played = Played::new(Rules::SOUND);
+    let mut played = Played::new(Faults::NONE);
     assert!(matches!(&played.act[..], [Action::Clear(_), Action::Measure { seconds: 1.0 }]));
     let mut intervals = Vec::new();
     for _ in 0..5 {
@@ -91,7 +92,7 @@ fn intervals_become_longer_while_nothing_changes() {
 
 #[test]
 fn a_change_of_the_workload_leads_to_a_repartitioning() {
-    let mut played = Played::new(Rules::SOUND);
+    let mut played = Played::new(Faults::NONE);
     (0..3).for_each(|_| played.measure(1000.0, 1.0));
     played.measure(500.0, 5.0);
     // The measurement during the change is not evaluated.
@@ -128,8 +129,8 @@ fn a_change_of_the_workload_leads_to_a_repartitioning() {
 /// would not end if another core were hot after each.
 #[test]
 fn disappointments_end_repartitioning() {
-    let repartitionings = |rules| {
-        let mut played = Played::new(rules);
+    let repartitionings = |faults| {
+        let mut played = Played::new(faults);
         for _ in 0..30 {
             match played.controller.state() {
                 ControllerState::Changing => played.step(Event::Changed { seconds: 0.001 }),
@@ -143,14 +144,14 @@ fn disappointments_end_repartitioning() {
         played.controller.story().count()
     };
     let (sound, credulous) =
-        (repartitionings(Rules::SOUND), repartitionings(Rules { doubts: false, ..Rules::SOUND }));
+        (repartitionings(Faults::NONE), repartitionings(Faults::of(&[Fault::UnlearnedGain])));
     assert!(sound <= 4 && credulous > 8, "{sound} and {credulous}");
 }
 
 /// Skew that costs no throughput, because the machine is not busy, is detected too.
 #[test]
 fn skew_without_a_loss_is_detected() {
-    let mut played = Played::new(Rules::SOUND);
+    let mut played = Played::new(Faults::NONE);
     (0..4).for_each(|_| played.measure(1000.0, 1.0));
     played.measure(1000.0, 4.0);
     assert_eq!((played.controller.state(), played.interval()), (ControllerState::Looking, Some(1.0)));
@@ -162,23 +163,23 @@ fn skew_without_a_loss_is_detected() {
 /// it makes an illegal transition.
 #[test]
 fn a_controller_without_waiting_makes_an_illegal_transition() {
-    let step = |rules| {
-        let mut played = Played::new(rules);
+    let step = |faults| {
+        let mut played = Played::new(faults);
         (0..3).for_each(|_| played.measure(1000.0, 1.0));
         let load = played.load(5.0, |sub, count, _| sub < count / 4);
         let measured = Event::Measured { throughput: 500.0, load, spent: Spent::default() };
         played.controller.step(10.0, measured, &mut Vec::new()).map_err(|error| error.to_string())
     };
-    assert_eq!(step(Rules::SOUND), Ok(()));
-    let error = step(Rules { waits: false, ..Rules::SOUND }).unwrap_err();
+    assert_eq!(step(Faults::NONE), Ok(()));
+    let error = step(Faults::of(&[Fault::UnsettledMeasurement])).unwrap_err();
     assert_eq!(error, "a controller that is Resting cannot go to Changing by Measured");
 }
 
 /// A throughput from before a repartitioning cannot be compared with one after it.
 #[test]
 fn a_controller_without_forgetting_detects_a_false_change() {
-    let said = |rules| {
-        let mut played = Played::new(rules);
+    let said = |faults| {
+        let mut played = Played::new(faults);
         (0..2).for_each(|_| played.measure(1000.0, 1.0));
         (0..2).for_each(|_| played.measure(500.0, 5.0));
         assert_eq!(played.controller.state(), ControllerState::Changing);
@@ -186,14 +187,14 @@ fn a_controller_without_forgetting_detects_a_false_change() {
         played.measure(1000.0, 1.0);
         played.last_log()
     };
-    assert!(!said(Rules::SOUND).contains("the workload changed"));
-    let forgetful = said(Rules { forgets: false, ..Rules::SOUND });
+    assert!(!said(Faults::NONE).contains("the workload changed"));
+    let forgetful = said(Faults::of(&[Fault::KeptMeasurements]));
     assert!(forgetful.contains("the workload changed"), "{forgetful}");
 }
 
 #[test]
 fn unexpected_events_are_illegal() {
-    let mut played = Played::new(Rules::SOUND);
+    let mut played = Played::new(Faults::NONE);
     let mut act = Vec::new();
     let error = played.controller.step(1.0, Event::Changed { seconds: 1.0 }, &mut act).unwrap_err();
     assert_eq!(error.to_string(), "a controller that is Looking cannot go to Looking by Changed");
@@ -207,7 +208,7 @@ fn unexpected_events_are_illegal() {
 
 #[test]
 fn a_refused_change_keeps_the_map() {
-    let mut played = Played::new(Rules::SOUND);
+    let mut played = Played::new(Faults::NONE);
     played.measure(1000.0, 5.0);
     let before = played.controller.map().clone();
     played.step(Event::Refused { why: "a transaction does not end".to_owned() });
@@ -221,7 +222,7 @@ fn a_refused_change_keeps_the_map() {
 
 #[test]
 fn cores_lost_during_a_change_are_handled_afterwards() {
-    let mut played = Played::new(Rules::SOUND);
+    let mut played = Played::new(Faults::NONE);
     played.measure(1000.0, 5.0);
     assert_eq!(played.controller.state(), ControllerState::Changing);
     let cores = machine(2, 2);
@@ -246,7 +247,7 @@ fn cores_that_do_little_have_little_to_gain() {
     let cases =
         [(0.0, 0.0, true), (0.5, 0.0, true), (10.0, 0.0, false), (0.5, 0.2, true), (0.5, 0.45, false)];
     for (seconds, busy_seconds, changes) in cases {
-        let mut played = Played::new(Rules::SOUND);
+        let mut played = Played::new(Faults::NONE);
         let load = played.load(4.0, |sub, count, _| sub < count / 4);
         let spent = Spent { nanos: seconds * 1e9, busy_nanos: busy_seconds * 1e9 };
         played.step(Event::Measured { throughput: 1000.0, load, spent });
@@ -264,7 +265,7 @@ fn cores_that_do_little_have_little_to_gain() {
 #[test]
 fn cores_get_the_keys_that_they_draw() {
     let owners_after = |knows_draws: bool| {
-        let mut played = Played::new(Rules::SOUND);
+        let mut played = Played::new(Faults::NONE);
         let cores = machine(2, 2);
         played.step(Event::Cores(cores.with(|core| core == Core(1))));
         assert_eq!(played.controller.state(), ControllerState::Changing);

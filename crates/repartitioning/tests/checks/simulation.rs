@@ -4,11 +4,12 @@
 //! of tables, and measurements are noisy.
 
 use repartitioning::{
-    Action, Controller, ControllerState, Core, Cores, Event, Grid, Load, Model, PartitionMap, Range, Rules,
+    Action, Controller, ControllerState, Core, Cores, Event, Grid, Load, Model, PartitionMap, Range,
     Settings, Spent, SubPartition, SynchronizationPoint, Table,
 };
 
 use terms::random::SplitMix;
+use terms::{Fault, Faults};
 
 use crate::support::{Numbers, all, machine};
 
@@ -69,7 +70,7 @@ struct Toy {
 }
 
 impl Toy {
-    fn new(seed: u64, rules: Rules, settings: Settings) -> Self {
+    fn new(seed: u64, faults: Faults, settings: Settings) -> Self {
         let cores = machine(4, 4);
         let domain = Range { low: 0, end: POSITIONS };
         let names = ["a", "b"].into_iter().enumerate();
@@ -79,7 +80,7 @@ impl Toy {
         let mut act = Vec::new();
         let controller = Controller::new(settings, cores.clone(), map.clone(), 0.0, &mut act);
         let mut toy = Toy {
-            controller: controller.with_rules(rules),
+            controller: controller.with_faults(faults),
             numbers: Numbers(SplitMix::new(seed)),
             cores,
             workload: Workload::Uniform,
@@ -97,7 +98,7 @@ impl Toy {
     }
 
     fn sound(seed: u64) -> Self {
-        Toy::new(seed, Rules::SOUND, Settings::new(1.0))
+        Toy::new(seed, Faults::NONE, Settings::new(1.0))
     }
 
     fn act(&mut self, act: Vec<Action>) {
@@ -192,8 +193,8 @@ const HOT_CORE_MIN: Workload = Workload::Hot { requests: 0.5, data: 0.2, from: 0
 
 /// Returns the repartitionings in 60 intervals of a constant workload, measured with 5 % noise, and
 /// the number of intervals of maximum length.
-fn stable(seed: u64, rules: Rules) -> (u64, usize) {
-    let mut toy = Toy::new(seed, rules, Settings::new(1.0));
+fn stable(seed: u64, faults: Faults) -> (u64, usize) {
+    let mut toy = Toy::new(seed, faults, Settings::new(1.0));
     toy.noise = 0.05;
     let mut longest = 0;
     for _ in 0..60 {
@@ -206,13 +207,13 @@ fn stable(seed: u64, rules: Rules) -> (u64, usize) {
 #[test]
 fn a_stable_workload_causes_no_repartitioning() {
     for seed in 0..20 {
-        let (repartitionings, longest) = stable(seed, Rules::SOUND);
+        let (repartitionings, longest) = stable(seed, Faults::NONE);
         assert_eq!(repartitionings, 0, "{seed}");
         assert!(longest >= 20, "{seed}: {longest}");
     }
     // Without weighing the map changes all the time; without backing off the intervals stay short.
-    assert!(stable(0, Rules { weighs: false, ..Rules::SOUND }).0 > 5);
-    assert_eq!(stable(0, Rules { backs_off: false, ..Rules::SOUND }).1, 0);
+    assert!(stable(0, Faults::of(&[Fault::UnweighedMoves])).0 > 5);
+    assert_eq!(stable(0, Faults::of(&[Fault::ConstantInterval])).1, 0);
 }
 
 #[test]
@@ -262,9 +263,9 @@ fn power_laws_are_spread() {
 }
 
 /// Simulates the failure of four of sixteen cores.
-fn failed(rules: Rules) -> Toy {
-    let mut toy = Toy::new(3, rules, Settings::new(1.0));
-    toy.strict = rules.rescues;
+fn failed(faults: Faults) -> Toy {
+    let mut toy = Toy::new(3, faults, Settings::new(1.0));
+    toy.strict = !faults.has(Fault::AbandonedPartitions);
     toy.intervals(5);
     let socket = toy.cores.clone();
     toy.lose(|core| socket.socket(core) == 2);
@@ -273,7 +274,7 @@ fn failed(rules: Rules) -> Toy {
 
 #[test]
 fn a_failed_socket_loses_its_partitions_at_once() {
-    let mut toy = failed(Rules::SOUND);
+    let mut toy = failed(Faults::NONE);
     toy.map.check_owners(|core| toy.cores.is_present(core)).expect("owners that are there");
     assert_eq!(toy.repartitionings(), 1);
     toy.intervals(5);
@@ -287,18 +288,18 @@ fn a_failed_socket_loses_its_partitions_at_once() {
     let (times, _) = toy.now();
     assert!(times < 1.2, "{times}");
     // Without rescuing, keys remain without an owner.
-    let lost = failed(Rules { rescues: false, ..Rules::SOUND });
+    let lost = failed(Faults::of(&[Fault::AbandonedPartitions]));
     assert!(lost.map.check_owners(|core| lost.cores.is_present(core)).is_err());
 }
 
 /// Alternates two workloads for 200 seconds. Returns the repartitionings and the completed
 /// requests.
-fn alternating(seconds: f64, rules: Rules, adaptive: bool) -> (u64, f64) {
+fn alternating(seconds: f64, faults: Faults, adaptive: bool) -> (u64, f64) {
     let mut settings = Settings::new(1.0);
     if !adaptive {
         settings.gain_min = 1.0;
     }
-    let mut toy = Toy::new(5, rules, settings);
+    let mut toy = Toy::new(5, faults, settings);
     // A split, a merge or a move is not cheap: 40 ms of the whole machine.
     toy.change_seconds = 0.04;
     while toy.at_seconds < 200.0 {
@@ -312,18 +313,18 @@ fn alternating(seconds: f64, rules: Rules, adaptive: bool) -> (u64, f64) {
 
 #[test]
 fn alternation_does_not_thrash() {
-    let (quick, quick_done) = alternating(2.0, Rules::SOUND, true);
-    let (_, fixed_done) = alternating(2.0, Rules::SOUND, false);
+    let (quick, quick_done) = alternating(2.0, Faults::NONE, true);
+    let (_, fixed_done) = alternating(2.0, Faults::NONE, false);
     assert!(quick <= 8, "{quick}");
     assert!(quick_done > 0.95 * fixed_done, "{quick_done} beside {fixed_done}");
     // If each workload stays long enough, the map follows every change.
-    let (slow, slow_done) = alternating(40.0, Rules::SOUND, true);
+    let (slow, slow_done) = alternating(40.0, Faults::NONE, true);
     assert!(slow >= 4, "{slow}");
-    let (none, fixed_done) = alternating(40.0, Rules::SOUND, false);
+    let (none, fixed_done) = alternating(40.0, Faults::NONE, false);
     assert_eq!(none, 0);
     assert!(slow_done > 1.3 * fixed_done, "{slow_done} beside {fixed_done}");
     // Without weighing the map follows every change, even a short one.
-    let (hasty, hasty_done) = alternating(2.0, Rules { weighs: false, ..Rules::SOUND }, true);
+    let (hasty, hasty_done) = alternating(2.0, Faults::of(&[Fault::UnweighedMoves]), true);
     assert!(hasty > 3 * quick && hasty_done < quick_done, "{hasty}, {quick}, {hasty_done}, {quick_done}");
 }
 

@@ -4,7 +4,7 @@ use harness::{Control, Deployment, Measurement, Plan};
 use machine::Description;
 use platform::Place;
 use repartitioning::Cores;
-use sim::{CacheSizes, Config as SimConfig, Disk, DiskModel, Faults, VirtualMachine};
+use sim::{CacheSizes, Config as SimConfig, Disk, DiskFaults, DiskModel, VirtualMachine};
 use storage::Optimisation;
 
 use super::faults;
@@ -20,7 +20,7 @@ fn disk(kind: DiskKind) -> Disk {
         DiskKind::Nvme => DiskModel::NVME,
         DiskKind::Hdd => DiskModel::HDD,
     };
-    Disk::new(model, Faults::default())
+    Disk::new(model, DiskFaults::default())
 }
 
 /// Bytes of the copies of tables that are never written, roughly: each instance has them on each of

@@ -157,7 +157,7 @@ fn open(
     }
     let began = Hardware::now(c);
     let undecided: Vec<Undecided> = opened.iter().map(|(_, _, undecided)| undecided.clone()).collect();
-    let ends = distributed::doubt::ends(&undecided, cx.plan.protocol).map_err(RunError::of)?;
+    let ends = distributed::doubt::ends(&undecided, cx.plan.faults).map_err(RunError::of)?;
     let committed = ends.iter().flatten().filter(|commits| **commits).count() as u64;
     let in_doubt = ends.iter().flatten().count() as u64;
     ends.into_iter().enumerate().for_each(|(number, ends)| crew.send(number, &Order::Finish(ends)));

@@ -25,7 +25,7 @@ use distributed::{
 use platform::link::SendError;
 use platform::{Nanos, Node, Platform};
 use terms::random::Random;
-use terms::{Abort, Category, Mode};
+use terms::{Abort, Category, Fault, Mode};
 use workloads::Workload;
 
 use crate::deployment::Deployment;
@@ -154,7 +154,7 @@ impl<'d, P: Host, W: Workload> Job<'d, P, W> {
         if incarnation >= INCARNATIONS_MAX {
             return Err(RunError::Refused(format!("{me}: it was opened {incarnation} times: copy its rows")));
         }
-        let (durability, rules) = (self.plan.durability, self.plan.protocol);
+        let (durability, faults) = (self.plan.durability, self.plan.faults);
         let (is_durable, in_order) = (durability != Durability::None, database.traits().locks_partitions);
         let setting = Setting {
             me,
@@ -164,7 +164,8 @@ impl<'d, P: Host, W: Workload> Job<'d, P, W> {
             incarnation,
             durable: is_durable,
             in_order,
-            rules,
+            duplicate_one_in: self.plan.duplicate_one_in,
+            faults,
         };
         let mut member = Member::new(setting, bell, connections).map_err(RunError::of)?;
         if let Some(gate) = &seats.gate {
@@ -207,7 +208,7 @@ impl<'d, P: Host, W: Workload> Job<'d, P, W> {
             actions: Vec::new(),
             ended: Vec::new(),
             avoids_snapshots: database.traits().snapshots,
-            acknowledgements: Acknowledgements::new(match rules.answers_durable {
+            acknowledgements: Acknowledgements::new(match !faults.has(Fault::EarlyAnswer) {
                 true => durability,
                 false => Durability::None,
             }),

@@ -79,7 +79,7 @@ pub(crate) fn run<P: Host, W: Workload>(
     let deployed = division.as_ref().map(|division| division.deployed(instances));
     let directory = RunDirectory::<P>::open(c, plan, deployed.as_ref())?;
     let mut bench = Bench::open(c, workload, cx, executors, (division, &directory), 0..instances)?;
-    let recovered = directory.recover(c, &bench.opened, (deployed.as_ref(), plan.protocol), deployment)?;
+    let recovered = directory.recover(c, &bench.opened, (deployed.as_ref(), plan.faults), deployment)?;
     let existed = recovered.is_some();
     let mut measured = if existed { Measurement::default() } else { bench.load(c, control)? };
     measured.recovered = recovered;

@@ -3,11 +3,12 @@
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use terms::Faults;
 
 use boundary::{
     Bounds, Database, Direction, DurableOptions, Ending, OpenError, Recovered, SchemaBuilder, Verbs,
 };
-use distributed::{DataOwners, DeploymentDirectory, Rules};
+use distributed::{DataOwners, DeploymentDirectory};
 use pages::{PagedError, PagedOptions};
 use platform::files::Access;
 use platform::{Intent, Node};
@@ -128,7 +129,7 @@ impl<P: Host> RunDirectory<P> {
         &self,
         c: P::Core,
         opened: &[OpenedDatabase<P>],
-        (deployed, rules): (Option<&DataOwners>, Rules),
+        (deployed, faults): (Option<&DataOwners>, Faults),
         deployment: &Deployment,
     ) -> Result<Option<Recovery>, RunError> {
         let Some(deployed) = deployed.filter(|_| self.path.is_some()) else {
@@ -145,7 +146,7 @@ impl<P: Host> RunDirectory<P> {
         let databases: Vec<&Database<P>> = opened.iter().map(|opened| &opened.database).collect();
         let began = P::now(c);
         let turn_to = &mut |instance| P::work_for(c, deployment.node_of_instance(instance));
-        let resolved = distributed::resolve_apart(c, &databases, rules, turn_to).map_err(RunError::of)?;
+        let resolved = distributed::resolve_apart(c, &databases, faults, turn_to).map_err(RunError::of)?;
         all.in_doubt = resolved.committed + resolved.aborted;
         all.in_doubt_committed = resolved.committed;
         all.seconds += P::now(c).since(began) as f64 / 1e9;

@@ -57,7 +57,7 @@ impl<P: Platform> Owners<P> {
         let shared = Shared::new(c, &sites, map, sharing).map_err(RunError::of)?;
         let adapting = plan.adaptation.as_ref().map(|how| Adapting::new(c, how, deployment));
         let adapting = adapting.transpose().map_err(RunError::of)?;
-        Ok(Some(Owners { shared: shared.with_broken(plan.owners_broken), sites, partitions, note, adapting }))
+        Ok(Some(Owners { shared: shared.with_faults(plan.faults), sites, partitions, note, adapting }))
     }
 }
 

@@ -7,7 +7,7 @@ use harness::{
 };
 use platform::{HardwareThread, Nanos};
 use repartitioning::{Core, Settings, Story};
-use sim::{Config, Disk, DiskModel, Faults, VirtualMachine, Withdrawal};
+use sim::{Config, Disk, DiskFaults, DiskModel, VirtualMachine, Withdrawal};
 use workloads::tatp::{Hot, Tatp};
 
 use crate::owners::{over_pages, simulated_by, two_sockets};
@@ -169,7 +169,7 @@ fn processors_come_and_go() {
 /// as many workers.
 #[test]
 fn a_durable_database_finds_its_partitions_again() {
-    let disk = Disk::new(DiskModel::NVME, Faults::default());
+    let disk = Disk::new(DiskModel::NVME, DiskFaults::default());
     let hot = tatp(Some(Hot { requests: 0.5, data: 0.2 }));
     let run = |workers: usize, seed| {
         let plan = Plan { durability: Durability::Group, ..plan(8.0, seed) };

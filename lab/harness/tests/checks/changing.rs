@@ -5,7 +5,7 @@ use concurrency::SchemeName;
 use harness::{
     Check, Control, Deployment, Engine, Execution, Instance, Length, Measurement, Plan, WorkerPlace, Workload,
 };
-use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualMachine};
+use sim::{Config, Disk, DiskFaults, DiskModel, Shape, VirtualMachine};
 use workloads::micro::{Micro, MicroSpec, Operation, Skew};
 use workloads::tatp::{KINDS, Mix, Tatp};
 use workloads::tpcc::{self, Tpcc};
@@ -25,7 +25,7 @@ fn plan(engine: Engine) -> Plan {
 }
 
 fn simulated(workload: &Workload, plan: &Plan, deployment: &Deployment) -> Measurement {
-    let disk = Disk::new(DiskModel::NVME, Faults::default());
+    let disk = Disk::new(DiskModel::NVME, DiskFaults::default());
     let config = Config { memory_bytes: 2 << 30, ..Config::new(Shape::new(2, 2, 1)).with_seed(plan.seed) };
     let ran = VirtualMachine::run(&config.with_disk(&disk), |c| {
         harness::in_virtual_machine(c, workload, plan, deployment, Control::NONE)

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use concurrency::SchemeName;
 use harness::{Control, Deployment, Durability, Length, Measurement, Plan, RunError, Transport, Workload};
-use sim::{Disk, DiskModel, Faults, VirtualMachine};
+use sim::{Disk, DiskFaults, DiskModel, VirtualMachine};
 use workloads::tatp::Tatp;
 use workloads::tpcc::Mix;
 use workloads::ycsb::{Ycsb, YcsbSpec, YcsbWorkload};
@@ -35,7 +35,7 @@ fn every_scheme_goes_on_where_it_has_ended() {
         let durability = [Durability::Group, Durability::Sync, Durability::Async][number % 3];
         let sizes = [&[1, 1][..], &[2, 1]][number % 2];
         let (deployment, disk) =
-            (deployment(sizes, Transport::Shm), Disk::new(DiskModel::NVME, Faults::default()));
+            (deployment(sizes, Transport::Shm), Disk::new(DiskModel::NVME, DiskFaults::default()));
         let workload = tpcc(Mix::Full, deployment.workers() as u16);
         let transactions = 20 * deployment.workers() as u64;
         let run = |seed| on_disk(&disk, &workload, &durable(scheme, durability, seed), &deployment);
@@ -52,7 +52,7 @@ fn every_scheme_goes_on_where_it_has_ended() {
 /// A directory belongs to one deployment, and others are refused in one line.
 #[test]
 fn another_deployment_is_refused() {
-    let disk = Disk::new(DiskModel::RAM, Faults::default());
+    let disk = Disk::new(DiskModel::RAM, DiskFaults::default());
     let plan = Plan { length: Length::Transactions(2), ..durable(SchemeName::NoWait, Durability::Group, 1) };
     let workload = tpcc(Mix::Narrow, 4);
     let run = |sizes: &[usize]| on_disk(&disk, &workload, &plan, &deployment(sizes, Transport::Shm));
@@ -64,7 +64,7 @@ fn another_deployment_is_refused() {
     assert_eq!(refused(&[1, 1, 1]), expected);
     assert_eq!(refused(&[3, 1]), expected);
     assert!(refused(&[2]).contains("database: not a database"));
-    let disk = Disk::new(DiskModel::RAM, Faults::default());
+    let disk = Disk::new(DiskModel::RAM, DiskFaults::default());
     let run = |sizes: &[usize]| on_disk(&disk, &workload, &plan, &deployment(sizes, Transport::Shm));
     run(&[2]).expect("one instance");
     let refused = run(&[1, 1]).expect_err("another").to_string();
@@ -77,7 +77,7 @@ fn another_deployment_is_refused() {
 fn commits_before_a_last_reader_are_counted() {
     for seed in 1..4 {
         let (deployment, disk) =
-            (deployment(&[2], Transport::Shm), Disk::new(DiskModel::NVME, Faults::default()));
+            (deployment(&[2], Transport::Shm), Disk::new(DiskModel::NVME, DiskFaults::default()));
         let plan = durable(SchemeName::Silo, Durability::Group, seed);
         let plan = Plan { length: Length::Transactions(200), ..plan };
         let workload = Workload::Tatp(Tatp::new(400, 2));
@@ -120,7 +120,7 @@ fn skew_aborts_few() {
         (SchemeName::Hstore, tpcc(Mix::Full, 2)),
     ] {
         let (deployment, disk) =
-            (deployment(&[1, 1], Transport::Shm), Disk::new(DiskModel::NVME, Faults::default()));
+            (deployment(&[1, 1], Transport::Shm), Disk::new(DiskModel::NVME, DiskFaults::default()));
         let plan = Plan {
             length: Length::Transactions(400),
             in_flight: 64,

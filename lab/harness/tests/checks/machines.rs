@@ -9,7 +9,9 @@ use harness::{
 };
 use machine::{Description, Node, PlaceError, Placement};
 use platform::Nanos;
-use sim::{Config, Cut, Disk, DiskModel, Fall, FaultCounts, Faults, NetworkFaults, SimError, VirtualMachine};
+use sim::{
+    Config, Cut, Disk, DiskFaults, DiskModel, Fall, FaultCounts, NetworkFaults, SimError, VirtualMachine,
+};
 use workloads::micro::Operation;
 use workloads::tpcc::Mix;
 
@@ -96,7 +98,7 @@ fn a_cut_network_ends_the_run_in_an_error() {
 }
 
 fn disks(machines: usize) -> Vec<Disk> {
-    (0..machines).map(|_| Disk::new(DiskModel::NVME, Faults::default())).collect()
+    (0..machines).map(|_| Disk::new(DiskModel::NVME, DiskFaults::default())).collect()
 }
 
 /// As above, with a disk for each machine and faults; returns the faults that happened.

@@ -5,7 +5,7 @@ use harness::{
     Adaptation, Control, Deployment, Durability, Engine, Execution, Length, Measurement, Plan, RunError,
     Workload,
 };
-use sim::{Config, Disk, DiskModel, Faults, VirtualMachine};
+use sim::{Config, Disk, DiskFaults, DiskModel, VirtualMachine};
 use workloads::dependent::Dependent;
 use workloads::micro::{Micro, MicroSpec, Operation};
 use workloads::tatp::Tatp;
@@ -45,7 +45,7 @@ pub(crate) fn simulated_by(
     plan: &Plan,
     deployment: &Deployment,
 ) -> Result<Measurement, RunError> {
-    let disk = Disk::new(DiskModel::NVME, Faults::default());
+    let disk = Disk::new(DiskModel::NVME, DiskFaults::default());
     let ran = VirtualMachine::run(&config.with_disk(&disk), |c| {
         harness::in_virtual_machine(c, workload, plan, deployment, Control::NONE)
     });
@@ -151,7 +151,7 @@ fn a_seed_repeats_its_run() {
 #[test]
 fn durable_owners_go_on_where_they_have_ended() {
     for (number, execution) in OWNING.into_iter().enumerate() {
-        let (workload, disk) = (tpcb(3), Disk::new(DiskModel::NVME, Faults::default()));
+        let (workload, disk) = (tpcb(3), Disk::new(DiskModel::NVME, DiskFaults::default()));
         for seed in [8, 9] {
             let durability = [Durability::Group, Durability::Sync][number];
             let plan = Plan { durability, ..over_pages(execution, seed) };

@@ -2,7 +2,7 @@
 
 use concurrency::SchemeName;
 use harness::{Control, Durability, Engine, Measurement, Plan, RunError, Transport, Workload};
-use sim::{Disk, DiskModel, Faults, VirtualMachine};
+use sim::{Disk, DiskFaults, DiskModel, VirtualMachine};
 use workloads::micro::Operation;
 use workloads::tpcc::Mix;
 
@@ -13,7 +13,7 @@ fn over_pages(pool_bytes: u64, seed: u64) -> Plan {
 }
 
 fn simulated(workload: &Workload, plan: &Plan, workers: usize) -> Result<Measurement, RunError> {
-    let disk = Disk::new(DiskModel::NVME, Faults::default());
+    let disk = Disk::new(DiskModel::NVME, DiskFaults::default());
     let ran = VirtualMachine::run(&config(workers, plan.seed).with_disk(&disk), |c| {
         let deployment = deployment(&[workers], Transport::Shm);
         harness::in_virtual_machine(c, workload, plan, &deployment, Control::NONE)
@@ -38,7 +38,7 @@ fn checks_hold_in_the_virtual_machine() {
 
 #[test]
 fn durable_pages_go_on_where_they_have_ended() {
-    let (workload, disk) = (tpcc(Mix::Full, 2), Disk::new(DiskModel::NVME, Faults::default()));
+    let (workload, disk) = (tpcc(Mix::Full, 2), Disk::new(DiskModel::NVME, DiskFaults::default()));
     for seed in [5, 6] {
         let plan = Plan { durability: Durability::Group, ..over_pages(1 << 20, seed) };
         let ran = VirtualMachine::run(&config(2, seed).with_disk(&disk), |c| {
@@ -64,7 +64,7 @@ fn checks_hold_on_hardware() {
 fn several_instances_have_pages() {
     let workload = tpcc(Mix::Full, 2);
     for (seed, durability) in [(7, Durability::None), (8, Durability::Group)] {
-        let disk = Disk::new(DiskModel::NVME, Faults::default());
+        let disk = Disk::new(DiskModel::NVME, DiskFaults::default());
         let plan = Plan { durability, ..over_pages(1 << 20, seed) };
         let ran = VirtualMachine::run(&config(2, seed).with_disk(&disk), |c| {
             let deployment = deployment(&[1, 1], Transport::Shm);

@@ -5,10 +5,11 @@
 //! transactions may change at a time.
 
 use concurrency::SchemeName;
-use harness::{Check, Control, Deployment, Instance, Length, Measurement, Plan, Rules, RunError, Transport};
+use harness::{Check, Control, Deployment, Instance, Length, Measurement, Plan, RunError, Transport};
 use harness::{WorkerPlace, Workload};
 use platform::Nanos;
 use sim::{Config, Shape, VirtualMachine};
+use terms::{Fault, Faults};
 use workloads::micro::{Micro, MicroSpec, Operation};
 use workloads::tpcb::Tpcb;
 use workloads::tpcc::{Mix, Tpcc};
@@ -142,8 +143,8 @@ fn tpcb_holds_over_instances() {
         }
     }
     let deployment = deployment(&[1, 1], Transport::Shm);
-    let twice = Rules { tells_once: false, applies_once: false, ..Rules::SOUND };
-    let plan = Plan { protocol: twice, ..plan(SchemeName::NoWait, 8, 40) };
+    let twice = Faults::of(&[Fault::DecisionSentTwice, Fault::RepeatedDecision]);
+    let plan = Plan { faults: twice, ..plan(SchemeName::NoWait, 8, 40) };
     let violated = violations(&simulated(&tpcb(2), &plan, &deployment).expect("it runs"));
     assert!(violated.iter().any(|what| what.starts_with("tpcb_accounts: ")), "{violated:?}");
 }
@@ -208,10 +209,10 @@ fn what_cannot_be_divided_is_refused() {
 }
 
 /// Runs [`Pairs`]; returns the violations.
-fn pairs(scheme: SchemeName, seed: u64, sizes: &[usize], rules: Rules) -> Result<Vec<String>, RunError> {
+fn pairs(scheme: SchemeName, seed: u64, sizes: &[usize], faults: Faults) -> Result<Vec<String>, RunError> {
     let deployment = deployment(sizes, Transport::Shm);
     let workload = Pairs { sites: deployment.workers() as u16 };
-    let plan = Plan { protocol: rules, ..plan(scheme, seed, 40) };
+    let plan = Plan { faults, ..plan(scheme, seed, 40) };
     let ran = VirtualMachine::run(&config(deployment.workers(), seed), |c| {
         let inline = harness::dynamic::<VirtualMachine, _>;
         harness::run_and_inspect(c, &workload, &plan, &deployment, Control::NONE, inline, |_, _| ())
@@ -224,17 +225,17 @@ fn no_two_transactions_change_a_pair_at_a_time() {
     for scheme in SchemeName::ALL {
         for seed in 0..6 {
             let sizes = if seed % 2 == 0 { &[1, 1][..] } else { &[1, 2, 1] };
-            let violated = pairs(scheme, seed, sizes, Rules::SOUND).expect("it runs");
+            let violated = pairs(scheme, seed, sizes, Faults::NONE).expect("it runs");
             assert_eq!(violated, Vec::<String>::new(), "{scheme} seed {seed}");
         }
     }
 }
 
 /// Runs [`Chains`], and checks the history.
-fn history(scheme: SchemeName, seed: u64, sizes: &[usize], rules: Rules) -> Result<f64, String> {
+fn history(scheme: SchemeName, seed: u64, sizes: &[usize], faults: Faults) -> Result<f64, String> {
     let deployment = deployment(sizes, Transport::Shm);
     let workload = Chains::new(deployment.workers() as u16);
-    let plan = Plan { protocol: rules, ..plan(scheme, seed, 30) };
+    let plan = Plan { faults, ..plan(scheme, seed, 30) };
     let ran = VirtualMachine::run(&config(deployment.workers(), seed), |c| {
         let inline = harness::dynamic::<VirtualMachine, _>;
         let end = |database: &boundary::Database<VirtualMachine>, table: &_| {
@@ -252,7 +253,7 @@ fn histories_over_instances_are_serializable() {
     for scheme in SchemeName::ALL {
         for seed in 0..12 {
             let sizes = [&[1, 1][..], &[2, 1], &[1, 1, 1]][seed as usize % 3];
-            let ratio = history(scheme, seed, sizes, Rules::SOUND);
+            let ratio = history(scheme, seed, sizes, Faults::NONE);
             let ratio = ratio.unwrap_or_else(|what| panic!("{scheme} {sizes:?} seed {seed}: {what}"));
             assert!(ratio > 0.1, "{scheme} {sizes:?} seed {seed}: {ratio}");
         }
@@ -266,31 +267,24 @@ fn is_caught(seeds: std::ops::Range<u64>, mut run: impl FnMut(u64) -> Result<Vec
 
 #[test]
 fn broken_rules_are_caught() {
-    let updates = |rules| {
+    let updates = |faults| {
         move |seed| {
             let deployment = deployment(&[1, 1, 1], Transport::Shm);
-            let plan = Plan { protocol: rules, ..plan(SchemeName::NoWait, seed, 40) };
+            let plan = Plan { faults, ..plan(SchemeName::NoWait, seed, 40) };
             simulated(&micro(Operation::Update, 3), &plan, &deployment).map(|measured| violations(&measured))
         }
     };
-    let sound = Rules::SOUND;
-    assert!(
-        is_caught(0..20, updates(Rules { obeys_aborts: false, ..sound })),
-        "commits although told to abort"
-    );
-    assert!(is_caught(0..20, updates(Rules { awaits_votes: false, ..sound })), "decides with a vote missing");
-    let repeating = Rules { tells_once: false, ..sound };
-    assert!(
-        is_caught(0..20, updates(Rules { applies_once: false, ..repeating })),
-        "applies a decision twice"
-    );
+    assert!(is_caught(0..20, updates(Faults::of(&[Fault::IgnoredAborts]))), "commits although told to abort");
+    assert!(is_caught(0..20, updates(Faults::of(&[Fault::MissingVote]))), "decides with a vote missing");
+    let repeating = Faults::of(&[Fault::DecisionSentTwice]);
+    assert!(is_caught(0..20, updates(repeating.and(Fault::RepeatedDecision))), "applies a decision twice");
     assert!(!is_caught(0..3, updates(repeating)), "a decision that comes twice does no harm");
-    let early = Rules { keeps_reads: false, ..sound };
+    let early = Faults::of(&[Fault::EarlyReadUnlock]);
     let caught = is_caught(0..200, |seed| pairs(SchemeName::NoWait, seed, &[1, 1], early));
     assert!(caught, "lets go of what it has read at its vote");
-    let judged = |rules| (0..100).any(|seed| history(SchemeName::NoWait, seed, &[1, 1, 1], rules).is_err());
+    let judged = |faults| (0..100).any(|seed| history(SchemeName::NoWait, seed, &[1, 1, 1], faults).is_err());
     assert!(judged(early), "a history in which reads are let go too early");
-    assert!(judged(Rules { awaits_votes: false, ..sound }), "a history in which votes are missing");
+    assert!(judged(Faults::of(&[Fault::MissingVote])), "a history in which votes are missing");
 }
 
 /// A later phase on another instance is refused, with the name of the transaction.

@@ -6,7 +6,7 @@ use crate::VirtualMachine;
 
 /// Faults of a disk. The default has only the effects that any loss of power may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Faults {
+pub struct DiskFaults {
     /// Decides everything that the faults leave open.
     pub seed: u64,
     /// Capacity for all files together.
@@ -26,9 +26,9 @@ pub struct Faults {
     pub refusal: Option<Refusal>,
 }
 
-impl Default for Faults {
+impl Default for DiskFaults {
     fn default() -> Self {
-        Faults {
+        DiskFaults {
             seed: 0,
             capacity_bytes: u64::MAX,
             sector_bytes: 512,

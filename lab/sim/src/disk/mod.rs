@@ -11,13 +11,13 @@
 //!   keeps some version that it had since the last flush: no change, all changes, a prefix in the
 //!   order of writing that ends within a write, or any mixture. The same holds for names that were
 //!   made, changed or removed since the last flush of the directory. A sector that was being
-//!   written may have garbage ([`Faults::garbage_one_in`]).
-//! - A flush fails ([`Faults::flush_failure_one_in`]): the changes that it was to flush stay
+//!   written may have garbage ([`DiskFaults::garbage_one_in`]).
+//! - A flush fails ([`DiskFaults::flush_failure_one_in`]): the changes that it was to flush stay
 //!   readable and are lost with the power, whatever later flushes report.
-//! - The disk is full ([`Faults::capacity_bytes`]).
-//! - Calls of one kind are refused for a while, or for good ([`Faults::refusal`]): files, names,
+//! - The disk is full ([`DiskFaults::capacity_bytes`]).
+//! - Calls of one kind are refused for a while, or for good ([`DiskFaults::refusal`]): files, names,
 //!   threads and memory.
-//! - The disk ignores flushes ([`Faults::ignores_flushes`]): as if the program had forgotten them.
+//! - The disk ignores flushes ([`DiskFaults::ignores_flushes`]): as if the program had forgotten them.
 //! - Bits flip on request of a test ([`Disk::flip_bit`]).
 //!
 //! Under [`crate::Config::perturb`] operations begin up to 20 us late by chance, and rarely some
@@ -37,7 +37,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use device::DiskModel;
-pub use faults::{Call, Faults, Refusal};
+pub use faults::{Call, DiskFaults, Refusal};
 pub use file::VirtualFile;
 pub use queues::DiskUse;
 
@@ -67,14 +67,14 @@ impl Eq for Disk {}
 
 impl Disk {
     /// An empty disk. Sector sizes other than 512 and 4096 bytes are taken as 512.
-    pub fn new(model: DiskModel, faults: Faults) -> Disk {
+    pub fn new(model: DiskModel, faults: DiskFaults) -> Disk {
         let sector_bytes = if faults.sector_bytes == 4096 { 4096 } else { 512 };
         Disk(Arc::new(Mutex::new(DiskState {
             store: Store::new(),
             queues: Queues::default(),
             device: Device::new(model),
             used: DiskUse::default(),
-            faults: Faults { sector_bytes, ..faults },
+            faults: DiskFaults { sector_bytes, ..faults },
             calls: 0,
             random: Random::new(mix(faults.seed ^ 0xd15c)),
             identities: Random::new(mix(faults.seed ^ 0x1de7)),
@@ -120,9 +120,9 @@ impl Disk {
     }
 
     /// Replaces the faults; the size of sectors stays.
-    pub fn set_faults(&self, faults: Faults) {
+    pub fn set_faults(&self, faults: DiskFaults) {
         let state = &mut *self.state();
-        state.faults = Faults { sector_bytes: state.faults.sector_bytes, ..faults };
+        state.faults = DiskFaults { sector_bytes: state.faults.sector_bytes, ..faults };
         state.calls = 0;
         state.random = Random::new(mix(faults.seed ^ 0xd15c));
     }

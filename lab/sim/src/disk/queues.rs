@@ -12,7 +12,7 @@ use platform::files::{
 };
 
 use super::device::{Device, Request};
-use super::faults::{Call, Faults};
+use super::faults::{Call, DiskFaults};
 use super::file::VirtualFile;
 use super::store::{FileNumber, Store};
 use crate::VirtualMachine;
@@ -45,7 +45,7 @@ pub(crate) struct DiskState {
     pub(crate) queues: Queues,
     pub(crate) device: Device,
     pub(crate) used: DiskUse,
-    pub(crate) faults: Faults,
+    pub(crate) faults: DiskFaults,
     /// Calls of the kind that the faults refuse.
     pub(super) calls: u64,
     pub(crate) random: Random,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use platform::files::{Entry, FileErrorKind};
 
-use super::faults::Faults;
+use super::faults::DiskFaults;
 use crate::random::Random;
 
 /// Number of a file, whatever its names.
@@ -165,7 +165,7 @@ impl Stored {
         self.unflushed.take_durable(now_ps).for_each(|change| change.apply(&mut self.durable));
     }
 
-    fn lose_power(&mut self, at_ps: u64, faults: &Faults, random: &Random) {
+    fn lose_power(&mut self, at_ps: u64, faults: &DiskFaults, random: &Random) {
         self.settle(at_ps);
         self.unflushed.flushes.clear();
         let changes = self.unflushed.take_all();
@@ -195,7 +195,7 @@ impl Stored {
     }
 
     /// Gives each changed sector one of the versions that it had.
-    fn mix(&mut self, changes: &[Change], faults: &Faults, random: &Random) {
+    fn mix(&mut self, changes: &[Change], faults: &DiskFaults, random: &Random) {
         let mut versions: BTreeMap<u64, u64> = BTreeMap::new();
         for (sector, _) in changes.iter().flat_map(|change| change.sectors(faults.sector_bytes)) {
             *versions.entry(sector).or_default() += 1;
@@ -221,7 +221,7 @@ impl Stored {
     }
 
     /// Puts garbage into sectors that were being written.
-    fn spoil(&mut self, changes: &[Change], faults: &Faults, random: &Random) {
+    fn spoil(&mut self, changes: &[Change], faults: &DiskFaults, random: &Random) {
         for (sector, _) in changes.iter().flat_map(|change| change.sectors(faults.sector_bytes)) {
             let from = sector as usize * faults.sector_bytes;
             if random.below(faults.garbage_one_in) == 0 && from < self.durable.len() {
@@ -351,7 +351,7 @@ impl Store {
         self.files[file].place + offset
     }
 
-    fn has_room(&self, more: u64, faults: &Faults) -> bool {
+    fn has_room(&self, more: u64, faults: &DiskFaults) -> bool {
         let named = self.directories.values().flat_map(|directory| directory.names.values());
         let used: u64 = named.map(|file| self.len(*file)).sum();
         used + more <= faults.capacity_bytes
@@ -364,7 +364,7 @@ impl Store {
         offset: u64,
         bytes: Vec<u8>,
         cached: bool,
-        faults: &Faults,
+        faults: &DiskFaults,
     ) -> Result<(), FileErrorKind> {
         let more = (offset + bytes.len() as u64).saturating_sub(self.len(file));
         if more > 0 && !self.has_room(more, faults) {
@@ -387,7 +387,7 @@ impl Store {
         &mut self,
         file: FileNumber,
         bytes: u64,
-        faults: &Faults,
+        faults: &DiskFaults,
     ) -> Result<(), FileErrorKind> {
         let more = bytes.saturating_sub(self.len(file));
         if more > 0 && !self.has_room(more, faults) {
@@ -448,13 +448,13 @@ impl Store {
         self.directories.values_mut().for_each(|directory| directory.settle(now_ps));
     }
 
-    pub(crate) fn lose_power(&mut self, at_ps: u64, faults: &Faults, random: &Random) {
+    pub(crate) fn lose_power(&mut self, at_ps: u64, faults: &DiskFaults, random: &Random) {
         self.files.iter_mut().for_each(|file| file.lose_power(at_ps, faults, random));
         self.directories.values_mut().for_each(|directory| directory.lose_power(at_ps, random));
     }
 
     /// Like [`Self::lose_power`], for one directory.
-    pub(crate) fn lose_power_in(&mut self, path: &Path, at_ps: u64, faults: &Faults, random: &Random) {
+    pub(crate) fn lose_power_in(&mut self, path: &Path, at_ps: u64, faults: &DiskFaults, random: &Random) {
         let Some(directory) = self.directories.get_mut(path) else { return };
         let changed = directory.unflushed.changes.iter().filter_map(|change| match change {
             NameChange::Link(_, file) => Some(*file),

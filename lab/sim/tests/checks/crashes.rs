@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::common::small;
 use platform::files::{Access, Buffer, Existence, FileErrorKind, Files, Operation};
 use platform::{Nanos, Place, Platform};
-use sim::{Config, Crash, Disk, DiskModel, Fall, Faults, SimError, VirtualCore, VirtualMachine};
+use sim::{Config, Crash, Disk, DiskFaults, DiskModel, Fall, SimError, VirtualCore, VirtualMachine};
 
 type Vm = VirtualMachine;
 
@@ -108,10 +108,10 @@ struct CrashCounts {
     flush_failures: u64,
 }
 
-fn campaign(writer: Writer, seeds: u64, faults: Faults, power: bool) -> CrashCounts {
+fn campaign(writer: Writer, seeds: u64, faults: DiskFaults, power: bool) -> CrashCounts {
     let mut counts = CrashCounts::default();
     for seed in 0..seeds {
-        let disk = Disk::new(DiskModel::NVME, Faults { seed, ..faults });
+        let disk = Disk::new(DiskModel::NVME, DiskFaults { seed, ..faults });
         let crash = match seed % 3 {
             0 => Crash::DiskOperation(1 + seed / 3 % 30),
             1 => Crash::At(Nanos(seed * 7919 % 700_000)),
@@ -142,31 +142,31 @@ fn campaign(writer: Writer, seeds: u64, faults: Faults, power: bool) -> CrashCou
 
 #[test]
 fn what_was_flushed_survives_a_loss_of_power() {
-    let counts = campaign(Writer::Correct, 600, Faults::default(), true);
+    let counts = campaign(Writer::Correct, 600, DiskFaults::default(), true);
     assert_eq!(counts.lost, 0, "{counts:?}");
     // The campaign has reached the dangerous states.
     assert!(counts.crashes > 300 && counts.unacknowledged > 10 && counts.torn > 50, "{counts:?}");
-    let counts = campaign(Writer::Correct, 300, Faults { sector_bytes: 4096, ..Faults::default() }, true);
+    let counts = campaign(Writer::Correct, 300, DiskFaults { sector_bytes: 4096, ..DiskFaults::default() }, true);
     assert_eq!(counts.lost, 0, "{counts:?}");
 }
 
 #[test]
 fn writers_that_forget_a_flush_are_caught() {
-    assert!(campaign(Writer::SkipsFlush, 200, Faults::default(), true).lost > 0);
-    assert!(campaign(Writer::SkipsFlushOfDirectory, 200, Faults::default(), true).lost > 0);
+    assert!(campaign(Writer::SkipsFlush, 200, DiskFaults::default(), true).lost > 0);
+    assert!(campaign(Writer::SkipsFlushOfDirectory, 200, DiskFaults::default(), true).lost > 0);
 }
 
 #[test]
 fn a_process_that_is_killed_loses_nothing_that_it_had_written() {
     for writer in [Writer::Correct, Writer::SkipsFlush] {
-        let counts = campaign(writer, 200, Faults::default(), false);
+        let counts = campaign(writer, 200, DiskFaults::default(), false);
         assert!(counts.lost == 0 && counts.crashes > 50, "{counts:?}");
     }
 }
 
 #[test]
 fn a_flush_that_failed_is_not_to_be_repeated() {
-    let faults = Faults { flush_failure_one_in: 6, ..Faults::default() };
+    let faults = DiskFaults { flush_failure_one_in: 6, ..DiskFaults::default() };
     let correct = campaign(Writer::Correct, 300, faults, true);
     assert!(correct.lost == 0 && correct.flush_failures > 50, "{correct:?}");
     assert!(campaign(Writer::RetriesFlush, 300, faults, true).lost > 0);
@@ -174,10 +174,10 @@ fn a_flush_that_failed_is_not_to_be_repeated() {
 
 #[test]
 fn the_same_seed_loses_the_same() {
-    let faults = Faults { garbage_one_in: 4, flush_failure_one_in: 9, ..Faults::default() };
+    let faults = DiskFaults { garbage_one_in: 4, flush_failure_one_in: 9, ..DiskFaults::default() };
     assert_eq!(campaign(Writer::Correct, 60, faults, true), campaign(Writer::Correct, 60, faults, true));
     let contents = |seed| {
-        let disk = Disk::new(DiskModel::NVME, Faults { seed, ..faults });
+        let disk = Disk::new(DiskModel::NVME, DiskFaults { seed, ..faults });
         let config = small().with_disk(&disk).crashing(Crash::At(Nanos(300_000)));
         let _ = Vm::run(&config, |c| write(c, Writer::SkipsFlush, &AtomicU64::new(0)));
         disk.lose_power();
@@ -189,7 +189,7 @@ fn the_same_seed_loses_the_same() {
 
 #[test]
 fn a_machine_is_booted_again_over_what_is_left() {
-    let disk = Disk::new(DiskModel::RAM, Faults::default());
+    let disk = Disk::new(DiskModel::RAM, DiskFaults::default());
     let config = small().with_disk(&disk);
     let acknowledged = AtomicU64::new(0);
     // Late enough for some records, and in the middle of others.
@@ -219,7 +219,7 @@ fn a_crew_falls_and_others_run_on() {
     let places = [Place { thread: None }; 2];
     let mut acknowledged_least = u64::MAX;
     for event in 1..40 {
-        let disk = Disk::new(DiskModel::RAM, Faults { seed: event, ..Faults::default() });
+        let disk = Disk::new(DiskModel::RAM, DiskFaults { seed: event, ..DiskFaults::default() });
         let falls = vec![Fall { crews: vec![1], event }];
         let config = Config { falls, ..small().with_disk(&disk) };
         let (acknowledged, counted) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -282,7 +282,7 @@ fn crews_fall_together_and_again() {
 
 #[test]
 fn bits_flip_where_a_test_says_so() {
-    let disk = Disk::new(DiskModel::RAM, Faults::default());
+    let disk = Disk::new(DiskModel::RAM, DiskFaults::default());
     Vm::run(&small().with_disk(&disk), |c| write(c, Writer::Correct, &AtomicU64::new(0))).expect("a run");
     assert_eq!(recovered(&disk), (RECORDS, false));
     assert!(disk.flip_bit(Path::new("d/journal"), 2 * RECORD_BYTES as u64 + 9, 3));

@@ -10,7 +10,7 @@ use platform::files::{
     Access, BLOCK_BYTES, Buffer, Done, Existence, FileError, FileErrorKind, Files, Operation, Ticket,
 };
 use platform::{Hardware, Nanos};
-use sim::{Disk, DiskModel, Faults, VirtualMachine};
+use sim::{Disk, DiskFaults, DiskModel, VirtualMachine};
 
 /// A queue whose operations are waited for.
 struct User<P: Files> {
@@ -173,7 +173,7 @@ fn files_of_hardware_behave() {
 #[test]
 fn files_of_the_virtual_machine_behave() {
     for (seed, perturbed) in [(1, false), (2, true), (3, true)] {
-        let disk = Disk::new(DiskModel::NVME, Faults { seed, ..Faults::default() });
+        let disk = Disk::new(DiskModel::NVME, DiskFaults { seed, ..DiskFaults::default() });
         let config = small().with_disk(&disk).with_seed(seed);
         let config = if perturbed { config.perturbed() } else { config };
         VirtualMachine::run(&config, |c| behaves::<VirtualMachine>(c, Path::new("place"))).expect("a run");
@@ -217,7 +217,7 @@ fn what_is_no_directory_is_refused() {
 
 #[test]
 fn a_full_disk_says_so_and_keeps_what_it_has() {
-    let disk = Disk::new(DiskModel::RAM, Faults { capacity_bytes: 10_000, ..Faults::default() });
+    let disk = Disk::new(DiskModel::RAM, DiskFaults { capacity_bytes: 10_000, ..DiskFaults::default() });
     VirtualMachine::run(&small().with_disk(&disk), |c| {
         let directory = VirtualMachine::open_directory(c, Path::new("d"), true).expect("a directory");
         let mut user = User::<VirtualMachine>::new(c, &directory);
@@ -235,7 +235,7 @@ fn a_full_disk_says_so_and_keeps_what_it_has() {
 #[test]
 fn operations_take_the_time_of_the_disk_and_not_of_the_core() {
     let elapsed = |model: DiskModel, flushes: u32| {
-        let disk = Disk::new(model, Faults::default());
+        let disk = Disk::new(model, DiskFaults::default());
         let run = VirtualMachine::run(&small().with_disk(&disk), |c| {
             let directory = VirtualMachine::open_directory(c, Path::new("d"), true).expect("a directory");
             let mut user = User::<VirtualMachine>::new(c, &directory);

@@ -17,7 +17,7 @@ use boundary::{
 use concurrency::InstanceOptions;
 use platform::{Intent, Place, Platform};
 use schema::{Inspector, Partitioning, Row, Schema, Table, TableOptions};
-use sim::{Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};
+use sim::{Disk, DiskFaults, DiskModel, SimError, VirtualCore, VirtualMachine};
 use terms::random::Random;
 use terms::{Abort, Epoch};
 
@@ -194,7 +194,7 @@ impl BranchTrial<'_> {
 pub fn violations(
     subject: &Subject,
     seed: u64,
-    faults: Faults,
+    faults: DiskFaults,
 ) -> Result<(Vec<String>, BranchMarks), SimError> {
     let mut random = Random::new(seed, 18);
     let workers = 1 + random.below(2) as usize;

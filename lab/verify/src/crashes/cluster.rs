@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use harness::{Deployment, DeploymentRequest, Instance, Transport, WorkerPlace};
 use machine::Description;
-use sim::{Config, Disk, DiskModel, Faults, SimError};
+use sim::{Config, Disk, DiskFaults, DiskModel, SimError};
 use terms::random::Random;
 
 use crate::task::Task;
@@ -34,8 +34,8 @@ fn description(cores: usize) -> &'static Description {
 }
 
 /// The same faults with a seed of their own for each machine, so that disks do not fail in step.
-fn seeded(machine: usize, faults: Faults) -> Faults {
-    Faults { seed: faults.seed ^ (machine as u64) << 32, ..faults }
+fn seeded(machine: usize, faults: DiskFaults) -> DiskFaults {
+    DiskFaults { seed: faults.seed ^ (machine as u64) << 32, ..faults }
 }
 
 impl Cluster {
@@ -77,7 +77,7 @@ impl Cluster {
     }
 
     /// The same with a new disk of this kind for each machine.
-    pub(super) fn with_disks(mut self, model: DiskModel, faults: Faults) -> Cluster {
+    pub(super) fn with_disks(mut self, model: DiskModel, faults: DiskFaults) -> Cluster {
         let machines = self.deployment.machines();
         self.disks = (0..machines).map(|machine| Disk::new(model, seeded(machine, faults))).collect();
         let mut disks = self.disks.iter().cloned();
@@ -97,7 +97,7 @@ impl Cluster {
     }
 
     /// Changes the faults of the disks.
-    pub(super) fn set_faults(&self, faults: Faults) {
+    pub(super) fn set_faults(&self, faults: DiskFaults) {
         self.disks.iter().enumerate().for_each(|(machine, disk)| disk.set_faults(seeded(machine, faults)));
     }
 

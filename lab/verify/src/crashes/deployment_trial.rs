@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use harness::{Control, Durability, Length, Measurement, Missing, Plan, RunError, TroubleCounts, Troubles};
 use platform::Nanos;
-use sim::{Config, Crash, DiskModel, Fall, FaultCounts, Faults, NetworkFaults, SimError, VirtualMachine};
+use sim::{Config, Crash, DiskFaults, DiskModel, Fall, FaultCounts, NetworkFaults, SimError, VirtualMachine};
 use terms::random::Random;
 
 use super::cluster::Cluster;
@@ -15,8 +15,6 @@ use crate::benchmark::violated_checks;
 use crate::injected::Injected;
 use crate::subject::Driven;
 use crate::task::{Machine, Observed, Task, Work, transaction_nanos_max};
-
-pub use harness::Rules;
 
 /// Longest boot.
 const NANOS_MAX: u64 = 2_000_000_000;
@@ -93,7 +91,9 @@ pub(super) struct Boot {
 pub(super) struct DeploymentTrial<'a> {
     pub driven: Driven,
     pub task: &'a Task<'a>,
-    pub rules: Rules,
+    pub faults: terms::Faults,
+    /// Duplicate one in this many messages between instances (0: never).
+    pub duplicate_one_in: u32,
     pub durability: Durability,
     pub cluster: Cluster,
     pub ledger: Ledger,
@@ -107,18 +107,18 @@ pub(super) struct DeploymentTrial<'a> {
 #[derive(Clone, Copy)]
 pub struct Scenario(pub(super) RunScenario);
 
-/// Runs a scenario in which the protocol has these rules. Returns violations, and counts of events.
-type RunScenario = fn(Driven, &Task<'_>, Rules) -> Result<(Vec<String>, DeploymentMarks), SimError>;
+/// Runs a scenario in which these faults are planted. Returns violations, and counts of events.
+type RunScenario = fn(Driven, &Task<'_>, terms::Faults) -> Result<(Vec<String>, DeploymentMarks), SimError>;
 
 impl Scenario {
     /// Runs a task of a campaign.
     pub(crate) fn run(self, driven: Driven, task: &Task<'_>) -> Result<Observed, SimError> {
-        let (violations, marks) = self.0(driven, task, Rules::SOUND)?;
+        let (violations, marks) = self.0(driven, task, terms::Faults::NONE)?;
         let DeploymentMarks { transactions, injected, .. } = marks;
         Ok(Observed { transactions, violations, injected, ..Observed::default() })
     }
 
-    /// Runs a trial of a scheme in which the protocol has these rules. Returns violations, and
+    /// Runs a trial of a scheme in which these faults are planted. Returns violations, and
     /// counts of events.
     ///
     /// # Errors
@@ -127,21 +127,21 @@ impl Scenario {
         self,
         driven: impl Into<Driven>,
         seed: u64,
-        rules: Rules,
+        planted: terms::Faults,
     ) -> Result<(Vec<String>, DeploymentMarks), SimError> {
         let (work, machine) = (Work::Islands, &Machine::Small);
         self.0(
             driven.into(),
             &Task { work, machine, workers: work.workers(seed), seed, partitioned: false },
-            rules,
+            planted,
         )
     }
 }
 
 /// Draws the disk of a deployment's machines, and its faults.
-pub(super) fn draw_disk(random: &mut Random, seed: u64) -> (DiskModel, Faults) {
+pub(super) fn draw_disk(random: &mut Random, seed: u64) -> (DiskModel, DiskFaults) {
     let model = [DiskModel::RAM, DiskModel::NVME, DiskModel::NVME][random.below(3) as usize];
-    (model, Faults { seed, garbage_one_in: [0, 3][random.below(2) as usize], ..Faults::default() })
+    (model, DiskFaults { seed, garbage_one_in: [0, 3][random.below(2) as usize], ..DiskFaults::default() })
 }
 
 /// Draws the moment at which machines with this disk crash.
@@ -162,7 +162,7 @@ pub(super) fn draw_durability(random: &mut Random) -> Durability {
 impl<'a> DeploymentTrial<'a> {
     /// A trial before its first boot.
     pub(super) fn new(
-        (driven, task, rules): (Driven, &'a Task<'a>, Rules),
+        (driven, task, faults): (Driven, &'a Task<'a>, terms::Faults),
         durability: Durability,
         cluster: Cluster,
         workers: usize,
@@ -171,7 +171,8 @@ impl<'a> DeploymentTrial<'a> {
         DeploymentTrial {
             driven,
             task,
-            rules,
+            faults,
+            duplicate_one_in: 0,
             durability,
             cluster,
             ledger,
@@ -194,7 +195,8 @@ impl<'a> DeploymentTrial<'a> {
         let plan = Plan {
             seed,
             durability: self.durability,
-            protocol: self.rules,
+            duplicate_one_in: self.duplicate_one_in,
+            faults: self.faults,
             in_flight: 1 + (self.task.seed % 4) as usize,
             epoch_nanos: EPOCH_NANOS,
             missing,

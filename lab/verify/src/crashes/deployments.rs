@@ -4,8 +4,7 @@
 //! A crash happens at any moment, also while instances open and resolve branches in doubt. `ledger`
 //! states what has to be there afterwards, over all instances.
 
-use harness::Rules;
-use sim::{Faults, SimError};
+use sim::{DiskFaults, SimError};
 use terms::random::Random;
 
 use super::cluster::Cluster;
@@ -23,7 +22,11 @@ const TRANSACTIONS: u64 = 30;
 /// Crashes of all machines at the same moment.
 pub const SCENARIO: Scenario = Scenario(run_on);
 
-fn run_on(driven: Driven, task: &Task<'_>, rules: Rules) -> Result<(Vec<String>, DeploymentMarks), SimError> {
+fn run_on(
+    driven: Driven,
+    task: &Task<'_>,
+    planted: terms::Faults,
+) -> Result<(Vec<String>, DeploymentMarks), SimError> {
     let seed = task.seed;
     let mut random = Random::new(seed, 40);
     let (model, faults) = draw_disk(&mut random, seed);
@@ -34,13 +37,13 @@ fn run_on(driven: Driven, task: &Task<'_>, rules: Rules) -> Result<(Vec<String>,
         _ => Cluster::of_one_machine(&mut random, task, workers),
     };
     let mut trial =
-        DeploymentTrial::new((driven, task, rules), durability, cluster.with_disks(model, faults), workers);
+        DeploymentTrial::new((driven, task, planted), durability, cluster.with_disks(model, faults), workers);
     let mut violations = Vec::new();
     // The first boot loads the data.
     trial.boot(Boot::default(), &mut violations)?;
     trial.may_refuse = random.below(4) == 0;
     let flush_failure_one_in = if trial.may_refuse { 12 + 20 * random.below(3) } else { 0 };
-    trial.cluster.set_faults(Faults { flush_failure_one_in, ..faults });
+    trial.cluster.set_faults(DiskFaults { flush_failure_one_in, ..faults });
     for round in 1..=ROUNDS {
         let crash = draw_crash(&mut random, model);
         let boot =
@@ -53,7 +56,7 @@ fn run_on(driven: Driven, task: &Task<'_>, rules: Rules) -> Result<(Vec<String>,
         let checks = round == ROUNDS || random.below(2) == 0;
         if checks && round == ROUNDS {
             // The last boot reads the disks without faults.
-            trial.cluster.set_faults(Faults { seed, ..Faults::default() });
+            trial.cluster.set_faults(DiskFaults { seed, ..DiskFaults::default() });
             trial.may_refuse = false;
         }
         if checks {

@@ -13,9 +13,9 @@
 //! opens all instances together, must find nothing to resolve. `ledger` states what has to be
 //! there.
 
-use harness::{Deployment, Missing, Rules, Transport, Troubles};
+use harness::{Deployment, Missing, Transport, Troubles};
 use platform::Nanos;
-use sim::{Cut, DiskModel, Fall, Faults, NetworkFaults, SimError};
+use sim::{Cut, DiskFaults, DiskModel, Fall, NetworkFaults, SimError};
 use terms::random::Random;
 
 use super::cluster::Cluster;
@@ -106,11 +106,16 @@ fn draw_network_faults(random: &mut Random, machines: u64) -> NetworkFaults {
     }
 }
 
-fn run_on(driven: Driven, task: &Task<'_>, rules: Rules) -> Result<(Vec<String>, DeploymentMarks), SimError> {
+fn run_on(
+    driven: Driven,
+    task: &Task<'_>,
+    planted: terms::Faults,
+) -> Result<(Vec<String>, DeploymentMarks), SimError> {
     let seed = task.seed;
     let mut random = Random::new(seed, 42);
     let model = [DiskModel::RAM, DiskModel::NVME][random.below(2) as usize];
-    let faults = Faults { seed, garbage_one_in: [0, 3][random.below(2) as usize], ..Faults::default() };
+    let faults =
+        DiskFaults { seed, garbage_one_in: [0, 3][random.below(2) as usize], ..DiskFaults::default() };
     let durability = draw_durability(&mut random);
     let workers = task.workers.min(3 + random.below(2) as usize);
     let mut cluster = match random.below(2) {
@@ -120,9 +125,10 @@ fn run_on(driven: Driven, task: &Task<'_>, rules: Rules) -> Result<(Vec<String>,
     if cluster.deployment.machines() == 1 && random.below(3) == 0 {
         cluster.deployment = Deployment { transport: Transport::Tcp, ..cluster.deployment };
     }
-    let rules = Rules { echo_one_in: [0, 2, 5][random.below(3) as usize], ..rules };
+    let duplicate_one_in = [0, 2, 5][random.below(3) as usize];
     let mut trial =
-        DeploymentTrial::new((driven, task, rules), durability, cluster.with_disks(model, faults), workers);
+        DeploymentTrial::new((driven, task, planted), durability, cluster.with_disks(model, faults), workers);
+    trial.duplicate_one_in = duplicate_one_in;
     let mut violations = Vec::new();
     // The first boot loads the data.
     trial.boot(Boot::default(), &mut violations)?;

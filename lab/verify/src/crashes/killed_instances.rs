@@ -15,6 +15,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
+use terms::{Fault, Faults};
 
 use concurrency::SchemeName;
 use engine::durable::content;
@@ -28,8 +29,6 @@ use terms::random::Random;
 use super::ledger::Ledger;
 use super::refusals::native::RefusedCalls;
 use crate::benchmark::violated_checks;
-
-pub use harness::Rules;
 
 /// Instances, each with one worker.
 pub const INSTANCES: u16 = 4;
@@ -103,7 +102,7 @@ impl DeploymentRun {
             path: Some(self.path.clone()),
             in_flight: 1 + self.round as usize % 16,
             epoch_nanos: EPOCH_NANOS,
-            protocol: Rules { adopts: !self.forgets, ..Rules::SOUND },
+            faults: if self.forgets { Faults::of(&[Fault::LostDoubt]) } else { Faults::NONE },
             ..Plan::new(self.scheme(), length)
         }
     }

@@ -10,7 +10,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-use crate::mutex::lock;
 use boundary::{Plan, Procedure, Verbs};
 use platform::Intent;
 use schema::{Inspector, Loader, Partitioning, Routes, Row, Schema, Table, TableOptions};
@@ -18,6 +17,8 @@ use serde::{Deserialize, Serialize};
 use terms::Abort;
 use terms::random::Random;
 use workloads::{Check, Outcome, Workload};
+
+use crate::mutex::lock;
 
 /// Bits of a number below the number of the round.
 const ROUND_SHIFT: u32 = 48;

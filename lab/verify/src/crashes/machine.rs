@@ -11,7 +11,7 @@ use pages::PagedError;
 use platform::files::{Access, FileErrorKind};
 use platform::{Nanos, Node, Place};
 use redo_log::{LogError, LogOptions};
-use sim::{Crash, Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};
+use sim::{Crash, Disk, DiskFaults, DiskModel, SimError, VirtualCore, VirtualMachine};
 use terms::Abort;
 use terms::random::Random;
 
@@ -45,26 +45,26 @@ pub(crate) fn run(subject: &Subject, task: &Task<'_>) -> Result<Observed, SimErr
 }
 
 /// The disk faults of this seed.
-pub fn faults(seed: u64) -> Faults {
+pub fn faults(seed: u64) -> DiskFaults {
     let mut random = Random::new(seed, 7);
-    Faults {
+    DiskFaults {
         seed,
         sector_bytes: if random.below(2) == 0 { 512 } else { 4096 },
         garbage_one_in: [0, 0, 3][random.below(3) as usize],
         flush_failure_one_in: [0, 0, 0, 12, 40][random.below(5) as usize],
         capacity_bytes: [u64::MAX, u64::MAX, u64::MAX, 400_000][random.below(4) as usize],
-        ..Faults::default()
+        ..DiskFaults::default()
     }
 }
 
 /// The violations of a trial of a scheme on a disk with these faults.
-pub fn violations(subject: &Subject, seed: u64, faults: Faults) -> Result<Vec<String>, SimError> {
+pub fn violations(subject: &Subject, seed: u64, faults: DiskFaults) -> Result<Vec<String>, SimError> {
     let (work, machine) = (Work::Crashes, &Machine::Small);
     let task = Task { work, machine, workers: work.workers(seed), seed, partitioned: false };
     run_on(subject, &task, faults).map(|observed| observed.violations)
 }
 
-fn run_on(subject: &Subject, task: &Task<'_>, faults: Faults) -> Result<Observed, SimError> {
+fn run_on(subject: &Subject, task: &Task<'_>, faults: DiskFaults) -> Result<Observed, SimError> {
     let mut random = Random::new(task.seed, 8);
     let model = [DiskModel::RAM, DiskModel::NVME, DiskModel::NVME, DiskModel::HDD][random.below(4) as usize];
     let disk = Disk::new(model, faults);
@@ -97,7 +97,7 @@ pub(super) fn boot_repeatedly(
         let last = round == ROUNDS;
         if last {
             // The last boot reads the disk without faults.
-            disk.set_faults(Faults { seed: task.seed, ..Faults::default() });
+            disk.set_faults(DiskFaults { seed: task.seed, ..DiskFaults::default() });
         }
         let crash = draw_crash(random, model);
         let config = if last { config } else { config.crashing(crash) };
@@ -114,7 +114,7 @@ pub(super) fn boot_repeatedly(
 }
 
 /// True if a disk with these faults may refuse.
-pub(super) fn may_refuse(faults: &Faults) -> bool {
+pub(super) fn may_refuse(faults: &DiskFaults) -> bool {
     faults.flush_failure_one_in > 0 || faults.capacity_bytes < u64::MAX
 }
 

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use harness::{Control, Durability, Length, Plan};
 use platform::Nanos;
 use sim::{Config, Disk, SimError, VirtualMachine};
+use terms::Faults;
 use terms::random::Random;
 
 use super::deployment_trial::{draw_crash, draw_disk, draw_durability};
@@ -26,28 +27,24 @@ const ROUNDS: u64 = 5;
 const TRANSACTIONS: u64 = 30;
 /// Longest boot.
 const NANOS_MAX: u64 = 20_000_000_000;
-/// Runs a trial in which these rules are broken. Returns violations, and the number of transactions
+/// Runs a trial with these faults. Returns violations, and the number of transactions
 /// that are there.
 ///
 /// # Errors
 /// The machine cannot run.
-pub fn violations(seed: u64, broken: (dora::Broken, pages::Broken)) -> Result<(Vec<String>, u64), SimError> {
+pub fn violations(seed: u64, faults: Faults) -> Result<(Vec<String>, u64), SimError> {
     let (work, machine) = (Work::Owners, &Machine::Small);
     let task = Task { work, machine, workers: work.workers(seed), seed, partitioned: false };
-    let Observed { violations, transactions, .. } = run(Driven::PAGES, &task, broken)?;
+    let Observed { violations, transactions, .. } = run(Driven::PAGES, &task, faults)?;
     Ok((violations, transactions))
 }
 
-/// Runs a task in which these rules are broken.
-pub(crate) fn run(
-    driven: Driven,
-    task: &Task<'_>,
-    broken: (dora::Broken, pages::Broken),
-) -> Result<Observed, SimError> {
+/// Runs a task with these faults.
+pub(crate) fn run(driven: Driven, task: &Task<'_>, faults: Faults) -> Result<Observed, SimError> {
     let seed = task.seed;
     let mut random = Random::new(seed, 41);
-    let (model, faults) = draw_disk(&mut random, seed);
-    let disk = Disk::new(model, faults);
+    let (model, disk_faults) = draw_disk(&mut random, seed);
+    let disk = Disk::new(model, disk_faults);
     let durability = draw_durability(&mut random);
     let ledger = Ledger::new(task.workers as u16, durability != Durability::Async);
     let mut observed = Observed::default();
@@ -64,9 +61,8 @@ pub(crate) fn run(
             durability,
             engine: driven.engine,
             execution: owners_execution(seed),
-            owners_broken: broken.0,
+            faults,
             restless: seed / 2 % 2 == 1,
-            pages_broken: broken.1,
             transaction_nanos_max: Some(owners_nanos_max(true)),
             ..Plan::new(driven.scheme, Length::Transactions(if crashes { TRANSACTIONS } else { 0 }))
         };

@@ -60,9 +60,6 @@ impl std::fmt::Display for Found {
 }
 
 fn open(run: &ProcessRun<'_>) -> Result<(Database<Hardware>, Tables, Found), String> {
-    if !run.subject.is_everywhere() {
-        return Err(format!("{} runs in the virtual machine only", run.subject.name));
-    }
     let mut schema = SchemaBuilder::new();
     let partitions = run.subject.partitioned.then_some(run.acknowledged.len() as u16);
     let kept = if run.subject.has_pages() { KEPT_IN_PAGES } else { KEPT };
@@ -81,7 +78,7 @@ fn open(run: &ProcessRun<'_>) -> Result<(Database<Hardware>, Tables, Found), Str
         log: LogOptions { access: run.access, ..log },
     };
     let c = Hardware::core();
-    let opened = run.subject.open_on::<Hardware>(c, &options, schema, &durable);
+    let opened = run.subject.open::<Hardware>(c, &options, schema, &durable);
     let (database, recovered) = opened.map_err(|error| error.to_string())?;
     let checked = workload::check(c, &database, tables, run.acknowledged);
     if !checked.wrong.is_empty() {

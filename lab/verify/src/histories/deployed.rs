@@ -24,7 +24,7 @@ use super::{MEMORY_BYTES_MAX, SNAPSHOTS_PERCENT, rows};
 use crate::history::{Entry, History, Seen, UNEXPLAINED};
 use crate::journal::Journal;
 use crate::mutex::{into_inner, lock};
-use crate::subject::{Agreement, MakeDatabase};
+use crate::subject::{MakeDatabase, Subject};
 use crate::task::{Observed, Task, bounds};
 
 /// Shortest epochs, as in histories of one database.
@@ -47,7 +47,7 @@ struct Mix {
     /// Transactions of each worker.
     transactions: u64,
     in_flight: usize,
-    agreement: Agreement,
+    subject: Subject,
 }
 
 /// State that the workers share.
@@ -78,7 +78,7 @@ pub(crate) fn run<P: Links>(
     c: P::Core,
     task: &Task<'_>,
     create: MakeDatabase<'_, P>,
-    (agreement, journal): (Agreement, &Journal),
+    (subject, journal): (&Subject, &Journal),
 ) -> Observed {
     let (seed, workers) = (task.seed, task.workers);
     let mix = Mix {
@@ -87,7 +87,7 @@ pub(crate) fn run<P: Links>(
         keys: 4 + seed / 3 % 3 * 2,
         transactions: (4 + seed / 12 % 5) * if P::VIRTUAL { 1 } else { HARDWARE_FACTOR },
         in_flight: 1 + seed as usize / 5 % 3,
-        agreement,
+        subject: *subject,
     };
     let mechanism = match seed % 8 {
         5 => Mechanism::Kernel(KernelMechanism::Unix),
@@ -150,7 +150,8 @@ pub(crate) fn run<P: Links>(
             incarnation: 0,
             durable: false,
             in_order: database.traits().locks_partitions,
-            rules: agreement.rules,
+            duplicate_one_in: 0,
+            faults: subject.faults,
         };
         work::<P>((c, seed), (database, setting, seat), mix, &shared);
     };
@@ -218,7 +219,7 @@ fn work<'d, P: Links>(
     let stream = u64::from(me.worker);
     session.seed(seed ^ stream);
     let (random, backoff) = (Random::new(seed, stream), Backoff::new(seed ^ stream));
-    let snapshots = database.traits().snapshots && !mix.agreement.avoids_snapshots;
+    let snapshots = database.traits().snapshots && mix.subject.takes_snapshots;
     let (waiting, begun, tables) = (Vec::new(), 0, setting.tables);
     let mut worker = DeployedWorker {
         c,

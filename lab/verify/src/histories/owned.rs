@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use terms::Faults;
 
 use boundary::{Bounds, Database, Ending, SchemaBuilder, Session};
 use concurrency::InstanceOptions;
-use dora::{Actions, Broken, Dynamic, Map, Shared, Sharing, Site, Typed};
+use dora::{Actions, Dynamic, Map, Shared, Sharing, Site, Typed};
 use platform::{Place, Platform};
 use terms::random::Random;
 
@@ -42,7 +43,7 @@ pub(crate) fn run<P: Platform>(
     c: P::Core,
     task: &Task<'_>,
     create: MakeDatabase<'_, P>,
-    (broken, journal): (Broken, &Journal),
+    (faults, journal): (Faults, &Journal),
 ) -> Observed {
     let (seed, workers) = (task.seed, task.workers);
     let mix = Mix {
@@ -73,7 +74,7 @@ pub(crate) fn run<P: Platform>(
     let sites: Vec<Site> =
         (0..workers).map(|worker| Site { node: None, socket: worker as u32 % 2 }).collect();
     let shared = Shared::<P>::new(c, &sites, map.expect("sites are divided"), sharing).expect("memory");
-    let shared = shared.with_broken(broken);
+    let shared = shared.with_faults(faults);
     let (entries, aborts) = (Mutex::new(Vec::new()), AtomicU64::new(0));
     let worker = |c: P::Core, number: usize| {
         let (ended, aborted) =

@@ -1,10 +1,9 @@
 //! Campaigns: schemes pass, and mutants fail.
 
 use std::ops::Range;
+use terms::{Fault, Faults};
 
-use concurrency::mutants::{Broken, Rule};
-use concurrency::{DlDetect, Hstore, Mvcc, NoWait, Occ, SchemeName, Silo, TicToc, WaitDie};
-use verify::crashes::deployment_trial::Rules;
+use concurrency::SchemeName;
 use verify::{Campaign, Machine, Subject, Tally, Trial, Work, scheme, schemes};
 
 /// Seeds of each scheme and workload; `isles verify` runs as many as requested, and `.ci/deep`
@@ -13,7 +12,6 @@ const SEEDS: u64 = 60;
 /// Seeds of histories of several instances.
 const SEEDS_OF_DISTRIBUTED: u64 = 20;
 /// The rules of several instances.
-const SOUND: Rules = Rules::SOUND;
 /// Seeds of benchmarks, which load more and run longer.
 const SEEDS_OF_BENCHMARKS: u64 = 4;
 /// Seeds on hardware, where a seed does not fix the schedule.
@@ -63,8 +61,10 @@ fn histories_of_several_instances_are_serializable() {
 #[test]
 fn waiting_needs_no_bound() {
     for subject in [
-        Subject::mutant::<WaitDie<Broken>>("wait-die without a bound on waiting", &[Rule::BoundedWaits]),
-        Subject::mutant::<DlDetect<Broken>>("dl-detect without a bound on waiting", &[Rule::BoundedWaits]),
+        Subject::of(SchemeName::WaitDie)
+            .with_faults("wait-die without a bound on waiting", Faults::of(&[Fault::UnboundedWaits])),
+        Subject::of(SchemeName::DlDetect)
+            .with_faults("dl-detect without a bound on waiting", Faults::of(&[Fault::UnboundedWaits])),
     ] {
         holds(&subject, Work::Histories, &Machine::Small, SEEDS);
     }
@@ -121,7 +121,8 @@ fn tpcc_holds_on_many_cores() {
 /// A panic is a failure with its message and the events before it.
 #[test]
 fn panics_are_failures() {
-    let broken = Subject::mutant::<NoWait<Broken>>("no-wait without shared locks", &[Rule::SharedLocks]);
+    let broken = Subject::of(SchemeName::NoWait)
+        .with_faults("no-wait without shared locks", Faults::of(&[Fault::EarlySharedUnlock]));
     let mut failures = (0..SEEDS_OF_TORN_ROWS).filter_map(|seed| {
         let (work, machine) = (Work::Histories, &Machine::Small);
         Trial { subject: &broken, work, machine, workers: None, seed }.run().failure
@@ -168,98 +169,173 @@ fn first_seed(mutant: &Subject) -> u64 {
 #[test]
 fn mutants_are_caught() {
     let mutants = [
-        (Work::Histories, Subject::mutant::<Silo<Broken>>("silo without read validation", &[Rule::Reads])),
-        (Work::Histories, Subject::mutant::<Silo<Broken>>("silo without witnesses", &[Rule::Witnesses])),
-        (Work::Bank, Subject::mutant::<Silo<Broken>>("silo without frozen absences", &[Rule::Freezing])),
         (
-            Work::Bank,
-            Subject::mutant::<Silo<Broken>>("silo whose participants let go", &[Rule::ParticipantLocks]),
+            Work::Histories,
+            Subject::of(SchemeName::Silo)
+                .with_faults("silo without read validation", Faults::of(&[Fault::UncheckedReads])),
         ),
         (
-            Work::Bank,
-            Subject::mutant::<TicToc<Broken>>("tictoc whose participants let go", &[Rule::ParticipantLocks]),
-        ),
-        (
-            Work::Bank,
-            Subject::mutant::<Occ<Broken>>("occ whose participants let go", &[Rule::ParticipantLocks]),
+            Work::Histories,
+            Subject::of(SchemeName::Silo)
+                .with_faults("silo without witnesses", Faults::of(&[Fault::UncheckedLeaves])),
         ),
         (
             Work::Bank,
-            Subject::mutant::<Mvcc<Broken>>("mvcc whose participants let go", &[Rule::ParticipantLocks]),
+            Subject::of(SchemeName::Silo)
+                .with_faults("silo without frozen absences", Faults::of(&[Fault::UnfrozenAbsences])),
+        ),
+        (
+            Work::Bank,
+            Subject::of(SchemeName::Silo)
+                .with_faults("silo whose participants let go", Faults::of(&[Fault::EarlyParticipantUnlock])),
+        ),
+        (
+            Work::Bank,
+            Subject::of(SchemeName::TicToc).with_faults(
+                "tictoc whose participants let go",
+                Faults::of(&[Fault::EarlyParticipantUnlock]),
+            ),
+        ),
+        (
+            Work::Bank,
+            Subject::of(SchemeName::Occ)
+                .with_faults("occ whose participants let go", Faults::of(&[Fault::EarlyParticipantUnlock])),
+        ),
+        (
+            Work::Bank,
+            Subject::of(SchemeName::Mvcc)
+                .with_faults("mvcc whose participants let go", Faults::of(&[Fault::EarlyParticipantUnlock])),
         ),
         (
             Work::Histories,
-            Subject::mutant::<TicToc<Broken>>("tictoc without read validation", &[Rule::Reads]),
-        ),
-        (Work::Histories, Subject::mutant::<TicToc<Broken>>("tictoc without witnesses", &[Rule::Witnesses])),
-        (
-            Work::Histories,
-            Subject::mutant::<TicToc<Broken>>("tictoc without times of reads", &[Rule::ReadTimes]),
+            Subject::of(SchemeName::TicToc)
+                .with_faults("tictoc without read validation", Faults::of(&[Fault::UncheckedReads])),
         ),
         (
             Work::Histories,
-            Subject::mutant::<TicToc<Broken>>("tictoc without times of absences", &[Rule::Traces]),
+            Subject::of(SchemeName::TicToc)
+                .with_faults("tictoc without witnesses", Faults::of(&[Fault::UncheckedLeaves])),
         ),
-        (Work::Bank, Subject::mutant::<TicToc<Broken>>("tictoc without frozen absences", &[Rule::Freezing])),
-        (Work::Histories, Subject::mutant::<Occ<Broken>>("occ without read validation", &[Rule::Reads])),
-        (Work::Histories, Subject::mutant::<Occ<Broken>>("occ without witnesses", &[Rule::Witnesses])),
-        (Work::Bank, Subject::mutant::<Occ<Broken>>("occ without frozen absences", &[Rule::Freezing])),
-        (Work::Histories, Subject::mutant::<Mvcc<Broken>>("mvcc without read validation", &[Rule::Reads])),
-        (Work::Histories, Subject::mutant::<Mvcc<Broken>>("mvcc without witnesses", &[Rule::Witnesses])),
-        (Work::Histories, Subject::mutant::<Mvcc<Broken>>("mvcc without old versions", &[Rule::OldVersions])),
-        (Work::Histories, Subject::mutant::<Mvcc<Broken>>("mvcc whose snapshots are too new", &[Rule::Lag])),
         (
             Work::Histories,
-            Subject::mutant::<Mvcc<Broken>>("mvcc without deferred unlinking", &[Rule::DeferredUnlinking]),
+            Subject::of(SchemeName::TicToc)
+                .with_faults("tictoc without times of reads", Faults::of(&[Fault::UnusedReadTimes])),
         ),
-        (Work::Bank, Subject::mutant::<Mvcc<Broken>>("mvcc without frozen absences", &[Rule::Freezing])),
         (
             Work::Histories,
-            Subject::mutant::<Hstore<Broken>>("hstore without homes of rows", &[Rule::Homes])
+            Subject::of(SchemeName::TicToc)
+                .with_faults("tictoc without times of absences", Faults::of(&[Fault::MissingTraces])),
+        ),
+        (
+            Work::Bank,
+            Subject::of(SchemeName::TicToc)
+                .with_faults("tictoc without frozen absences", Faults::of(&[Fault::UnfrozenAbsences])),
+        ),
+        (
+            Work::Histories,
+            Subject::of(SchemeName::Occ)
+                .with_faults("occ without read validation", Faults::of(&[Fault::UncheckedReads])),
+        ),
+        (
+            Work::Histories,
+            Subject::of(SchemeName::Occ)
+                .with_faults("occ without witnesses", Faults::of(&[Fault::UncheckedLeaves])),
+        ),
+        (
+            Work::Bank,
+            Subject::of(SchemeName::Occ)
+                .with_faults("occ without frozen absences", Faults::of(&[Fault::UnfrozenAbsences])),
+        ),
+        (
+            Work::Histories,
+            Subject::of(SchemeName::Mvcc)
+                .with_faults("mvcc without read validation", Faults::of(&[Fault::UncheckedReads])),
+        ),
+        (
+            Work::Histories,
+            Subject::of(SchemeName::Mvcc)
+                .with_faults("mvcc without witnesses", Faults::of(&[Fault::UncheckedLeaves])),
+        ),
+        (
+            Work::Histories,
+            Subject::of(SchemeName::Mvcc)
+                .with_faults("mvcc without old versions", Faults::of(&[Fault::LostVersions])),
+        ),
+        (
+            Work::Histories,
+            Subject::of(SchemeName::Mvcc)
+                .with_faults("mvcc whose snapshots are too new", Faults::of(&[Fault::SnapshotOfOpenEpoch])),
+        ),
+        (
+            Work::Histories,
+            Subject::of(SchemeName::Mvcc)
+                .with_faults("mvcc without deferred unlinking", Faults::of(&[Fault::EarlyUnlinking])),
+        ),
+        (
+            Work::Bank,
+            Subject::of(SchemeName::Mvcc)
+                .with_faults("mvcc without frozen absences", Faults::of(&[Fault::UnfrozenAbsences])),
+        ),
+        (
+            Work::Histories,
+            Subject::of(SchemeName::Hstore)
+                .with_faults("hstore without homes of rows", Faults::of(&[Fault::UnlockedHomes]))
                 .with_partitions(),
         ),
         (
             Work::Histories,
-            Subject::mutant::<Hstore<Broken>>("hstore without undo", &[Rule::Undo]).with_partitions(),
+            Subject::of(SchemeName::Hstore)
+                .with_faults("hstore without undo", Faults::of(&[Fault::MissingUndo]))
+                .with_partitions(),
         ),
         (
             Work::Bank,
-            Subject::mutant::<Hstore<Broken>>("hstore whose participants let go", &[Rule::ParticipantLocks])
+            Subject::of(SchemeName::Hstore)
+                .with_faults("hstore whose participants let go", Faults::of(&[Fault::EarlyParticipantUnlock]))
                 .with_partitions(),
         ),
-        (Work::Histories, Subject::mutant::<NoWait<Broken>>("no-wait without gap locks", &[Rule::GapLocks])),
         (
             Work::Histories,
-            Subject::mutant::<NoWait<Broken>>("no-wait without shared locks", &[Rule::SharedLocks]),
+            Subject::of(SchemeName::NoWait)
+                .with_faults("no-wait without gap locks", Faults::of(&[Fault::UnlockedGaps])),
         ),
         (
             Work::Histories,
-            Subject::mutant::<WaitDie<Broken>>("wait-die without gap locks", &[Rule::GapLocks]),
+            Subject::of(SchemeName::NoWait)
+                .with_faults("no-wait without shared locks", Faults::of(&[Fault::EarlySharedUnlock])),
         ),
         (
             Work::Histories,
-            Subject::mutant::<WaitDie<Broken>>("wait-die without shared locks", &[Rule::SharedLocks]),
+            Subject::of(SchemeName::WaitDie)
+                .with_faults("wait-die without gap locks", Faults::of(&[Fault::UnlockedGaps])),
         ),
         (
             Work::Histories,
-            Subject::mutant::<WaitDie<Broken>>(
+            Subject::of(SchemeName::WaitDie)
+                .with_faults("wait-die without shared locks", Faults::of(&[Fault::EarlySharedUnlock])),
+        ),
+        (
+            Work::Histories,
+            Subject::of(SchemeName::WaitDie).with_faults(
                 "wait-die whose younger wait",
-                &[Rule::BoundedWaits, Rule::DeadlocksEnd],
+                Faults::of(&[Fault::UnboundedWaits, Fault::UnresolvedDeadlocks]),
             ),
         ),
         (
             Work::Histories,
-            Subject::mutant::<DlDetect<Broken>>("dl-detect without gap locks", &[Rule::GapLocks]),
+            Subject::of(SchemeName::DlDetect)
+                .with_faults("dl-detect without gap locks", Faults::of(&[Fault::UnlockedGaps])),
         ),
         (
             Work::Histories,
-            Subject::mutant::<DlDetect<Broken>>("dl-detect without shared locks", &[Rule::SharedLocks]),
+            Subject::of(SchemeName::DlDetect)
+                .with_faults("dl-detect without shared locks", Faults::of(&[Fault::EarlySharedUnlock])),
         ),
         (
             Work::Histories,
-            Subject::mutant::<DlDetect<Broken>>(
+            Subject::of(SchemeName::DlDetect).with_faults(
                 "dl-detect that does not look",
-                &[Rule::BoundedWaits, Rule::DeadlocksEnd],
+                Faults::of(&[Fault::UnboundedWaits, Fault::UnresolvedDeadlocks]),
             ),
         ),
     ];
@@ -279,23 +355,32 @@ fn is_caught(mutant: &Subject, work: Work, first: u64) {
     assert_eq!(again.run().failure.as_ref(), Some(failure), "a seed repeats its failure");
 }
 
-/// Rules of several instances: each mutant with a seed shortly before one that fails.
+/// Faults of several instances: each mutant with a seed shortly before one that fails.
 #[test]
 fn mutants_of_several_instances_are_caught() {
-    let (free, early) = (Rules { keeps_reads: false, ..SOUND }, Rules { awaits_votes: false, ..SOUND });
-    let deaf = Rules { obeys_aborts: false, ..SOUND };
+    let (free, early) = (Faults::of(&[Fault::EarlyReadUnlock]), Faults::of(&[Fault::MissingVote]));
+    let deaf = Faults::of(&[Fault::IgnoredAborts]);
     let of = Subject::of;
     let mutants = [
-        (890, of(SchemeName::Silo).with_rules("silo whose reads are free at the vote", free)),
-        (1_500, of(SchemeName::NoWait).with_rules("no-wait whose reads are free at the vote", free)),
-        (0, of(SchemeName::Silo).with_rules("silo that decides before all votes", early)),
-        (0, of(SchemeName::Silo).with_rules("silo that commits what is to abort", deaf)),
+        (890, of(SchemeName::Silo).with_faults("silo whose reads are free at the vote", free)),
+        (1_500, of(SchemeName::NoWait).with_faults("no-wait whose reads are free at the vote", free)),
+        (0, of(SchemeName::Silo).with_faults("silo that decides before all votes", early)),
+        (0, of(SchemeName::Silo).with_faults("silo that commits what is to abort", deaf)),
         (42_600, of(SchemeName::Mvcc).with_snapshots("mvcc with snapshots of one instance")),
-        (1_290, Subject::mutant::<Silo<Broken>>("silo without frozen absences", &[Rule::Freezing])),
-        (1_290, Subject::mutant::<TicToc<Broken>>("tictoc without frozen absences", &[Rule::Freezing])),
+        (
+            1_290,
+            Subject::of(SchemeName::Silo)
+                .with_faults("silo without frozen absences", Faults::of(&[Fault::UnfrozenAbsences])),
+        ),
+        (
+            1_290,
+            Subject::of(SchemeName::TicToc)
+                .with_faults("tictoc without frozen absences", Faults::of(&[Fault::UnfrozenAbsences])),
+        ),
         (
             1_225,
-            Subject::mutant::<Hstore<Broken>>("hstore whose participants let go", &[Rule::ParticipantLocks])
+            Subject::of(SchemeName::Hstore)
+                .with_faults("hstore whose participants let go", Faults::of(&[Fault::EarlyParticipantUnlock]))
                 .with_partitions(),
         ),
     ];

@@ -5,12 +5,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use concurrency::mutants::{Broken, Rule};
-use concurrency::{Hstore, Mvcc, Occ, SchemeName, Silo, TicToc};
+use concurrency::SchemeName;
 use platform::files::Access;
-use sim::Faults;
+use sim::DiskFaults;
+use terms::{Fault, Faults};
 use verify::crashes::branches::{self, BranchMarks};
-use verify::crashes::deployment_trial::{DeploymentMarks, Rules, Scenario};
+use verify::crashes::deployment_trial::{DeploymentMarks, Scenario};
 use verify::crashes::forms::{self, FormMarks};
 use verify::crashes::killed::{self, ProcessRun};
 use verify::crashes::{deployments, instances};
@@ -65,23 +65,37 @@ fn crashes_lose_nothing_that_was_acknowledged() {
 #[test]
 fn mutants_are_caught() {
     let mutants = [
-        Subject::mutant::<Silo<Broken>>("silo whose updates are not told", &[Rule::Updates]),
-        Subject::mutant::<Silo<Broken>>("silo without stamps within an epoch", &[Rule::Stamps]),
-        Subject::mutant::<Silo<Broken>>("silo whose parts keep their stamps", &[Rule::Renewing]),
-        Subject::mutant::<Silo<Broken>>("silo whose readers do not wait", &[Rule::ReadersWait]),
-        Subject::mutant::<TicToc<Broken>>("tictoc whose updates are not told", &[Rule::Updates]),
-        Subject::mutant::<TicToc<Broken>>("tictoc without stamps within an epoch", &[Rule::Stamps]),
-        Subject::mutant::<TicToc<Broken>>("tictoc whose parts keep their stamps", &[Rule::Renewing]),
-        Subject::mutant::<Occ<Broken>>("occ without stamps within an epoch", &[Rule::Stamps]),
-        Subject::mutant::<Mvcc<Broken>>("mvcc without stamps within an epoch", &[Rule::Stamps]),
-        Subject::mutant::<Mvcc<Broken>>("mvcc whose parts keep their stamps", &[Rule::Renewing]),
-        Subject::mutant::<Hstore<Broken>>("hstore whose updates are not told", &[Rule::Updates]),
-        Subject::mutant::<Hstore<Broken>>("hstore without the stamps of its sites", &[Rule::Stamps]),
-        Subject::mutant::<Hstore<Broken>>("hstore whose parts keep their stamps", &[Rule::Renewing]),
+        Subject::of(SchemeName::Silo)
+            .with_faults("silo whose updates are not told", Faults::of(&[Fault::UnloggedUpdates])),
+        Subject::of(SchemeName::Silo)
+            .with_faults("silo without stamps within an epoch", Faults::of(&[Fault::UnorderedStamps])),
+        Subject::of(SchemeName::Silo)
+            .with_faults("silo whose parts keep their stamps", Faults::of(&[Fault::StampOfPreparation])),
+        Subject::of(SchemeName::Silo)
+            .with_faults("silo whose readers do not wait", Faults::of(&[Fault::EarlyReaders])),
+        Subject::of(SchemeName::TicToc)
+            .with_faults("tictoc whose updates are not told", Faults::of(&[Fault::UnloggedUpdates])),
+        Subject::of(SchemeName::TicToc)
+            .with_faults("tictoc without stamps within an epoch", Faults::of(&[Fault::UnorderedStamps])),
+        Subject::of(SchemeName::TicToc)
+            .with_faults("tictoc whose parts keep their stamps", Faults::of(&[Fault::StampOfPreparation])),
+        Subject::of(SchemeName::Occ)
+            .with_faults("occ without stamps within an epoch", Faults::of(&[Fault::UnorderedStamps])),
+        Subject::of(SchemeName::Mvcc)
+            .with_faults("mvcc without stamps within an epoch", Faults::of(&[Fault::UnorderedStamps])),
+        Subject::of(SchemeName::Mvcc)
+            .with_faults("mvcc whose parts keep their stamps", Faults::of(&[Fault::StampOfPreparation])),
+        Subject::of(SchemeName::Hstore)
+            .with_faults("hstore whose updates are not told", Faults::of(&[Fault::UnloggedUpdates])),
+        Subject::of(SchemeName::Hstore)
+            .with_faults("hstore without the stamps of its sites", Faults::of(&[Fault::UnorderedStamps])),
+        Subject::of(SchemeName::Hstore)
+            .with_faults("hstore whose parts keep their stamps", Faults::of(&[Fault::StampOfPreparation])),
     ];
     for mutant in mutants {
         let name = mutant.name;
-        let run = |seed| violations(&mutant, seed, Faults { seed, ..Faults::default() }).expect("a run");
+        let run =
+            |seed| violations(&mutant, seed, DiskFaults { seed, ..DiskFaults::default() }).expect("a run");
         // A branch that keeps its stamp writes a record outside a commit, which the engine asserts
         // in debug builds.
         let found = |seed| match catch_unwind(AssertUnwindSafe(|| run(seed))) {
@@ -118,17 +132,18 @@ fn prepared_parts_survive_crashes() {
 #[test]
 fn mutants_of_parts_are_caught() {
     let mutants = [
-        ("a part that leaves no record", Rule::PrepareRecords),
-        ("an end that leaves no record", Rule::EndRecords),
-        ("a commit that is durable before its part", Rule::PreparedFirst),
-        ("a part in doubt that is lost", Rule::Adopting),
-        ("a checkpoint that carries nothing", Rule::Carrying),
+        ("a part that leaves no record", Fault::UnloggedPreparation),
+        ("an end that leaves no record", Fault::UnloggedEnd),
+        ("a commit that is durable before its part", Fault::CommitBeforePreparation),
+        ("a part in doubt that is lost", Fault::ForgottenParts),
+        ("a checkpoint that carries nothing", Fault::CheckpointWithoutParts),
     ];
-    for (name, rule) in mutants {
-        let mutant = Subject::mutant::<Silo<Broken>>(name, &[rule]);
+    for (name, fault) in mutants {
+        let mutant = Subject::of(SchemeName::Silo).with_faults(name, Faults::of(&[fault]));
         let found = |seed| {
             // The files of a mutant may be such that the run cannot continue.
-            branches::violations(&mutant, seed, Faults { seed, ..Faults::default() }).map(|(wrong, _)| wrong)
+            branches::violations(&mutant, seed, DiskFaults { seed, ..DiskFaults::default() })
+                .map(|(wrong, _)| wrong)
         };
         let first = (0..SEEDS_OF_MUTANTS).find_map(|seed| match found(seed) {
             Ok(wrong) => wrong.into_iter().next().map(|what| (seed, what)),
@@ -158,16 +173,17 @@ fn tables_change_their_form_through_crashes() {
 #[test]
 fn mutants_of_forms_are_caught() {
     let mutants = [
-        (0, "a transaction that changes one form alone", Rule::BothForms),
-        (0, "rows that change before older transactions have ended", Rule::FormsWait),
-        (225, "a form that counts before it is durable", Rule::FormsSettle),
+        (0, "a transaction that changes one form alone", Fault::SingleForm),
+        (0, "rows that change before older transactions have ended", Fault::EarlyConversion),
+        (225, "a form that counts before it is durable", Fault::EarlySwitch),
     ];
-    for (begin, name, rule) in mutants {
-        let mutant = Subject::mutant::<Silo<Broken>>(name, &[rule]);
-        let found = |seed| match forms::violations(&mutant, seed, Faults { seed, ..Faults::default() }) {
-            Ok((wrong, _)) => wrong.into_iter().next(),
-            Err(error) => Some(error.to_string()),
-        };
+    for (begin, name, fault) in mutants {
+        let mutant = Subject::of(SchemeName::Silo).with_faults(name, Faults::of(&[fault]));
+        let found =
+            |seed| match forms::violations(&mutant, seed, DiskFaults { seed, ..DiskFaults::default() }) {
+                Ok((wrong, _)) => wrong.into_iter().next(),
+                Err(error) => Some(error.to_string()),
+            };
         let first = (begin..begin + SEEDS_OF_MUTANTS).find_map(|seed| found(seed).map(|what| (seed, what)));
         println!("{name}: {first:?}");
         assert!(first.is_some(), "{name} was not caught");
@@ -181,7 +197,7 @@ fn crashes_leave_no_transaction_half_applied() {
     let mut sum = DeploymentMarks::default();
     for scheme in SchemeName::ALL {
         for seed in 0..SEEDS_OF_DEPLOYMENTS {
-            let (wrong, marks) = deployments::SCENARIO.violations(scheme, seed, Rules::SOUND).expect("a run");
+            let (wrong, marks) = deployments::SCENARIO.violations(scheme, seed, Faults::NONE).expect("a run");
             assert_eq!(wrong, Vec::<String>::new(), "{scheme} seed {seed}");
             sum.add(marks);
         }
@@ -203,7 +219,7 @@ fn instances_come_back_to_others_that_run_on() {
     for (first, scheme) in SchemeName::ALL.into_iter().enumerate() {
         let first = 2 + first as u64;
         for seed in first..first + SEEDS_OF_INSTANCES {
-            let (wrong, marks) = instances::SCENARIO.violations(scheme, seed, Rules::SOUND).expect("a run");
+            let (wrong, marks) = instances::SCENARIO.violations(scheme, seed, Faults::NONE).expect("a run");
             assert_eq!(wrong, Vec::<String>::new(), "{scheme} seed {seed}");
             sum.add(marks);
         }
@@ -215,9 +231,9 @@ fn instances_come_back_to_others_that_run_on() {
     assert!(least > Some(0), "{sum:?}");
 }
 
-fn are_caught(story: Scenario, mutants: &[(&str, Rules)]) {
-    for (name, rules) in mutants {
-        let found = |seed| story.violations(SchemeName::Silo, seed, *rules).expect("a run").0;
+fn are_caught(story: Scenario, mutants: &[(&str, Faults)]) {
+    for (name, faults) in mutants {
+        let found = |seed| story.violations(SchemeName::Silo, seed, *faults).expect("a run").0;
         let first =
             (0..SEEDS_OF_MUTANTS).find_map(|seed| found(seed).into_iter().next().map(|what| (seed, what)));
         println!("{name}: {first:?}");
@@ -228,18 +244,14 @@ fn are_caught(story: Scenario, mutants: &[(&str, Rules)]) {
 /// Protocols that do not wait until something is durable, or leave no record of it.
 #[test]
 fn mutants_of_deployments_are_caught() {
-    let sound = Rules::SOUND;
     let mutants = [
-        ("a part that leaves no record", Rules { records_parts: false, ..sound }),
-        ("a vote before its part is durable", Rules { votes_durable: false, ..sound }),
-        ("a decision that leaves no record", Rules { records_decisions: false, ..sound }),
-        ("a decision that is told before it is durable", Rules { tells_durable: false, ..sound }),
-        ("an answer before the decision is durable", Rules { answers_durable: false, ..sound }),
-        (
-            "a commit that is acknowledged before it is durable",
-            Rules { acknowledges_durable: false, ..sound },
-        ),
-        ("a part in doubt that is lost", Rules { adopts: false, ..sound }),
+        ("a part that leaves no record", Faults::of(&[Fault::UnloggedPart])),
+        ("a vote before its part is durable", Faults::of(&[Fault::EarlyVote])),
+        ("a decision that leaves no record", Faults::of(&[Fault::UnloggedDecision])),
+        ("a decision that is told before it is durable", Faults::of(&[Fault::EarlyDecision])),
+        ("an answer before the decision is durable", Faults::of(&[Fault::EarlyAnswer])),
+        ("a commit that is acknowledged before it is durable", Faults::of(&[Fault::EarlyAcknowledgement])),
+        ("a part in doubt that is lost", Faults::of(&[Fault::LostDoubt])),
     ];
     are_caught(deployments::SCENARIO, &mutants);
 }
@@ -247,15 +259,14 @@ fn mutants_of_deployments_are_caught() {
 /// Protocols that fail when one instance crashes and returns while others run.
 #[test]
 fn mutants_of_rejoining_are_caught() {
-    let sound = Rules::SOUND;
     let mutants = [
-        ("a part that leaves no record", Rules { records_parts: false, ..sound }),
-        ("a decision that is told before it is durable", Rules { tells_durable: false, ..sound }),
-        ("an answer before the decision is durable", Rules { answers_durable: false, ..sound }),
-        ("a part in doubt that is lost", Rules { adopts: false, ..sound }),
-        ("a decision that is applied twice", Rules { applies_once: false, ..sound }),
-        ("a part in doubt of which nobody asks", Rules { inquires: false, ..sound }),
-        ("a coordinator that waits for what is lost", Rules { aborts_losses: false, ..sound }),
+        ("a part that leaves no record", Faults::of(&[Fault::UnloggedPart])),
+        ("a decision that is told before it is durable", Faults::of(&[Fault::EarlyDecision])),
+        ("an answer before the decision is durable", Faults::of(&[Fault::EarlyAnswer])),
+        ("a part in doubt that is lost", Faults::of(&[Fault::LostDoubt])),
+        ("a decision that is applied twice", Faults::of(&[Fault::RepeatedDecision])),
+        ("a part in doubt of which nobody asks", Faults::of(&[Fault::MissingInquiry])),
+        ("a coordinator that waits for what is lost", Faults::of(&[Fault::UnabortedLosses])),
     ];
     are_caught(instances::SCENARIO, &mutants);
 }
@@ -264,13 +275,13 @@ fn mutants_of_rejoining_are_caught() {
 #[test]
 fn forgotten_flushes_are_caught() {
     let silo = scheme("silo").expect("a scheme");
-    let caught = |faults_of: fn(u64) -> Faults| {
+    let caught = |faults_of: fn(u64) -> DiskFaults| {
         let wrong = |seed| !violations(&silo, seed, faults_of(seed)).expect("a run").is_empty();
         (0..SEEDS_OF_LIES).filter(|seed| wrong(*seed)).count()
     };
     assert_eq!(caught(faults), 0);
-    let files = caught(|seed| Faults { ignores_flushes: true, ..faults(seed) });
-    let directories = caught(|seed| Faults { ignores_directory_flushes: true, ..faults(seed) });
+    let files = caught(|seed| DiskFaults { ignores_flushes: true, ..faults(seed) });
+    let directories = caught(|seed| DiskFaults { ignores_directory_flushes: true, ..faults(seed) });
     println!(
         "of {SEEDS_OF_LIES} seeds: without flushes {files}, without flushes of the directory {directories}"
     );

@@ -6,12 +6,11 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use boundary::{Bounds, Direction, Ending, SchemaBuilder, Transaction, Verbs};
-use concurrency::mutants::{Broken, Rule};
 use concurrency::{InstanceOptions, NoWait};
 use platform::{Intent, Place, Platform};
 use schema::{Row, Schema, Table, TableOptions};
 use sim::{Config, Shape, VirtualMachine};
-use terms::Abort;
+use terms::{Abort, Fault, Faults};
 
 /// Schedules that are tried.
 const SEEDS: u64 = 20;
@@ -39,7 +38,7 @@ fn ids(t: &mut Transaction<'_>, table: Table<Line>, ids: (u64, u64)) -> Result<V
 
 /// One worker reads ranges, inserts the upper end of each, and reads again, while another inserts
 /// just below these rows. Returns how many ranges have changed.
-fn phantoms(broken: Broken, seed: u64) -> u64 {
+fn phantoms(faults: Faults, seed: u64) -> u64 {
     let shape = Shape::new(2, 1, 1);
     let config = Config { memory_bytes: 64 << 20, ..Config::new(shape).with_seed(seed).perturbed() };
     let outcome = VirtualMachine::run(&config, |c| {
@@ -48,11 +47,11 @@ fn phantoms(broken: Broken, seed: u64) -> u64 {
         let options = InstanceOptions {
             sessions_max: 3,
             memory_bytes_max: 32 << 20,
-            broken,
+            faults,
             ..InstanceOptions::default()
         };
         let database =
-            engine::instances::create_under::<VirtualMachine, NoWait<Broken>>(c, &options, schema, &|_| None);
+            engine::instances::create_under::<VirtualMachine, NoWait>(c, &options, schema, &|_| None);
         let database = database.expect("memory");
         let (phantoms, step) = (AtomicU64::new(0), AtomicU64::new(0));
         let work = |c: sim::VirtualCore, worker: usize| {
@@ -96,7 +95,7 @@ fn phantoms(broken: Broken, seed: u64) -> u64 {
 
 #[test]
 fn rows_inherit_gaps_before_others_find_them() {
-    let of = |broken: &[Rule]| (0..SEEDS).map(|seed| phantoms(Broken::rules(broken), seed)).sum::<u64>();
+    let of = |broken: &[Fault]| (0..SEEDS).map(|seed| phantoms(Faults::of(broken), seed)).sum::<u64>();
     assert_eq!(of(&[]), 0);
-    assert!(of(&[Rule::Inheritance]) > 0, "the mutant shows no phantoms");
+    assert!(of(&[Fault::LateGapLock]) > 0, "the mutant shows no phantoms");
 }

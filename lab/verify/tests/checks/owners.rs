@@ -1,9 +1,8 @@
 //! Workers that own partitions: histories, invariants, crashes, and mutants of the rules that
 //! isolate their transactions and keep them atomic.
 
-use concurrency::mutants::Rule;
-use concurrency::{Hstore, SchemeName};
-use dora::Broken;
+use concurrency::SchemeName;
+use terms::{Fault, Faults};
 use verify::crashes::owners;
 use verify::{Machine, Subject, Trial, Work};
 
@@ -49,31 +48,29 @@ fn owners_on_hardware_keep_transactions_apart() {
 
 #[test]
 fn mutants_of_owners_are_caught() {
-    let sound = Broken::default();
     // With the first seeds over pages and in memory, shortly before one that fails.
     let mutants = [
-        ((0, 0), "actions run at other workers", Broken { owners: true, ..sound }),
-        ((0, 0), "locks are left behind", Broken { keeps_locks: true, ..sound }),
-        ((0, 0), "one owner rolls back what commits", Broken { commits_all: true, ..sound }),
-        ((112, 48), "owners lock nothing", Broken { locks: true, ..sound }),
-        ((16, 8), "a worker keeps its map", Broken { keeps_map: true, ..sound }),
-        ((16, 64), "the map changes while transactions are active", Broken { drains: true, ..sound }),
+        ((0, 0), "actions run at other workers", Faults::of(&[Fault::MisroutedActions])),
+        ((0, 0), "locks are left behind", Faults::of(&[Fault::KeptOwnerLocks])),
+        ((0, 0), "one owner rolls back what commits", Faults::of(&[Fault::PartialCommit])),
+        ((112, 48), "owners lock nothing", Faults::of(&[Fault::MissingOwnerLocks])),
+        ((16, 8), "a worker keeps its map", Faults::of(&[Fault::StaleMap])),
+        ((16, 64), "the map changes while transactions are active", Faults::of(&[Fault::UndrainedMap])),
     ];
-    for ((first_of_pages, first_in_memory), name, broken) in mutants {
+    for ((first_of_pages, first_in_memory), name, faults) in mutants {
         // Without crashes.
         let seeds = (first_of_pages..600).filter(|seed| seed % 4 < 3);
-        let failure = first_failure(&pages().with_owners(name, broken), &Machine::Small, seeds);
+        let failure = first_failure(&pages().with_faults(name, faults), &Machine::Small, seeds);
         assert!(failure.is_some(), "{name} was not noticed");
         let seeds = (first_in_memory..600).filter(|seed| seed % 4 < 3);
-        let failure = first_failure(&in_memory().with_owners(name, broken), &Machine::Small, seeds);
+        let failure = first_failure(&in_memory().with_faults(name, faults), &Machine::Small, seeds);
         assert!(failure.is_some(), "{name}, of rows in memory, was not noticed");
     }
 }
 
 #[test]
 fn branches_that_take_nothing_back_are_caught() {
-    let subject =
-        Subject::mutant::<Hstore<concurrency::mutants::Broken>>("branches without undo", &[Rule::Undo]);
+    let subject = in_memory().with_faults("branches without undo", Faults::of(&[Fault::MissingUndo]));
     assert!(first_failure(&subject, &Machine::Small, 0..200).is_some(), "it was not noticed");
 }
 
@@ -81,8 +78,7 @@ fn branches_that_take_nothing_back_are_caught() {
 fn crashes_leave_no_branch_alone() {
     let mut sum = 0;
     for seed in 0..20 {
-        let sound = (Broken::default(), pages::Broken::default());
-        let (wrong, transactions) = owners::violations(seed, sound).expect("a run");
+        let (wrong, transactions) = owners::violations(seed, Faults::NONE).expect("a run");
         assert_eq!(wrong, Vec::<String>::new(), "seed {seed}");
         sum += transactions;
     }
@@ -91,8 +87,8 @@ fn crashes_leave_no_branch_alone() {
 
 #[test]
 fn a_commit_of_one_branch_is_caught() {
-    let broken = pages::Broken { commits_one_branch: true, ..pages::Broken::default() };
-    let found = |seed| match owners::violations(seed, (Broken::default(), broken)) {
+    let faults = Faults::of(&[Fault::SingleBranchCommit]);
+    let found = |seed| match owners::violations(seed, faults) {
         Ok((wrong, _)) => wrong.into_iter().next(),
         Err(error) => Some(error.to_string()),
     };

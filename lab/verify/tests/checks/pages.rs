@@ -1,11 +1,10 @@
 //! Histories and crashes of databases over pages, and mutants of their locks, their log and their
 //! restart.
 
-use pages::Broken;
-use sim::Faults;
+use sim::DiskFaults;
+use terms::{Fault, Faults};
 use verify::crashes::branches::{self, BranchMarks};
 use verify::crashes::deployment_trial::DeploymentMarks;
-use verify::crashes::deployment_trial::Rules;
 use verify::crashes::{deployments, faults, instances};
 use verify::{Driven, Machine, Subject, Trial, Work};
 
@@ -56,19 +55,19 @@ fn parts_of_pages_survive_crashes() {
 
 #[test]
 fn mutants_of_parts_that_survive_are_caught() {
-    let sound = Broken::default();
     let mutants = [
-        ("a part that leaves no record", Broken { part_records: true, ..sound }),
-        ("what a part in doubt has changed is not locked", Broken { doubt_locks: true, ..sound }),
-        ("checkpoints without parts", Broken { carried_parts: true, ..sound }),
-        ("checkpoints without decisions", Broken { carried_decisions: true, ..sound }),
+        ("a part that leaves no record", Faults::of(&[Fault::UnloggedPreparation])),
+        ("what a part in doubt has changed is not locked", Faults::of(&[Fault::UnlockedDoubt])),
+        ("checkpoints without parts", Faults::of(&[Fault::CheckpointWithoutParts])),
+        ("checkpoints without decisions", Faults::of(&[Fault::CheckpointWithoutDecisions])),
     ];
-    for (name, broken) in mutants {
-        let mutant = Subject::of_pages(name, broken);
-        let found = |seed| match branches::violations(&mutant, seed, Faults { seed, ..Faults::default() }) {
-            Ok((wrong, _)) => wrong.into_iter().next(),
-            Err(error) => Some(error.to_string()),
-        };
+    for (name, faults) in mutants {
+        let mutant = Subject::of_pages().with_faults(name, faults);
+        let found =
+            |seed| match branches::violations(&mutant, seed, DiskFaults { seed, ..DiskFaults::default() }) {
+                Ok((wrong, _)) => wrong.into_iter().next(),
+                Err(error) => Some(error.to_string()),
+            };
         let first = (0..400).find_map(|seed| found(seed).map(|what| (seed, what)));
         println!("{name}: {first:?}");
         assert!(first.is_some(), "{name} was not noticed");
@@ -80,7 +79,7 @@ fn crashes_of_instances_of_pages_leave_no_transaction_half_applied() {
     let mut sum = DeploymentMarks::default();
     for seed in 0..24 {
         let (wrong, marks) =
-            deployments::SCENARIO.violations(Driven::PAGES, seed, Rules::SOUND).expect("a run");
+            deployments::SCENARIO.violations(Driven::PAGES, seed, Faults::NONE).expect("a run");
         assert_eq!(wrong, Vec::<String>::new(), "all crash, seed {seed}");
         sum.add(marks);
     }
@@ -89,7 +88,7 @@ fn crashes_of_instances_of_pages_leave_no_transaction_half_applied() {
     let mut sum = DeploymentMarks::default();
     for seed in 0..8 {
         let (wrong, marks) =
-            instances::SCENARIO.violations(Driven::PAGES, seed, Rules::SOUND).expect("a run");
+            instances::SCENARIO.violations(Driven::PAGES, seed, Faults::NONE).expect("a run");
         assert_eq!(wrong, Vec::<String>::new(), "some crash, seed {seed}");
         sum.add(marks);
     }
@@ -99,17 +98,20 @@ fn crashes_of_instances_of_pages_leave_no_transaction_half_applied() {
 
 #[test]
 fn mutants_of_parts_are_caught() {
-    let sound = Broken::default();
     let pages = verify::scheme(pages::TWO_PHASE_LOCKING).expect("the scheme of pages");
-    let twice = Rules { applies_once: false, echo_one_in: 4, ..Rules::SOUND };
+    let twice = Faults::of(&[Fault::RepeatedDecision, Fault::DecisionSentTwice]);
     // Histories continue with other keys while some are locked for ever; a bank cannot.
     let mutants = [
         (
             Work::Distributed,
-            Subject::of_pages("locks are given back at prepare", Broken { part_locks: true, ..sound }),
+            Subject::of_pages()
+                .with_faults("locks are given back at prepare", Faults::of(&[Fault::EarlyPartUnlock])),
         ),
-        (Work::Bank, Subject::of_pages("parts are not finished", Broken { part_ends: true, ..sound })),
-        (Work::Distributed, pages.with_rules("parts are finished twice", twice)),
+        (
+            Work::Bank,
+            Subject::of_pages().with_faults("parts are not finished", Faults::of(&[Fault::UnfinishedParts])),
+        ),
+        (Work::Distributed, pages.with_faults("parts are finished twice", twice)),
     ];
     for (work, subject) in mutants {
         let failure = first_failure(&subject, work, 0..2_000);
@@ -120,18 +122,18 @@ fn mutants_of_parts_are_caught() {
 
 #[test]
 fn mutants_of_locks_are_caught() {
-    let gaps = Broken { gaps: true, ..Broken::default() };
-    let reads = Broken { read_locks: true, ..Broken::default() };
-    let intents = Broken { intents: true, ..Broken::default() };
-    let inherited = Broken { keeps_inherited: true, ..Broken::default() };
+    let gaps = Faults::of(&[Fault::UnlockedGaps]);
+    let reads = Faults::of(&[Fault::UnlockedReads]);
+    let intents = Faults::of(&[Fault::MissingIntents]);
+    let inherited = Faults::of(&[Fault::KeptInheritedLocks]);
     let mutants = [
         ("no locks of gaps", gaps),
         ("no locks of reads", reads),
         ("no intentions", intents),
         ("inherited locks stay", inherited),
     ];
-    for (name, broken) in mutants {
-        let subject = Subject::of_pages(name, broken);
+    for (name, faults) in mutants {
+        let subject = Subject::of_pages().with_faults(name, faults);
         assert!(first_failure(&subject, Work::Histories, 0..200).is_some(), "{name} was not noticed");
     }
 }
@@ -144,18 +146,17 @@ fn crashes_of_pages_lose_nothing_that_was_acknowledged() {
 
 #[test]
 fn mutants_of_log_and_restart_are_caught() {
-    let sound = Broken::default();
     let mutants = [
-        ("pages before their log", Broken { log_first: true, ..sound }),
-        ("no images of pages", Broken { images: true, ..sound }),
-        ("no undo at restart", Broken { undo: true, ..sound }),
-        ("no compensation", Broken { compensation: true, ..sound }),
-        ("acknowledged in memory", Broken { flushes: true, ..sound }),
-        ("pieces of rows that are gone", Broken { pieces: true, ..sound }),
-        ("merges that move nothing again", Broken { moved: true, ..sound }),
+        ("pages before their log", Faults::of(&[Fault::PagesBeforeLog])),
+        ("no images of pages", Faults::of(&[Fault::MissingImages])),
+        ("no undo at restart", Faults::of(&[Fault::MissingRestartUndo])),
+        ("no compensation", Faults::of(&[Fault::MissingCompensation])),
+        ("acknowledged in memory", Faults::of(&[Fault::MissingFlush])),
+        ("pieces of rows that are gone", Faults::of(&[Fault::KeptPieces])),
+        ("merges that move nothing again", Faults::of(&[Fault::MissingMergeRedo])),
     ];
-    for (name, broken) in mutants {
-        let subject = Subject::of_pages(name, broken);
+    for (name, faults) in mutants {
+        let subject = Subject::of_pages().with_faults(name, faults);
         let failure = first_failure(&subject, Work::Crashes, 0..400);
         println!("{name}: {failure:?}");
         assert!(failure.is_some(), "{name} was not noticed");

@@ -4,7 +4,6 @@
 
 use std::sync::Mutex;
 
-use concurrency::mutants::{Broken, Rule};
 use concurrency::{
     Hstore, IndexShape, Instance, InstanceOptions, Parts, RowNumber, Scheme, Silo, TableShape, TicToc,
     WorkerContext,
@@ -12,7 +11,7 @@ use concurrency::{
 use platform::{Hardware, Intent, Place, Platform};
 use sim::{Config, VirtualCore, VirtualMachine};
 use storage::index::Shape;
-use terms::{Abort, Mode, Stamp};
+use terms::{Abort, Fault, Faults, Mode, Stamp};
 
 /// Rows of a table, in two partitions: key and value, a word each.
 const KEYS: [u64; 4] = [1, 2, 1 << 48, 2 << 48];
@@ -21,7 +20,7 @@ const SEEDS: u64 = 150;
 /// Transactions of a worker.
 const TRANSACTIONS: u64 = 40;
 
-fn instance<P: Platform, S: Scheme<P>>(c: P::Core, broken: &[Rule]) -> Instance<P, S> {
+fn instance<P: Platform, S: Scheme<P>>(c: P::Core, broken: &[Fault]) -> Instance<P, S> {
     let shape = |read_only| TableShape {
         row_words: 2,
         has_tail: false,
@@ -34,7 +33,7 @@ fn instance<P: Platform, S: Scheme<P>>(c: P::Core, broken: &[Rule]) -> Instance<
         sessions_max: WORKERS + 1,
         memory_bytes_max: 64 << 20,
         epoch_nanos: 3_000,
-        broken: Broken::rules(broken),
+        faults: Faults::of(broken),
         ..InstanceOptions::default()
     };
     Instance::new(c, &options, &[shape(false), shape(true)]).expect("memory")
@@ -127,7 +126,7 @@ fn read_once<P: Platform, S: Scheme<P>>(
 
 /// The next reader sees the writer's stamp; whatever other transactions do, it stays smaller than
 /// that of the next writer.
-fn follows_writers<S: Scheme<Hardware>>(broken: &[Rule]) {
+fn follows_writers<S: Scheme<Hardware>>(broken: &[Fault]) {
     let c = Hardware::core();
     let mut instance = instance::<Hardware, S>(c, broken);
     let fixed = {
@@ -164,7 +163,7 @@ fn follows_writers<S: Scheme<Hardware>>(broken: &[Rule]) {
 
 /// A branch that waits after it was prepared gets a stamp of the epoch in which it commits, and
 /// readers see that stamp.
-fn parts_have_stamps_of_their_commit<S: Scheme<Hardware>>(broken: &[Rule]) {
+fn parts_have_stamps_of_their_commit<S: Scheme<Hardware>>(broken: &[Fault]) {
     let c = Hardware::core();
     let instance = instance::<Hardware, S>(c, broken);
     let mut sessions = [(); 2].map(|()| instance.session(c, None, false).expect("a session"));
@@ -248,7 +247,7 @@ fn work<S: Scheme<VirtualMachine>>(
 
 /// A committed transaction saw each row with the stamp of the value's writer or a later one, and
 /// before that of the next writer.
-fn lies_between_writers<S: Scheme<VirtualMachine>>(broken: &[Rule]) {
+fn lies_between_writers<S: Scheme<VirtualMachine>>(broken: &[Fault]) {
     let mut seen_of_others = 0;
     for seed in 0..SEEDS {
         let config = Config {
@@ -314,30 +313,30 @@ mod mutants {
     #[test]
     #[should_panic(expected = "silo")]
     fn one_stamp_for_all_commits_of_an_epoch_is_not_that_of_the_row() {
-        follows_writers::<Silo<Broken>>(&[Rule::Stamps]);
+        follows_writers::<Silo>(&[Fault::UnorderedStamps]);
     }
 
     #[test]
     #[should_panic(expected = "silo seed")]
     fn one_stamp_for_all_commits_of_an_epoch_is_not_before_the_next() {
-        lies_between_writers::<Silo<Broken>>(&[Rule::Stamps]);
+        lies_between_writers::<Silo>(&[Fault::UnorderedStamps]);
     }
 
     #[test]
     #[should_panic(expected = "hstore seed")]
     fn stamps_of_sites_have_to_ascend() {
-        lies_between_writers::<Hstore<Broken>>(&[Rule::Stamps]);
+        lies_between_writers::<Hstore>(&[Fault::UnorderedStamps]);
     }
 
     #[test]
     #[should_panic(expected = "tictoc")]
     fn times_of_preparations_are_too_old() {
-        parts_have_stamps_of_their_commit::<TicToc<Broken>>(&[Rule::Renewing]);
+        parts_have_stamps_of_their_commit::<TicToc>(&[Fault::StampOfPreparation]);
     }
 
     #[test]
     #[should_panic(expected = "hstore")]
     fn stamps_of_preparations_are_too_old() {
-        parts_have_stamps_of_their_commit::<Hstore<Broken>>(&[Rule::Renewing]);
+        parts_have_stamps_of_their_commit::<Hstore>(&[Fault::StampOfPreparation]);
     }
 }

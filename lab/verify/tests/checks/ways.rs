@@ -1,7 +1,7 @@
 //! Variants of schemes are as correct as the defaults, and their mutants are noticed.
 
-use concurrency::mutants::{Broken, Rule};
-use concurrency::{CommitLocks, Deadlocks, DlDetect, NoWait, RowCopies, RowLock, SchemeName, WaitDie, Ways};
+use concurrency::{CommitLocks, Deadlocks, RowCopies, RowLock, SchemeName, Ways};
+use terms::{Fault, Faults};
 use verify::{Campaign, Machine, Subject, Tally, Trial, Work};
 
 /// Seeds of each scheme and workload.
@@ -111,11 +111,23 @@ fn everything_holds_on_hardware_in_all_ways() {
 /// With lock managers too, waiting needs no bound within one database.
 #[test]
 fn waiting_in_queues_needs_no_bound() {
-    let unbounded = [Rule::BoundedWaits];
+    let unbounded = [Fault::UnboundedWaits];
     for (subject, ways) in [
-        (Subject::mutant::<WaitDie<Broken>>("wait-die with latches without a bound", &unbounded), LATCH),
-        (Subject::mutant::<DlDetect<Broken>>("dl-detect with latches without a bound", &unbounded), LATCH),
-        (Subject::mutant::<DlDetect<Broken>>("dl-detect with lists without a bound", &unbounded), LISTS),
+        (
+            Subject::of(SchemeName::WaitDie)
+                .with_faults("wait-die with latches without a bound", Faults::of(&unbounded)),
+            LATCH,
+        ),
+        (
+            Subject::of(SchemeName::DlDetect)
+                .with_faults("dl-detect with latches without a bound", Faults::of(&unbounded)),
+            LATCH,
+        ),
+        (
+            Subject::of(SchemeName::DlDetect)
+                .with_faults("dl-detect with lists without a bound", Faults::of(&unbounded)),
+            LISTS,
+        ),
     ] {
         holds(&subject.in_ways(subject.name, ways), Work::Histories, &Machine::Small, SEEDS);
     }
@@ -123,26 +135,40 @@ fn waiting_in_queues_needs_no_bound() {
 
 #[test]
 fn mutants_with_managers_are_caught() {
-    let careless = [Rule::OwnersExclude];
-    let endless = [Rule::BoundedWaits, Rule::DeadlocksEnd];
-    let dl_detect = |name, broken: &[Rule]| Subject::mutant::<DlDetect<Broken>>(name, broken);
+    let careless = [Fault::SharedOwnership];
+    let endless = [Fault::UnboundedWaits, Fault::UnresolvedDeadlocks];
+    let dl_detect =
+        |name, broken: &[Fault]| Subject::of(SchemeName::DlDetect).with_faults(name, Faults::of(broken));
     for (mutant, ways) in [
-        (Subject::mutant::<NoWait<Broken>>("no-wait whose managers let all in", &careless), LATCH),
-        (Subject::mutant::<WaitDie<Broken>>("wait-die whose managers let all in", &careless), LATCH),
+        (
+            Subject::of(SchemeName::NoWait)
+                .with_faults("no-wait whose managers let all in", Faults::of(&careless)),
+            LATCH,
+        ),
+        (
+            Subject::of(SchemeName::WaitDie)
+                .with_faults("wait-die whose managers let all in", Faults::of(&careless)),
+            LATCH,
+        ),
         (dl_detect("dl-detect whose managers let all in", &careless), LATCH),
         (dl_detect("dl-detect with lists whose managers let all in", &careless), LISTS),
         (
-            Subject::mutant::<NoWait<Broken>>("no-wait with managers without gap locks", &[Rule::GapLocks]),
+            Subject::of(SchemeName::NoWait)
+                .with_faults("no-wait with managers without gap locks", Faults::of(&[Fault::UnlockedGaps])),
             LATCH,
         ),
         (
-            Subject::mutant::<NoWait<Broken>>(
+            Subject::of(SchemeName::NoWait).with_faults(
                 "no-wait with managers without shared locks",
-                &[Rule::SharedLocks],
+                Faults::of(&[Fault::EarlySharedUnlock]),
             ),
             LATCH,
         ),
-        (Subject::mutant::<WaitDie<Broken>>("wait-die with managers whose younger wait", &endless), LATCH),
+        (
+            Subject::of(SchemeName::WaitDie)
+                .with_faults("wait-die with managers whose younger wait", Faults::of(&endless)),
+            LATCH,
+        ),
         (dl_detect("dl-detect with managers that does not look", &endless), LATCH),
         (dl_detect("dl-detect with lists that does not look", &endless), LISTS),
     ] {

@@ -25,7 +25,7 @@ use storage::Local;
 use storage::latch::{QueueLatch, QueueNode};
 
 use super::policy::WaitPolicy;
-use crate::rules::{Rule, Rules};
+use terms::{Fault, Faults};
 
 /// The locks of a row's owners: how many they are, in steps of [`OWNER`], and whether one has it
 /// for itself; bit 0 adds nothing to that.
@@ -248,11 +248,11 @@ impl<'m, P: Platform> Latched<'m, P> {
     }
 
     /// Grants, refuses, or lets wait.
-    pub(super) fn ask<Q: WaitPolicy, R: Rules>(
+    pub(super) fn ask<Q: WaitPolicy>(
         &mut self,
         local: &mut Local<P>,
         asker: Asker,
-        rules: R,
+        faults: Faults,
     ) -> Result<Answer<'m, P>, OutOfMemory> {
         let (c, manager) = (self.c, self.manager);
         let held = self.get(&manager.held);
@@ -260,8 +260,8 @@ impl<'m, P: Platform> Latched<'m, P> {
             return Ok(Answer::Refused);
         }
         let mut excluded = match asker.kind {
-            Kind::Share => held & EXCLUSIVE != 0 && rules.keeps(Rule::OwnersExclude),
-            Kind::Exclude => held >= OWNER && (rules.keeps(Rule::OwnersExclude) || held & EXCLUSIVE != 0),
+            Kind::Share => held & EXCLUSIVE != 0 && !faults.has(Fault::SharedOwnership),
+            Kind::Exclude => held >= OWNER && (!faults.has(Fault::SharedOwnership) || held & EXCLUSIVE != 0),
             Kind::Upgrade => held >= 2 * OWNER,
         };
         if Q::WAITS && !excluded && asker.kind != Kind::Upgrade {
@@ -288,7 +288,7 @@ impl<'m, P: Platform> Latched<'m, P> {
             owner.get(c, &owner.identity) == asker.identity
                 || Q::may_wait(asker.tag, owner.get(c, &owner.tag))
         };
-        if rules.keeps(Rule::DeadlocksEnd) && !self.list(owners).all(may_wait) {
+        if !faults.has(Fault::UnresolvedDeadlocks) && !self.list(owners).all(may_wait) {
             return Ok(Answer::Refused);
         }
         let entry = LockEntry::<P>::at(LockEntry::<P>::make(c, local, asker)?);

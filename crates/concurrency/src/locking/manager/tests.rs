@@ -7,7 +7,7 @@ use super::*;
 use crate::lock_word::{LockState, Tagging, Want};
 use crate::meter::Meter;
 use crate::options::InstanceOptions;
-use crate::rules::{Broken, Sound};
+use terms::{Fault, Faults};
 
 type P = Hardware;
 
@@ -34,11 +34,11 @@ impl WaitPolicy for Older {
         0
     }
     fn ended<P: Platform>((): &mut (), _: bool) {}
-    fn contend<P: Platform, R: Rules>(
+    fn contend<P: Platform>(
         (): &(),
         (): &mut (),
         _: crate::locking::policy::Seeker<'_, P>,
-        _: R,
+        _: Faults,
     ) -> Result<(), crate::locking::policy::Refusal> {
         unreachable!("rows have managers")
     }
@@ -61,17 +61,17 @@ struct Row<'m> {
 }
 
 impl<'m> Row<'m> {
-    fn ask_as<R: Rules>(&mut self, number: u64, kind: Kind, rules: R) -> Answer<'m, P> {
+    fn ask_as(&mut self, number: u64, kind: Kind, faults: Faults) -> Answer<'m, P> {
         let (c, asker) = (Hardware::core(), Asker { identity: number, tag: number, kind });
         // SAFETY: the node and the manager were made with this memory.
         let asked = unsafe {
-            self.manager.with(c, self.node, |latched| latched.ask::<Older, R>(&mut self.local, asker, rules))
+            self.manager.with(c, self.node, |latched| latched.ask::<Older>(&mut self.local, asker, faults))
         };
         asked.expect("memory")
     }
 
     fn ask(&mut self, number: u64, kind: Kind) -> Answer<'m, P> {
-        self.ask_as(number, kind, Sound)
+        self.ask_as(number, kind, Faults::NONE)
     }
 
     fn waits(&mut self, number: u64, kind: Kind) -> &'m LockEntry<P> {
@@ -120,8 +120,8 @@ fn owners_share_or_exclude() {
         assert!(matches!(row.ask(6, Kind::Share), Answer::Refused));
         row.release(5);
         assert!(matches!(row.ask(9, Kind::Exclude), Answer::Granted), "free again");
-        let rules = Broken::rules(&[Rule::OwnersExclude]);
-        assert!(matches!(row.ask_as(10, Kind::Share, rules), Answer::Granted), "the mutant lets all in");
+        let faults = Faults::of(&[Fault::SharedOwnership]);
+        assert!(matches!(row.ask_as(10, Kind::Share, faults), Answer::Granted), "the mutant lets all in");
     });
 }
 

@@ -19,7 +19,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use boundary::Database;
-use sim::{Crash, Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};
+use sim::{Crash, Disk, DiskFaults, DiskModel, SimError, VirtualCore, VirtualMachine};
 use terms::random::Random;
 
 use super::machine::{open_database, options};
@@ -154,7 +154,7 @@ fn violations(
 
 impl FileTrial<'_> {
     fn disk(&self, which: u64) -> Disk {
-        Disk::new(DiskModel::RAM, Faults { seed: self.task.seed ^ which, ..Faults::default() })
+        Disk::new(DiskModel::RAM, DiskFaults { seed: self.task.seed ^ which, ..DiskFaults::default() })
     }
 
     fn config(&self, disk: &Disk, round: u64) -> sim::Config {

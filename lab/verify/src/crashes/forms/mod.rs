@@ -20,7 +20,7 @@ use boundary::{
 use concurrency::InstanceOptions;
 use platform::{Intent, Place, Platform};
 use schema::{Inspector, Row, Table, TableOptions};
-use sim::{Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};
+use sim::{Disk, DiskFaults, DiskModel, SimError, VirtualCore, VirtualMachine};
 use terms::Abort;
 use terms::random::Random;
 
@@ -151,7 +151,7 @@ pub(crate) fn run(subject: &Subject, task: &Task<'_>) -> Result<Observed, SimErr
 pub fn violations(
     subject: &Subject,
     seed: u64,
-    faults: Faults,
+    faults: DiskFaults,
 ) -> Result<(Vec<String>, FormMarks), SimError> {
     let mut random = Random::new(seed, 28);
     let workers = 2 + random.below(2) as usize;

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use boundary::Database;
 use platform::Nanos;
-use sim::{Call, Disk, DiskModel, Faults, Refusal, SimError, VirtualCore, VirtualMachine};
+use sim::{Call, Disk, DiskFaults, DiskModel, Refusal, SimError, VirtualCore, VirtualMachine};
 use terms::random::Random;
 
 use crate::crashes::machine::open_database;
@@ -130,7 +130,7 @@ fn trial(
     refusal: Refusal,
     planted: Planted,
 ) -> Result<(RefusalMarks, Vec<String>), SimError> {
-    let healthy = Faults { seed: task.seed, ..Faults::default() };
+    let healthy = DiskFaults { seed: task.seed, ..DiskFaults::default() };
     let trial = RefusalTrial {
         subject,
         task,
@@ -146,7 +146,7 @@ fn trial(
     if task.seed / Call::ALL.len() as u64 % 2 == 1 {
         trial.boot(0, |c| trial.run_boot(c, 0))?;
     }
-    trial.disk.set_faults(Faults { refusal: Some(refusal), ..healthy });
+    trial.disk.set_faults(DiskFaults { refusal: Some(refusal), ..healthy });
     trial.boot(1, |c| trial.run_boot(c, 1))?;
     // Read before the faults change: a refused opening has recorded no count.
     let refused = trial.disk.refused();
@@ -218,7 +218,7 @@ impl RefusalTrial<'_> {
             let refused = self.disk.refused();
             lock(&self.marks).refused = refused;
             if self.planted != Planted::StaysRefused {
-                self.disk.set_faults(Faults { seed: self.task.seed, ..Faults::default() });
+                self.disk.set_faults(DiskFaults { seed: self.task.seed, ..DiskFaults::default() });
             }
             let again = self.run_workers(c, &database, tables, round + 10);
             // A log of pages waits for a new segment for a limited time only.
