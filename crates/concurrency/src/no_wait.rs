@@ -5,12 +5,12 @@
 //! get a lock aborts, so no transactions ever wait in a circle.
 
 use platform::{OutOfMemory, Platform};
+use terms::Faults;
 
 use crate::lock_word::{LockState, Tagging, Want};
 use crate::locking::{Refusal, Seeker, TwoPhase, WaitPolicy};
 use crate::meter::Meter;
 use crate::options::InstanceOptions;
-use terms::Faults;
 
 /// Two-phase locking that aborts instead of waiting.
 pub type NoWait = TwoPhase<Refusing>;

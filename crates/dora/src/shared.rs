@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use terms::Faults;
 
 use platform::{LINE_BYTES, Node, OutOfMemory, Platform};
 use storage::Latched;
+use terms::Faults;
 
 use crate::central::{Central, Sharing};
 use crate::inbox::Inbox;

@@ -5,13 +5,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use terms::Faults;
 
 use boundary::{DurableOptions, Progress as OpenProgress, Recovered, SchemaBuilder};
 use concurrency::InstanceOptions;
 use pages::{PagedLogOptions, PagedOptions};
 use platform::{Hardware, Place};
 use schema::{Row, TableDescription};
+use terms::Faults;
 
 use crate::database::{Database, Scheme};
 use crate::error::{Error, Result};

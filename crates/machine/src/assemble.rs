@@ -7,10 +7,11 @@
 
 use std::collections::BTreeMap;
 
+use terms::{HardwareThread, Node};
+
 use crate::cpu_set::CpuSet;
 use crate::raw::{RawGroup, RawMachine, RawNode};
 use crate::topology::{Cache, Counts, Group, Level, MemoryKind, MemoryNode, ThreadInfo, Topology};
-use terms::{HardwareThread, Node};
 
 /// A node of the tree while groups are inserted.
 struct Branch {

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use terms::HardwareThread;
+
 use crate::placement::{Placement, place};
 use crate::topology::{ThreadInfo, Topology};
-use terms::HardwareThread;
 
 /// Size of an island, and so of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

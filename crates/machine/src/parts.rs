@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use terms::Node;
+
 use crate::assemble::{Memory, Surroundings};
 use crate::cpu_set::CpuSet;
 use crate::raw::RawGroup;
 use crate::topology::{Group, Level, MemoryKind, Topology};
-use terms::Node;
 
 /// A memory and the processors that allocate on it.
 #[derive(Clone, Debug)]

@@ -1,8 +1,9 @@
 //! Placement of two workers that only exchange messages.
 
+use terms::HardwareThread;
+
 use crate::placement::PlaceError;
 use crate::topology::{ThreadInfo, Topology};
-use terms::HardwareThread;
 
 /// Placement of the two peers of the message experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,8 +15,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::topology::{ThreadInfo, Topology};
 use terms::HardwareThread;
+
+use crate::topology::{ThreadInfo, Topology};
 
 /// Placement of instances on the hardware threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

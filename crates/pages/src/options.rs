@@ -1,11 +1,11 @@
 //! Options of a database of pages.
 
 use std::path::PathBuf;
-use terms::Faults;
 
 use platform::Node;
 use platform::files::BLOCK_BYTES;
 use storage::{Optimisation, Optimisations};
+use terms::Faults;
 
 use crate::error::PagedError;
 use crate::limits::{FRAMES_PER_SESSION, OWNERS_MAX, RECORD_PAGES_MAX};

@@ -1,7 +1,6 @@
 //! State that the sessions of a database share.
 
 use std::sync::atomic::Ordering;
-use terms::{Fault, Faults};
 
 use boundary::PartOf;
 use concurrency::TooManySessions;
@@ -9,6 +8,7 @@ use platform::LINE_BYTES;
 use platform::files::Files;
 use redo_log::LogError;
 use storage::Latched;
+use terms::{Fault, Faults};
 
 use crate::checkpoints::checkpoint::Checkpoints;
 use crate::error::PagedError;

@@ -1,9 +1,10 @@
 //! Decision whether a better map is worth its cost.
 
+use terms::{Fault, Faults};
+
 use crate::model::Figures;
 use crate::search::Proposal;
 use crate::settings::Settings;
-use terms::{Fault, Faults};
 
 /// Expected gain and cost of a repartitioning.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]

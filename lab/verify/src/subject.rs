@@ -1,7 +1,6 @@
 //! The schemes that campaigns verify, registered schemes and mutants, as values.
 
 use std::fmt;
-use terms::Faults;
 
 use boundary::{Database, DurableOptions, OpenError, Recovered, SchemaBuilder, Traits};
 use concurrency::{InstanceOptions, SchemeName, Ways};
@@ -15,6 +14,7 @@ use platform::files::BLOCK_BYTES;
 use redo_log::LogError;
 use sim::{VirtualCore, VirtualMachine};
 use storage::{Optimisation, Optimisations};
+use terms::Faults;
 
 use crate::task::Work;
 

@@ -30,9 +30,9 @@ use std::sync::atomic::Ordering;
 use platform::{LINE_BYTES, OutOfMemory, Platform, RegionBytes, Work};
 use storage::Local;
 use storage::latch::{QueueLatch, QueueNode};
+use terms::{Fault, Faults};
 
 use crate::locking::{Queued, Refusal, earlier};
-use terms::{Fault, Faults};
 
 /// How long a transaction waits before it searches: `DL_LOOP_DETECT`.
 const QUIET_NANOS: u64 = 1_000;

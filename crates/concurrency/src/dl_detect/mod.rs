@@ -32,9 +32,9 @@ use crate::meter::Meter;
 use crate::options::InstanceOptions;
 use crate::timestamps::{Timestamp, TimestampWorker, Timestamps};
 use crate::ways::{Deadlocks, RowLock};
-use terms::{Fault, Faults};
 
 use lists::{Lists, Waits};
+use terms::{Fault, Faults};
 use waits_for::{Search, WaitsFor};
 
 /// Two-phase locking that detects deadlocks.

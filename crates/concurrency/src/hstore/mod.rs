@@ -45,6 +45,7 @@ use platform::{Intent, OutOfMemory, Platform, Work};
 use storage::index::{Open, Visit};
 use storage::tree::{Direction, Insert, Lookup};
 use storage::{Table, record::tail};
+use terms::{Abort, Category, Conflict, Fault, Mode, Stamp};
 
 use entering::{enter, enter_all, lock, site_of};
 use row::{FoundRow, Home, Row, last_word};
@@ -68,8 +69,6 @@ use crate::scan::{walk_leaves, walk_rows};
 use crate::scheme::{
     Accessing, Context, Ending, Filling, Holder, Parts, Redo, RowNumber, Scheme, WorkerState,
 };
-use terms::Fault;
-use terms::{Abort, Category, Conflict, Mode, Stamp};
 
 /// A running transaction.
 pub struct HstoreTransaction<P: Platform> {
@@ -488,14 +487,12 @@ impl<P: Platform> Ending<P> for Hstore {
         let changes = !state.steps.is_empty();
         let epoch = if changes { local.announce_commit(c) } else { local.epochs_shared().current(c) };
         let faults = cx.shared.faults;
-        let stamps = if !faults.has(Fault::UnorderedStamps) { &state.stamps[..] } else { &[] };
+        let stamps = if faults.has(Fault::UnorderedStamps) { &[] } else { &state.stamps[..] };
         let largest = stamps.iter().copied().fold(cx.worker.state.last, u64::max);
         let Stamp(stamp) = Stamp::after(largest, epoch);
         cx.worker.state.last = stamp;
-        if faults.has(Fault::EarlyParticipantUnlock)
-            && state.mode == Mode::Participant
-            && state.steps.is_empty()
-        {
+        let only_reads = state.mode == Mode::Participant && state.steps.is_empty();
+        if only_reads && faults.has(Fault::EarlyParticipantUnlock) {
             state.held.drain(..).for_each(|site| cx.shared.own.release(c, site));
         }
         Ok(HstorePrepared { state, stamp })
@@ -526,10 +523,9 @@ impl<P: Platform> Ending<P> for Hstore {
 impl<P: Platform> Redo<P> for Hstore {
     fn redo<K: RedoSink<P>>(prepared: &HstorePrepared<P>, cx: &mut Context<'_, '_, P, Self>, sink: &mut K) {
         let mut scratch = std::mem::take(&mut cx.worker.state.redo);
-        if !cx.shared.faults.has(Fault::UnloggedUpdates) {
-            prepared.state.redo(cx.c, cx.tables, &mut scratch, sink);
-        } else {
-            prepared.state.redo(cx.c, cx.tables, &mut scratch, &mut DropsUpdates(sink));
+        match cx.shared.faults.has(Fault::UnloggedUpdates) {
+            false => prepared.state.redo(cx.c, cx.tables, &mut scratch, sink),
+            true => prepared.state.redo(cx.c, cx.tables, &mut scratch, &mut DropsUpdates(sink)),
         }
         cx.worker.state.redo = scratch;
     }

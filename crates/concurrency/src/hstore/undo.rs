@@ -3,12 +3,12 @@
 use platform::Platform;
 use storage::record::tail;
 use storage::{Local, Table};
+use terms::Fault;
 
 use super::row::Row;
 use super::state::{Cx, HstoreState};
 use super::steps::{Keys, UndoStep};
 use crate::access::retire_row;
-use terms::Fault;
 
 impl<P: Platform> HstoreState<P> {
     /// The place of the row's key in an index in [`HstoreState::words`].

@@ -4,6 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use platform::Platform;
+use terms::Fault;
 
 use super::latched::{end_ownership, gave_back, release_gone};
 use super::parts::TwoPhase;
@@ -12,7 +13,6 @@ use super::state::{EXCLUSIVE, LockHeader, LockingState};
 use crate::access::{Accesses, DELETED, HELD, INSERTED, WRITTEN};
 use crate::lock_word::LockWord;
 use crate::scheme::{Context, RowNumber};
-use terms::Fault;
 
 /// Applies the writes if there is a stamp, and gives all locks back.
 pub(super) fn end<P: Platform, Q: WaitPolicy>(

@@ -62,6 +62,7 @@ use parts::{LockingShared, LockingTransaction, LockingWorker};
 use rows::{lock_named_row, writable};
 use scan::{ScanOrder, scan_partition};
 use state::{LockHeader, LockingState};
+use terms::{Abort, Category, Conflict, Fault, Mode, Stamp};
 
 #[cfg(test)]
 pub(crate) use manager::new_node;
@@ -80,10 +81,6 @@ use crate::scheme::{
     Accessing, Context, Ending, Filling, Holder, Parts, Redo, RowNumber, Scheme, WorkerState,
 };
 use crate::ways::RowLock;
-use terms::Category;
-use terms::Fault;
-use terms::{Abort, Conflict};
-use terms::{Mode, Stamp};
 
 /// A transaction that holds all its locks.
 pub struct LockingPrepared<P: Platform> {

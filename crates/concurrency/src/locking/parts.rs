@@ -4,12 +4,12 @@
 use std::marker::PhantomData;
 
 use platform::{LINE_BYTES, Platform, RegionBytes};
+use terms::Faults;
 
 use super::policy::WaitPolicy;
 use super::state::LockingState;
 use crate::options::Lockers;
 use crate::ways::{RowCopies, RowLock, Ways};
-use terms::Faults;
 
 /// A scheme that locks, and does what `Q` says when a lock is not free.
 pub struct TwoPhase<Q>(PhantomData<Q>);

@@ -11,13 +11,13 @@ use std::sync::atomic::Ordering;
 
 use platform::{OutOfMemory, Platform};
 use storage::{Latched, Table};
+use terms::Category;
 
 use super::epochs::{epoch_of, oldest_snapshot};
 use super::method::MvccMethod;
 use super::versions::{Row, retire_chain, retire_inherited, tail_of};
 use crate::access::retire_row;
 use crate::optimistic::{ABSENT, LOCKED, MethodContext};
-use terms::Category;
 
 /// Most queues: further workers share them.
 const QUEUES_MAX: usize = 64;

@@ -49,11 +49,11 @@ use std::sync::atomic::Ordering;
 
 use platform::{OutOfMemory, Platform, Work};
 use storage::record::tail;
-use terms::Epoch;
 
 use dead_rows::{DeadRows, Sweeper};
 use epochs::{epoch_of, oldest_snapshot};
 use method::MvccOwn;
+use terms::{Abort, Conflict, Epoch, Fault, Mode};
 use versions::{Row, Versioned};
 
 pub use method::MvccMethod;
@@ -65,9 +65,6 @@ use crate::optimistic::{
 };
 use crate::scheme::RowNumber;
 use crate::timestamps::TimestampSource;
-use terms::Fault;
-use terms::Mode;
-use terms::{Abort, Conflict};
 
 /// Epochs by which a snapshot is older than the one in which its worker has entered.
 const LAG_EPOCHS: u64 = 2;

@@ -46,9 +46,9 @@ mod times;
 mod validation;
 
 use platform::{OutOfMemory, Platform};
-use terms::Epoch;
 
 use shared::Participants;
+use terms::{Conflict, Epoch, Mode, Stamp};
 use times::{DELTA_BITS, first_of, stamp_of, word_at, wts};
 use validation::{agree, lock_all, postpone, prolong};
 
@@ -57,8 +57,6 @@ pub use shared::TicTocMethod;
 use crate::access::{DELETED, INSERTED, WRITTEN};
 use crate::optimistic::{Method, MethodContext, Optimistic, OptimisticState, Version, VersionHeader};
 use crate::timestamps::TimestampSource;
-use terms::Conflict;
-use terms::{Mode, Stamp};
 
 /// The scheme.
 pub type TicToc = Optimistic<TicTocMethod>;

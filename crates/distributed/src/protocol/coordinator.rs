@@ -1,7 +1,8 @@
 //! The coordinator of one attempt of a transaction.
 
-use super::legal::{Illegal, Row, check};
 use terms::{Fault, Faults};
+
+use super::legal::{Illegal, Row, check};
 
 /// When the coordinator's own part locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

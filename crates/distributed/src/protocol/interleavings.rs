@@ -1,15 +1,15 @@
 //! All interleavings of small cases: one coordinator, up to three participants, messages that
-//! arrive at any time, in order on each link, and, where the case says so, twice; logs that are
-//! flushed at any time; and, where the case says so, crashes of coordinator and participants, which
-//! come back with exactly what is durable; and connections that break though both sides live.
+//! arrive at any time, in order on each link, and logs that are flushed at any time. A case may
+//! have messages that arrive twice, connections that break, and crashes of coordinator and
+//! participants, which restart with exactly what is durable.
 //!
-//! A crash breaks the connections of the instance. What was under way to it is gone; what it has
-//! sent may still arrive, before the other side hears of the loss. An instance that comes back runs
-//! nothing before the others have heard of the loss: so what a participant has read is safe until
-//! then.
+//! A crash breaks the connections of the instance. Messages to the instance are lost; its own may
+//! still arrive before the peer learns of the loss. An instance that restarts runs nothing before
+//! its peers know of the loss: until then the rows that a participant has read are safe.
 
 use std::collections::{BTreeSet, hash_map::DefaultHasher};
 use std::hash::{Hash, Hasher};
+
 use terms::{Fault, Faults};
 
 use super::{
@@ -494,9 +494,7 @@ impl Model {
                         return Err("an attempt ends twice".to_owned());
                     }
                     // Of a transaction that only reads, nothing can be lost.
-                    let at_once =
-                        !committed || case.flow == Flow::Last || case.faults.has(Fault::EarlyAnswer);
-                    if at_once {
+                    if !committed || case.flow == Flow::Last || case.faults.has(Fault::EarlyAnswer) {
                         self.answer = Some(committed);
                     }
                     self.own_locked = false;

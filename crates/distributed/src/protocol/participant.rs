@@ -1,7 +1,8 @@
 //! The participant of one attempt of a transaction.
 
-use super::legal::{Illegal, Row, check};
 use terms::{Fault, Faults};
+
+use super::legal::{Illegal, Row, check};
 
 /// An event of a participant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

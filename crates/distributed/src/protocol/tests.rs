@@ -1,8 +1,9 @@
 //! Properties of all interleavings, the rules that they need, and the costs in messages.
 
+use terms::{Fault, Faults};
+
 use super::interleavings::{Case, explore};
 use super::*;
-use terms::{Fault, Faults};
 
 const PARTS: [&[bool]; 8] = [
     &[false],

@@ -41,7 +41,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use terms::Faults;
 
 use boundary::{DurableOptions, Recovered, SchemaBuilder};
 use concurrency::InstanceOptions;
@@ -70,6 +69,7 @@ use copy::missing;
 use division::undivided;
 use procedure::Outline;
 use queue::{ProcedureJob, Queue, Reply, WorkerCount};
+use terms::Faults;
 use worker::{DeploymentState, WorkerStart};
 
 /// Longest wait for the workers when a deployment is closed.

@@ -1,5 +1,7 @@
 //! Reads complete description files, which have every value; see `write.rs` for their form.
 
+use terms::Node;
+
 use super::core::{self, CoreCosts};
 use super::fact::{Confidence, Fact, FactMatrix};
 use super::facts::confidence;
@@ -11,7 +13,6 @@ use crate::cpu_set::CpuSet;
 use crate::parts::{PartMemory, Parts};
 use crate::raw::RawGroup;
 use crate::topology::{Level, MemoryKind, Topology};
-use terms::Node;
 
 const KEYS: &[&str] = &[
     "name",

@@ -1,11 +1,12 @@
 //! The machines of a cluster side by side. A description has the structure of one of them.
 
+use terms::Node;
+
 use super::value::Description;
 use crate::cpu_set::CpuSet;
 use crate::parts::{PartMemory, Parts};
 use crate::raw::RawGroup;
 use crate::topology::{Level, Topology};
-use terms::Node;
 
 /// Distance between memories of two machines: the firmware's value for memory that cannot be
 /// reached (ACPI 6.5, table SLIT).

@@ -1,10 +1,11 @@
 //! A description as a value, and values that follow from it. The module above makes descriptions.
 
+use terms::{HardwareThread, Node};
+
 use super::core::CoreCosts;
 use super::fact::{Confidence, Fact, FactMatrix};
 use super::measured::CoreToCore;
 use crate::topology::Topology;
-use terms::{HardwareThread, Node};
 
 /// A level of cache.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]

@@ -5,9 +5,10 @@ mod json;
 mod svg;
 mod text;
 
+use terms::HardwareThread;
+
 use crate::islands::{Granularity, islands};
 use crate::topology::{Level, Topology};
-use terms::HardwareThread;
 
 pub use costs::render_costs;
 pub use json::{render_description_json, render_json};

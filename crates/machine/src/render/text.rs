@@ -2,10 +2,11 @@
 
 use std::fmt::Write;
 
+use terms::{HardwareThread, Node};
+
 use super::shown_islands;
 use crate::cpu_set::CpuSet;
 use crate::topology::{Group, Level, MemoryKind, MemoryNode, Topology};
-use terms::{HardwareThread, Node};
 
 /// Machines with more hardware threads than this have runs of equal parts drawn once.
 const DRAWN_IN_FULL: usize = 64;

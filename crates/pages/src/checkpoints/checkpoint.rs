@@ -15,11 +15,11 @@
 //! Sessions make checkpoints between transactions, a few pages at a time.
 
 use std::sync::atomic::Ordering;
-use terms::{Fault, Faults};
 
 use platform::LINE_BYTES;
 use platform::files::Files;
 use storage::Latched;
+use terms::{Fault, Faults};
 
 use crate::checkpoints::master::Master;
 use crate::checkpoints::undecided::{Undecided, UndecidedContent};

@@ -3,12 +3,12 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use std::sync::Mutex;
-use terms::{Fault, Faults};
 
 use platform::{Hardware, Nanos, Place, Platform};
 use sim::{Config, Shape, VirtualMachine};
 use storage::{Optimisation, Optimisations};
 use terms::random::Xorshift;
+use terms::{Fault, Faults};
 
 use super::LockMode::{Exclude, IntentExclude, IntentShare, Share};
 use super::answer::{ImmediateAnswer, LockAnswer};

@@ -14,10 +14,10 @@
 //! undone some of its changes, the decision was to abort, and it is undone like others.
 
 use std::collections::{BTreeMap, BTreeSet};
-use terms::Fault;
 
 use boundary::{Decision, GlobalId, PartOf};
 use platform::files::Files;
+use terms::Fault;
 
 use crate::checkpoints::undecided::{KnownPart, UndecidedContent};
 use crate::error::PagedError;

@@ -1,9 +1,9 @@
 //! Write-ahead logging: before a latched page changes, the log has the change.
 
 use std::sync::atomic::Ordering;
-use terms::Fault;
 
 use platform::files::Files;
+use terms::Fault;
 
 use super::Pool;
 use super::frames::LatchedPage;

@@ -3,10 +3,10 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
-use terms::Fault;
 
 use platform::files::{Buffer, FileError, Files, Operation};
 use storage::latch::VersionLatch;
+use terms::Fault;
 
 use super::frames::{Frame, FrameId, LATCH, LatchedPage, PAGE, ReadPage, WRITING};
 use super::store::Store;

@@ -10,11 +10,11 @@
 //! wait for a page to be written.
 
 use std::sync::atomic::Ordering;
-use terms::Fault;
 
 use platform::files::Files;
 use storage::Latched;
 use storage::latch::VersionLatch;
+use terms::Fault;
 
 use super::Pool;
 use super::copies::Copies;

@@ -51,7 +51,6 @@ pub(crate) use store::{FREE, IN_USE};
 pub(crate) use worker::PoolWorker;
 
 use std::sync::atomic::Ordering;
-use terms::Faults;
 
 use platform::LINE_BYTES;
 use platform::files::Files;
@@ -63,6 +62,7 @@ use crate::log::Log;
 use crate::options::PagedOptions;
 use frames::Frame;
 use store::Store;
+use terms::Faults;
 
 /// Frames and what they hold.
 pub(crate) struct Pool<P: Files> {

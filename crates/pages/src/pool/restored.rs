@@ -2,9 +2,9 @@
 //! numbers are free.
 
 use std::sync::atomic::Ordering;
-use terms::Fault;
 
 use platform::files::Files;
+use terms::Fault;
 
 use super::Pool;
 use super::frames::{LatchedPage, MARK, PAGE, ReadPage};

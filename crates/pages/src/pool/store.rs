@@ -1,11 +1,11 @@
 //! Storage of pages: frames, and the file behind them.
 
 use std::sync::atomic::Ordering;
-use terms::{Fault, Faults};
 
 use platform::files::Files;
 use platform::{LINE_BYTES, Node, Platform, RegionBytes};
 use storage::Latched;
+use terms::{Fault, Faults};
 
 use super::frames::{Frame, FrameId, HEADER_WORDS};
 use super::lanes::Lanes;

@@ -3,13 +3,13 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
-use terms::{Fault, Faults};
 
 use boundary::{AnyDatabase, Bounds, Direction, Ending, SchemaBuilder, Session, Verbs};
 use pages::{ExaminedTree, PagedDatabase, PagedLogOptions, PagedOptions, examine};
 use platform::Intent;
 use schema::{Row, Schema, Table, TableOptions};
 use sim::{VirtualCore, VirtualMachine};
+use terms::{Fault, Faults};
 
 use crate::support::{Random, assert_sound, options, session, virtually};
 

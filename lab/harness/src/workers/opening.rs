@@ -3,7 +3,6 @@
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use terms::Faults;
 
 use boundary::{
     Bounds, Database, Direction, DurableOptions, Ending, OpenError, Recovered, SchemaBuilder, Verbs,
@@ -15,6 +14,7 @@ use platform::{Intent, Node};
 use redo_log::{LogError, LogOptions, LogUse};
 use schema::{Inspector, Row, Schema, Table, TableOptions};
 use serde::{Deserialize, Serialize};
+use terms::Faults;
 use workloads::LoadedWith;
 
 use crate::context::Context;

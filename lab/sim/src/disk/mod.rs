@@ -15,9 +15,10 @@
 //! - A flush fails ([`DiskFaults::flush_failure_one_in`]): the changes that it was to flush stay
 //!   readable and are lost with the power, whatever later flushes report.
 //! - The disk is full ([`DiskFaults::capacity_bytes`]).
-//! - Calls of one kind are refused for a while, or for good ([`DiskFaults::refusal`]): files, names,
-//!   threads and memory.
-//! - The disk ignores flushes ([`DiskFaults::ignores_flushes`]): as if the program had forgotten them.
+//! - Calls of one kind are refused for a while, or for good ([`DiskFaults::refusal`]): files,
+//!   names, threads and memory.
+//! - The disk ignores flushes ([`DiskFaults::ignores_flushes`]): as if the program had forgotten
+//!   them.
 //! - Bits flip on request of a test ([`Disk::flip_bit`]).
 //!
 //! Under [`crate::Config::perturb`] operations begin up to 20 us late by chance, and rarely some

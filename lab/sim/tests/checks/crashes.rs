@@ -146,7 +146,8 @@ fn what_was_flushed_survives_a_loss_of_power() {
     assert_eq!(counts.lost, 0, "{counts:?}");
     // The campaign has reached the dangerous states.
     assert!(counts.crashes > 300 && counts.unacknowledged > 10 && counts.torn > 50, "{counts:?}");
-    let counts = campaign(Writer::Correct, 300, DiskFaults { sector_bytes: 4096, ..DiskFaults::default() }, true);
+    let counts =
+        campaign(Writer::Correct, 300, DiskFaults { sector_bytes: 4096, ..DiskFaults::default() }, true);
     assert_eq!(counts.lost, 0, "{counts:?}");
 }
 

@@ -15,7 +15,6 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
-use terms::{Fault, Faults};
 
 use concurrency::SchemeName;
 use engine::durable::content;
@@ -25,6 +24,7 @@ use harness::{
 };
 use platform::Hardware;
 use terms::random::Random;
+use terms::{Fault, Faults};
 
 use super::ledger::Ledger;
 use super::refusals::native::RefusedCalls;

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use terms::Faults;
 
 use boundary::{Bounds, Database, Ending, SchemaBuilder, Session};
 use concurrency::InstanceOptions;
 use dora::{Actions, Dynamic, Map, Shared, Sharing, Site, Typed};
 use platform::{Place, Platform};
+use terms::Faults;
 use terms::random::Random;
 
 use super::change_numbers::{self, NumberedEntry};

@@ -1,9 +1,9 @@
 //! Campaigns: schemes pass, and mutants fail.
 
 use std::ops::Range;
-use terms::{Fault, Faults};
 
 use concurrency::SchemeName;
+use terms::{Fault, Faults};
 use verify::{Campaign, Machine, Subject, Tally, Trial, Work, scheme, schemes};
 
 /// Seeds of each scheme and workload; `isles verify` runs as many as requested, and `.ci/deep`

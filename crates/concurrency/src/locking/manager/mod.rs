@@ -23,9 +23,9 @@ use std::sync::atomic::Ordering;
 use platform::{Intent, LINE_BYTES, OutOfMemory, Platform};
 use storage::Local;
 use storage::latch::{QueueLatch, QueueNode};
+use terms::{Fault, Faults};
 
 use super::policy::WaitPolicy;
-use terms::{Fault, Faults};
 
 /// The locks of a row's owners: how many they are, in steps of [`OWNER`], and whether one has it
 /// for itself; bit 0 adds nothing to that.

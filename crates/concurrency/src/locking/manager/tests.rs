@@ -2,12 +2,12 @@
 
 use platform::Hardware;
 use storage::{Epochs, Memory};
+use terms::{Fault, Faults};
 
 use super::*;
 use crate::lock_word::{LockState, Tagging, Want};
 use crate::meter::Meter;
 use crate::options::InstanceOptions;
-use terms::{Fault, Faults};
 
 type P = Hardware;
 

@@ -1,10 +1,11 @@
 //! Nested boxes: measures the parts of a machine and arranges them side by side.
 
+use terms::Node;
+
 use super::canvas::{Anchor, FAINT, Item, text_width};
 use crate::cpu_set::CpuSet;
 use crate::render::text::{memory_location, name, same_shape, size, thread_numbers};
 use crate::topology::{Group, Level, Topology};
-use terms::Node;
 
 /// Distance between boxes, and from a box to its content.
 const GAP: f64 = 6.0;

@@ -1,5 +1,7 @@
 //! The machine in the style of `lstopo`: nested boxes, a legend, and the islands.
 
+use terms::HardwareThread;
+
 use super::blocks::{Drawing, SLOWER_CORE, arrange, colour};
 use super::canvas::{FAINT, Item, picture, text_width};
 use crate::cpu_set::CpuSet;
@@ -8,7 +10,6 @@ use crate::islands::Granularity;
 use crate::render::shown_islands;
 use crate::render::text::{name, size};
 use crate::topology::{Group, Level, Topology};
-use terms::HardwareThread;
 
 const MARGIN: f64 = 20.0;
 const FONT: f64 = 12.0;
