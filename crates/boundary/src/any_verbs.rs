@@ -24,7 +24,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// So many words.
+    /// This many words.
     pub fn of_words(first: usize, words: usize) -> Self {
         Span { offset: first.saturating_mul(8), bytes: 8 * words }
     }

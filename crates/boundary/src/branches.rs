@@ -6,9 +6,8 @@
 //! after the other, with as much time between them as the others need, and ends with the others:
 //! one commit names all of them.
 //!
-//! Branches lock nothing. Whoever uses them sees to it that no two transactions that are open at
-//! the same time touch the same thing in ways that exclude each other, and that no other
-//! transaction runs in the database meanwhile.
+//! Branches lock nothing. The caller ensures that no two transactions that are open at the same
+//! time conflict, and that no other transaction runs in the database meanwhile.
 
 use concurrency::Meter;
 use platform::Nanos;
@@ -62,6 +61,6 @@ pub trait Branches {
     /// Counters of the session.
     fn stats_mut(&mut self) -> &mut Stats;
 
-    /// How long to pause after so many failed attempts.
+    /// How long to pause after this many failed attempts.
     fn pause_nanos(&mut self, attempts: u32) -> u64;
 }

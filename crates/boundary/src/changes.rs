@@ -103,7 +103,7 @@ pub enum ChangeStep {
     },
     /// Transactions are waited for that began before.
     Waits,
-    /// So many rows have the new form.
+    /// This many rows have the new form.
     Rows {
         /// How many.
         rows: u64,

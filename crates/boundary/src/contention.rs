@@ -127,7 +127,7 @@ impl Backoff {
         if attempts > ATTEMPTS_BEFORE_REST { Pause::Rest(nanos) } else { Pause::Spin(nanos) }
     }
 
-    /// How long the next pause is, after so many failed attempts, at least one.
+    /// How long the next pause is, after this many failed attempts, at least one.
     pub fn nanos(&mut self, attempts: u32, elder: bool) -> u64 {
         let random = self.jitter.next();
         if self.pauses == Pauses::Fixed {

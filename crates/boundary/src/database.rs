@@ -131,7 +131,7 @@ pub trait AnyDatabase<P: Platform>: Send + Sync {
 
     /// Moves epochs on until snapshots that begin from now on show what was committed before this
     /// call, no longer than until the deadline; tells whether they do. Commits under way are waited
-    /// for, no other transaction. Whoever calls is in none. A database without snapshots
+    /// for, no other transaction. The caller is in none. A database without snapshots
     /// ([`Traits::snapshots`]) has nothing to move on.
     fn let_snapshots_show(&self, _: P::Core, _: Nanos) -> bool {
         true

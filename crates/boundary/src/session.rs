@@ -84,8 +84,8 @@ pub trait Upkeep {
     /// Has memory at hand for rows that follow, after many were inserted.
     fn get_ready(&mut self);
 
-    /// Has about so many bytes more provided for rows that follow, or a part of them; how many. 0:
-    /// there is no more, or the storage manager provides its memory otherwise.
+    /// Has about this many bytes more provided for rows that follow, or a part of them; how many.
+    /// 0: there is no more, or the storage manager provides its memory otherwise.
     fn provide(&mut self, bytes: usize) -> usize {
         let _ = bytes;
         0
@@ -139,8 +139,8 @@ pub trait AnySession<'d>: Upkeep {
         false
     }
 
-    /// Undoes an attempt that nobody goes on with ([`RoamingSession::begin`]), if there is one;
-    /// false if the session cannot.
+    /// Undoes an attempt that is not continued ([`RoamingSession::begin`]), if there is one; false
+    /// if the session cannot.
     ///
     /// Pre: nothing is left of the attempt but the memory of its object.
     fn give_up(&mut self) -> bool {

@@ -197,7 +197,7 @@ pub trait Verbs {
     }
 
     /// Makes a row that enters no index: it is allocated and filled like one that is inserted, but
-    /// nobody will ever find it, not even this transaction, no key is a duplicate, and no log has
+    /// no transaction will ever find it, not even this one, no key is a duplicate, and no log has
     /// it. Its memory stays in use if the transaction commits. It is there to do what other
     /// programs do.
     fn insert_unindexed<R: Row>(&mut self, table: Table<R>, value: &R) -> Result<(), Abort>;

@@ -3,7 +3,7 @@
 //! - [`Parts`]: the data that the scheme keeps. The instance makes and holds it.
 //! - [`Accessing`]: what a transaction does, called by the engine's verbs from the beginning of an
 //!   attempt to its last verb.
-//! - [`Ending`]: how an attempt ends, called by whoever decides that: the session, and the
+//! - [`Ending`]: how an attempt ends, called by the thread that decides that: the session, and the
 //!   coordinator of a transaction over several databases.
 //! - [`Redo`]: the changes of a prepared transaction, for the log.
 //! - [`Filling`]: rows while no transaction runs, for those who fill and inspect an instance.

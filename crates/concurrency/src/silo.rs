@@ -15,7 +15,8 @@
 //!   keeps it so that a later insertion of the same key gets a larger TID; here the leaf remembers
 //!   the largest stamp removed from it ([`storage::tree`]), with the same effect and no dead rows
 //!   in the way of scans.
-//! - `prepare` does not wait for a locked row, where the paper spins: whoever has locked a row is
+//! - `prepare` does not wait for a locked row, where the paper spins: a thread that has locked a
+//!   row is
 //!   about to change it (`docs/decisions/0020-commits-do-not-wait.md`).
 //! - A part of a transaction over several databases marks the rows that it has only read, until it
 //!   ends ([`crate::optimistic`]).

@@ -54,7 +54,7 @@ pub enum CommitLocks {
 /// How deadlocks are found, by the scheme that detects them, where the locks of rows are managers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Deadlocks {
-    /// In a graph without latches, in which whoever waits for long shows what it holds; the
+    /// In a graph without latches, in which a thread that waits for long shows what it holds; the
     /// youngest of a circle gives up.
     #[default]
     Graph,

@@ -77,7 +77,7 @@ impl Random {
     }
 }
 
-/// What comes out, if the bytes come in pieces.
+/// The messages that are decoded if the bytes arrive in pieces.
 fn taken(random: &mut Random, bytes: &[u8]) -> (Vec<ProcedureMessage>, Result<(), MessageError>) {
     let (mut inbox, mut messages, mut rest) = (Inbox::default(), Vec::new(), bytes);
     while !rest.is_empty() {

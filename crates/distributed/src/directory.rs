@@ -1,6 +1,6 @@
 //! The directory of a durable deployment of several instances: one directory below it for each
-//! instance, and a file that says who has which data. Whoever has the directory open has all of
-//! them.
+//! instance, and a file that says who has which data. A process that has the directory open has all
+//! of them.
 //!
 //! The file is text, `isles.deployment`, written as a whole, and renamed into place when all
 //! instances are made: then an instance that is missing later has been lost, and is not made anew.
@@ -52,7 +52,7 @@ pub enum DirectoryError {
     /// An instance that was there is not.
     #[error("{}: is missing from its deployment: bring it back, or restore a backup of the whole deployment", .0.display())]
     Missing(PathBuf),
-    /// Somebody has the deployment open.
+    /// A process has the deployment open.
     #[error("{}: is open: a deployment is copied while it is closed", .0.display())]
     Open(PathBuf),
     /// The data are divided otherwise.
@@ -173,7 +173,7 @@ fn read_file<P: Files>(
 ) -> Result<Option<DataOwners>, DirectoryError> {
     let entries = P::perform(c, queue, Operation::List).into_entries()?;
     let Some(entry) = entries.iter().find(|entry| entry.name == FILE) else {
-        // What is left of a deployment that was not made to its end: nobody has had it.
+        // What is left of a deployment that was not made to its end: no process has had it.
         let is_begun = entries.iter().any(|entry| entry.name == NEW_FILE);
         let is_part = |name: &str| name == NEW_FILE || name.starts_with("instance-");
         return match entries.is_empty() || is_begun && entries.iter().all(|entry| is_part(&entry.name)) {

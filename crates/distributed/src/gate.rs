@@ -24,7 +24,7 @@ impl<P: Platform> Clone for Gate<P> {
 }
 
 impl<P: Platform> Gate<P> {
-    /// The gate of so many workers, of which each gets a clone.
+    /// The gate of this many workers, of which each gets a clone.
     ///
     /// # Errors
     /// There is no memory for it.

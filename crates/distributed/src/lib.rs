@@ -25,8 +25,8 @@
 //! under every scheme, at the moment at which its coordinator decides. So transactions over several
 //! instances are in the order of their decisions, and transactions of one instance fit in between
 //! if their scheme commits them in the order of real time. Snapshots of one instance do not: two of
-//! them, in two instances, may see two transactions over both in different orders. So nobody takes
-//! one where there are several instances.
+//! them, in two instances, may see two transactions over both in different orders. So no worker
+//! takes one where there are several instances.
 //!
 //! Deadlocks: parts that wait for others wait for a bounded time (`concurrency`), and then vote no.
 

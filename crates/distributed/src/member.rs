@@ -187,8 +187,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     }
 
     /// Says goodbye, once it has nothing under way: the caller submits no more transactions. Tells
-    /// whether all others have, too, and nobody waits for this member any more. A peer that is lost
-    /// has not: what comes back needs this member.
+    /// whether all others have, too, and no worker waits for this member any more. A peer that is
+    /// lost has not: what comes back needs this member.
     ///
     /// # Errors
     /// The deployment is broken.
@@ -325,7 +325,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         }
     }
 
-    /// A message of so many bytes is to leave.
+    /// A message of this many bytes is to leave.
     fn count_message(&mut self, c: P::Core, peer: usize, bytes: usize) {
         // It is copied to the stream, and summed.
         P::work(c, Work::CopyWord, 2 * (bytes as u32).div_ceil(8));
@@ -474,8 +474,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         self.wait_or(c, session, until, &mut |_| false);
     }
 
-    /// As [`Self::wait`], or until `ready` says that something else is to be done: whoever makes it
-    /// so rings this worker's bell afterwards.
+    /// As [`Self::wait`], or until `ready` says that something else is to be done: a worker that
+    /// makes it so rings this worker's bell afterwards.
     pub fn wait_or(
         &mut self,
         c: P::Core,

@@ -71,7 +71,7 @@ pub enum Refusal {
 /// Why something is not said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Unsaid {
-    /// It would be a message of so many bytes.
+    /// It would be a message of this many bytes.
     #[error("a message of {0} bytes: at most {MESSAGE_BYTES_MAX} are possible")]
     TooLong(u64),
     /// A value in it refuses to be written as bytes.
@@ -139,8 +139,8 @@ pub enum Message<A, O> {
         /// The attempt.
         id: GlobalId,
     },
-    /// The sender has no transaction over several instances any more, and begins none: nobody hears
-    /// another request of it.
+    /// The sender has no transaction over several instances any more, and begins none: no worker
+    /// hears another request of it.
     Goodbye,
 }
 

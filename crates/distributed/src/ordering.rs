@@ -10,8 +10,8 @@
 //! need each other's partition, the one that gets that of the earlier instance gets the other one
 //! too. A transaction that asks several instances asks them one after the other, earlier ones
 //! first, and its own part has its turn among them: there it waits until the parts of others have
-//! ended, and is kept free from then on. So whoever waits for a transaction waits for one that
-//! needs later instances alone, and no circle closes. Partitions that several workers of an
+//! ended, and is kept free from then on. So a worker that waits for a transaction waits for one
+//! that needs later instances alone, and no circle closes. Partitions that several workers of an
 //! instance lock are in no such order: so waits have an end.
 
 use boundary::{AnySession, Procedure};

@@ -126,8 +126,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     }
 
     /// Peers whose instances are down, and may come back: the first call after [`Self::new`], which
-    /// has no connections to them. Nobody waits for them: an instance that comes back serves, and
-    /// says how its own transactions ended, while they are down.
+    /// has no connections to them. No worker waits for them: an instance that comes back serves,
+    /// and says how its own transactions ended, while they are down.
     pub fn expect(&mut self, missing: &[WorkerName]) {
         for name in missing {
             let worker = usize::from(name.worker);

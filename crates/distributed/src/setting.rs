@@ -9,7 +9,7 @@ use crate::map::{Map, WorkerName};
 use crate::messages::{MessageError, Unsaid};
 use crate::protocol::Illegal;
 
-/// Longest wait for a lock in one of several instances with so many workers, also of transactions
+/// Longest wait for a lock in one of several instances with this many workers, also of transactions
 /// that are no parts: who holds the lock may wait for other instances.
 pub fn wait_nanos_max(workers: usize) -> u64 {
     // Only the worker itself could let go, when it hears a decision.
@@ -86,10 +86,10 @@ pub enum MemberError {
         /// The fault.
         error: Illegal,
     },
-    /// A vote of somebody who was not asked, or with another number of outputs than actions.
+    /// A vote of a worker that was not asked, or with another number of outputs than actions.
     #[error("{0}: a vote that answers no request")]
     Vote(WorkerName),
-    /// A request or a decision of somebody who does not coordinate the transaction.
+    /// A request or a decision of a worker that does not coordinate the transaction.
     #[error("{from}: a transaction of {coordinator} is not for it to coordinate")]
     Stranger {
         /// The peer.

@@ -1,18 +1,18 @@
 //! Shared state of transactions: the active ones, and the lock of the map.
 //!
 //! Each transaction takes the lock to share it, and is known as active, from its beginning to its
-//! end. Whoever changes the map takes the lock alone, which waits until no transaction is active;
-//! so a transaction sees one version of the map, wherever its actions run.
+//! end. A worker that changes the map takes the lock alone, which waits until no transaction is
+//! active; so a transaction sees one version of the map, wherever its actions run.
 //!
 //! - [`Sharing::Central`]: one word counts those that share the lock, and active transactions are
 //!   in one [`List`] behind one latch. All workers write these two lines, twice in each
 //!   transaction, as PLP does with the state of Shore-MT that it inherits.
 //! - [`Sharing::PerSocket`]: a worker has a line of its own that says whether a transaction may be
-//!   active there, and nobody else writes it. To share the lock is to announce that, and then to
-//!   look at the word of the worker's socket, which is written only when the map changes. Whoever
-//!   takes the lock alone writes the words of all sockets, and then looks at the lines of all
-//!   workers. ATraPos (section IV) has a list and a count for each socket, which all of its workers
-//!   write; decision 0052 says what that costs. An announcement stays from transaction to
+//!   active there, and no other worker writes it. To share the lock is to announce that, and then
+//!   to look at the word of the worker's socket, which is written only when the map changes. A
+//!   worker that takes the lock alone writes the words of all sockets, and then looks at the lines
+//!   of all workers. ATraPos (section IV) has a list and a count for each socket, which all of its
+//!   workers write; decision 0052 says what that costs. An announcement stays from transaction to
 //!   transaction: each looks at the word of the socket when it begins and when it ends, and takes
 //!   the announcement back if the map changes; so does a worker that will have no transaction for a
 //!   while.
@@ -40,7 +40,7 @@ pub enum Sharing {
     PerSocket,
 }
 
-/// In the word of a lock: somebody changes the map, or wants to.
+/// In the word of a lock: a worker changes the map, or wants to.
 const CHANGES: u64 = 1;
 /// One transaction, where transactions are counted.
 const ONE: u64 = 2;
@@ -127,7 +127,7 @@ impl<P: Platform> Central<P> {
         let lock = self.lock_of(seat.worker);
         match &self.list {
             Some(list) => {
-                // Acquire: pairs with the release of whoever has changed the map.
+                // Acquire: pairs with the release of the worker that has changed the map.
                 if P::fetch_add(c, lock, ONE, Ordering::Acquire) & CHANGES != 0 {
                     // Relaxed: nothing was done.
                     P::fetch_add(c, lock, ONE.wrapping_neg(), Ordering::Relaxed);
@@ -143,7 +143,7 @@ impl<P: Platform> Central<P> {
                     P::fence(c, Ordering::SeqCst);
                     seat.is_announced = true;
                 }
-                // Acquire: pairs with the release of whoever has changed the map.
+                // Acquire: pairs with the release of the worker that has changed the map.
                 if P::load(c, lock, Ordering::Acquire) & CHANGES != 0 {
                     self.leave(c, seat);
                     return false;
@@ -158,7 +158,7 @@ impl<P: Platform> Central<P> {
         match &self.list {
             Some(list) => {
                 list.leave(c, &mut seat.latch, &Entries(&self.entries), seat.worker);
-                // Release: pairs with the acquire of whoever changes the map then.
+                // Release: pairs with the acquire of the worker that changes the map then.
                 P::fetch_add(c, self.lock_of(seat.worker), ONE.wrapping_neg(), Ordering::Release);
             }
             None => {
@@ -173,12 +173,12 @@ impl<P: Platform> Central<P> {
     /// The worker, which has no transaction, may not have one for a while.
     pub(crate) fn leave(&self, c: P::Core, seat: &mut Seat<P>) {
         if std::mem::take(&mut seat.is_announced) {
-            // Release: pairs with the acquire of whoever changes the map then.
+            // Release: pairs with the acquire of the worker that changes the map then.
             P::store(c, self.announcement(seat.worker), 0, Ordering::Release);
         }
     }
 
-    /// Begins to take the lock alone; false if somebody else has it, or wants it. Pre: the worker
+    /// Begins to take the lock alone; false if another worker has it, or wants it. Pre: the worker
     /// has no transaction, and has left.
     pub(crate) fn try_claim(&self, c: P::Core, seat: &mut Seat<P>) -> bool {
         for number in 0..self.locks.len() {
@@ -197,7 +197,7 @@ impl<P: Platform> Central<P> {
                 }
             }
         }
-        // Pairs with the fence of whoever announces a transaction.
+        // Pairs with the fence of the worker that announces a transaction.
         P::fence(c, Ordering::SeqCst);
         seat.idle = 0;
         true
@@ -226,7 +226,7 @@ impl<P: Platform> Central<P> {
 
     /// Gives the claimed lock back.
     pub(crate) fn unclaim(&self, c: P::Core) {
-        // The first one last: whoever claims that one finds the others free.
+        // The first one last: a worker that claims that one finds the others free.
         for number in (0..self.locks.len()).rev() {
             // Release: pairs with the acquire of the next transaction.
             P::fetch_add(c, self.lock(number), CHANGES.wrapping_neg(), Ordering::Release);

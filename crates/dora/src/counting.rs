@@ -5,8 +5,8 @@ use schema::Route;
 
 use crate::map::Map;
 
-/// One in so many is measured. A prime: transactions of two or four runs of actions are not always
-/// measured in the same one.
+/// One in this many is measured. A prime: transactions of two or four runs of actions are not
+/// always measured in the same one.
 pub(crate) const SAMPLE: u64 = 7;
 
 /// For whom an action runs.

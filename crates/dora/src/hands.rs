@@ -70,7 +70,7 @@ pub trait ActionExecutor {
     /// These bytes are no outputs.
     fn absorb(&mut self, phase: usize, which: &dyn Fn(usize) -> bool, outputs: &[u8]) -> Result<(), Abort>;
 
-    /// Keeps the actions of another worker's request until they run, so many.
+    /// Keeps this many actions of another worker's request until they run.
     ///
     /// # Errors
     /// These bytes are no such actions.
@@ -160,7 +160,7 @@ pub struct Actions<Q: Procedure> {
 }
 
 impl<Q: Procedure> Actions<Q> {
-    /// None, of one of so many workers.
+    /// None, of one of this many workers.
     pub fn new(workers: usize) -> Self {
         Actions { own: Vec::new(), kept: (0..workers).map(|_| Vec::new()).collect() }
     }

@@ -41,12 +41,12 @@ const EMPTIED: usize = LINE_BYTES;
 const SLEEPS: usize = 2 * LINE_BYTES;
 const FIRST: usize = 4 * LINE_BYTES;
 
-/// Slots that an inbox has where there are so many workers.
+/// Slots that an inbox has where there are this many workers.
 fn slots_for(workers: usize) -> u64 {
     (workers * SLOTS_PER_WORKER).max(SLOTS_MIN).next_power_of_two() as u64
 }
 
-/// Slots of a message of so many words.
+/// Slots of a message of this many words.
 #[inline]
 fn slots_of(words: usize) -> u64 {
     words.div_ceil(SLOT_WORDS) as u64
@@ -60,7 +60,7 @@ pub(crate) struct Inbox<P: Platform> {
 }
 
 impl<P: Platform> Inbox<P> {
-    /// An empty one, on the receiver's node, where there are so many workers.
+    /// An empty one, on the receiver's node, where there are this many workers.
     pub(crate) fn new(c: P::Core, node: Option<Node>, workers: usize) -> Result<Self, OutOfMemory> {
         let slots = slots_for(workers);
         Ok(Inbox { region: P::region(c, node, FIRST + slots as usize * SLOT_BYTES, "inbox")?, slots })
@@ -82,7 +82,7 @@ impl<P: Platform> Inbox<P> {
         P::words_of(&self.region, self.slot(number) + 8, words)
     }
 
-    /// Claims the slots of a message of so many words, which is neither empty nor too long: the
+    /// Claims the slots of a message of this many words, which is neither empty nor too long: the
     /// first of them. They are to be filled.
     #[inline]
     pub(crate) fn claim(&self, c: P::Core, words: usize) -> u64 {
@@ -92,7 +92,7 @@ impl<P: Platform> Inbox<P> {
         P::fetch_add(c, self.word(CLAIMED), slots_of(words), Ordering::Relaxed)
     }
 
-    /// Returns true if the slots of a message of so many words are empty that were claimed from
+    /// Returns true if the slots of a message of this many words are empty that were claimed from
     /// `first` on. `emptied` is what the sender remembers of this inbox.
     #[inline]
     pub(crate) fn has_room(&self, c: P::Core, emptied: &mut u64, (first, words): (u64, usize)) -> bool {

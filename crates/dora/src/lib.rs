@@ -15,7 +15,7 @@
 //! - What one owner does for a transaction is a branch ([`boundary::Branches`]). Branches
 //!   are kept apart by locks of routes, in a table that only the owner looks at (`locks`). A
 //!   transaction of one owner alone runs from its beginning to its end without a message and
-//!   without a lock: it only looks whether somebody else has one.
+//!   without a lock: it only checks if another transaction has one.
 //! - What all workers share is in [`Sharing`]'s sections: one, or one a socket.
 //!
 //! ```text

@@ -1,5 +1,5 @@
-//! The list of active transactions behind one latch, as PLP inherits it from Shore-MT: whoever
-//! begins or ends changes its head or its neighbours.
+//! The list of active transactions behind one latch, as PLP inherits it from Shore-MT: a worker
+//! that begins or ends changes its head or its neighbours.
 
 use std::sync::atomic::Ordering;
 

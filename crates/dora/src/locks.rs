@@ -66,18 +66,18 @@ fn overlaps(some: &[Route], others: &[Route]) -> bool {
 }
 
 impl Locks {
-    /// Returns true if nobody has or wants anything.
+    /// Returns true if no worker has or wants anything.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.held.is_empty() && self.wishes.is_empty()
     }
 
-    /// Pairs of routes that a look at so many routes compares, at most.
+    /// Pairs of routes that a look at this many routes compares, at most.
     pub(crate) fn comparisons(&self, routes: usize) -> usize {
         routes * (self.held.len() + self.wishes.iter().map(|wish| wish.routes.len()).sum::<usize>())
     }
 
-    /// Returns true if nobody else has locked, nor waits for, what excludes these routes: a
+    /// Returns true if no other worker has locked, nor waits for, what excludes these routes: a
     /// transaction that ends before anybody else is served may use them as they are.
     pub(crate) fn is_free(&self, whose: Coordinator, routes: &[Route]) -> bool {
         let is_held =
@@ -119,7 +119,7 @@ impl Locks {
         }
     }
 
-    /// Locks what nobody else has locked.
+    /// Locks what no other worker has locked.
     pub(crate) fn hold(&mut self, whose: Coordinator, age: u64, routes: &[Route]) {
         self.held.extend(routes.iter().map(|route| Held { whose, age, route: *route }));
     }
@@ -146,7 +146,7 @@ impl Locks {
     }
 }
 
-/// Declares what a look at the lock table costs that compares so many pairs of routes.
+/// Declares what a look at the lock table costs that compares this many pairs of routes.
 pub(crate) fn look<P: Platform>(c: P::Core, comparisons: usize) {
     P::work(c, Work::KeyCompare, 2 * comparisons as u32);
 }

@@ -2,7 +2,7 @@
 //!
 //! A table is divided by the leading 16 bits of its primary keys, as its indexes are. A partition
 //! is a range of these columns, and belongs to one worker. Tables that are never written belong to
-//! nobody: whoever needs them reads them.
+//! no worker: a worker that needs them reads them.
 //!
 //! Tables that are divided into the same columns are one *division*: a partition is a range of
 //! columns of all of them. An action may touch several tables and has one owner, so what has one

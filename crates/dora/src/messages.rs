@@ -37,7 +37,7 @@ impl Refusal {
 /// A message between workers. Some messages are followed by a body.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum OwnerMessage {
-    /// Actions of a phase, for a coordinator that has asked nothing else that is not answered. So
+    /// Actions of a phase, for a coordinator that has asked nothing else that is not answered. This
     /// many of them follow.
     Request {
         /// Age of the transaction: smaller is older.

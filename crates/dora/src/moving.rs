@@ -76,7 +76,7 @@ impl<P: Platform> OwnerWorker<'_, P> {
         }
     }
 
-    /// The map as it is now, if nobody else changes it.
+    /// The map as it is now, if no other worker changes it.
     pub fn latest_map(&self) -> Arc<Map> {
         self.shared.map(self.c)
     }

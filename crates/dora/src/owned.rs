@@ -29,7 +29,7 @@ pub(crate) struct Owned {
 }
 
 impl Owned {
-    /// Nothing, of so many coordinators.
+    /// Nothing, of this many coordinators.
     pub(crate) fn new(workers: usize) -> Self {
         let places = (0..workers).map(|_| Place { branch: None, waiting: None, class: None }).collect();
         Owned { places, locks: Locks::default() }

@@ -1,7 +1,7 @@
 //! How a worker coordinates the phases of its own transactions.
 //!
-//! As long as all actions are of its own partitions and nobody else has locked what they touch,
-//! they run in place. From the first phase on that needs somebody else, all that the transaction
+//! As long as all actions are of its own partitions and no other worker has locked what they touch,
+//! they run in place. From the first phase on that needs another worker, all that the transaction
 //! touches here is locked, and the worker serves others while it waits for answers.
 
 use boundary::Plan;

@@ -134,7 +134,7 @@ impl<'d, P: Platform> Post<'d, P> {
     }
 }
 
-/// Words as so many bytes.
+/// Words as this many bytes.
 fn to_bytes(words: &[u64], bytes: usize, all: &mut Vec<u8>) {
     all.clear();
     words.iter().for_each(|word| all.extend_from_slice(&word.to_le_bytes()));

@@ -8,15 +8,16 @@
 //! Asked ─► Claimed ─► Drained ─► Quiet ─► Changed ─► Over
 //! ```
 //!
-//! - `Asked`: the worker claims the lock of the map; if somebody else has it, the worker tries
+//! - `Asked`: the worker claims the lock of the map; if another worker has it, the worker tries
 //!   again.
 //! - `Claimed`: no transaction begins any more. Those that are active end.
-//! - `Drained`: no transaction is active, so nobody waits for an answer. But owners may not have
+//! - `Drained`: no transaction is active, so no worker waits for an answer. But owners may not have
 //!   heard yet how the last transactions have ended, and have branches and locks of them. The
 //!   worker asks all others, and each answers when it has done all that was said before: inboxes
 //!   are emptied in the order in which they are filled, by whomever, and what a transaction says
 //!   was said before it was over.
-//! - `Quiet`: nobody has a branch or a lock. The map is exchanged, unless it cannot be changed as
+//! - `Quiet`: no worker has a branch or a lock. The map is exchanged, unless it cannot be changed
+//!   as
 //!   asked.
 //! - `Changed`: transactions may begin again; each sees the new version.
 

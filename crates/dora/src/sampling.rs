@@ -1,11 +1,11 @@
 //! A worker's counts for the placement of partitions: costs of actions, and sub-partitions that
 //! transactions synchronize.
 //!
-//! The arrays ([`repartitioning::Arrays`]; ATraPos, section V) are the worker's own: nobody else
-//! looks at them, and whoever wants them asks the worker, which gives them away and begins anew.
-//! All actions are counted, by the table that they belong to and by who has asked for them; one run
-//! of actions in [`SAMPLE`] is measured by the clock. Of transactions that touch several
-//! sub-partitions one in so many is a synchronization point of all of these.
+//! The arrays ([`repartitioning::Arrays`]; ATraPos, section V) are the worker's own: no other
+//! worker looks at them, and another worker that wants them asks this worker, which gives them away
+//! and begins anew. All actions are counted, by the table that they belong to and by who has asked
+//! for them; one run of actions in [`SAMPLE`] is measured by the clock. Of transactions that touch
+//! several sub-partitions one in this many is a synchronization point of all of these.
 
 use platform::{LINE_BYTES, Nanos, Platform, Work};
 use repartitioning::{Arrays, SYNCHRONIZATION_SETS_MAX};

@@ -3,7 +3,7 @@
 //!
 //! A worker does one thing at a time. It serves others before each of its own transactions, while
 //! it waits for answers, and while it pauses; never between the actions of a phase. So a
-//! transaction that needs nobody else is never interrupted, and locks nothing: it only looks
+//! transaction that needs no other worker is never interrupted, and locks nothing: it only looks
 //! whether it may go on. One that needs others locks what it has touched so far before it sends its
 //! first message.
 
@@ -124,7 +124,7 @@ pub struct OwnerWorker<'d, P: Platform> {
     pub(crate) counts: Counts,
     /// Answers of others that are missing before the map changes.
     pub(crate) fences: usize,
-    /// There where somebody wants to know what partitions cost.
+    /// Present if the cost of partitions is measured.
     pub(crate) counting: Option<Box<Counting>>,
     pub(crate) has_left: bool,
 }
@@ -216,7 +216,7 @@ impl<'d, P: Platform> OwnerWorker<'d, P> {
         }
     }
 
-    /// Says that it has no transactions any more, and serves others until nobody has.
+    /// Says that it has no transactions any more, and serves others until no worker has.
     ///
     /// # Errors
     /// The database has stopped, or a worker is gone.
@@ -246,7 +246,7 @@ impl<'d, P: Platform> OwnerWorker<'d, P> {
         let before = meter.enter::<P>(c, Category::Cc);
         self.begun += 1;
         while !self.shared.central.begin(c, &mut self.seat, self.begun) {
-            // Whoever changes the map waits for transactions that may need this worker.
+            // A worker that changes the map waits for transactions that may need this worker.
             while self.hear(hands)? {}
             self.shared.central.wait(c, &self.seat, LEAVING_LOOK_NANOS);
         }

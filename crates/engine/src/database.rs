@@ -125,7 +125,7 @@ impl<P: Platform, S: Scheme<P>> MemoryDatabase<P, S> {
 
     /// Moves epochs on until snapshots that begin from now on show what was committed before this
     /// call, no longer than until the deadline; tells whether they do. Commits under way are waited
-    /// for, no other transaction. Whoever calls is in none.
+    /// for, no other transaction. The caller is in none.
     pub fn let_snapshots_show(&self, c: P::Core, deadline: Nanos) -> bool {
         let epochs = self.instance.epochs();
         // A snapshot shows the epochs that are complete when its transaction enters.

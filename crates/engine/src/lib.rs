@@ -12,7 +12,7 @@
 //! - `tables/`: the list of tables, and both forms of a table that changes;
 //! - `durable/`: changes of rows as bytes, records of commits, checkpoints,
 //!   [checks](durable::content) of directories;
-//! - `transaction/`: one attempt: begin, verbs, commit; `told`: keys that were announced;
+//! - `transaction/`: one attempt: begin, verbs, commit; `announced`: keys that will be looked up;
 //!   `following`: a transaction that keeps both forms of a table;
 //! - `participants/`: prepared parts of transactions over several databases, branches of owners;
 //! - `session/`: attempts until a transaction ends; copies of rows for checkpoints;

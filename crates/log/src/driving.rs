@@ -180,9 +180,9 @@ impl<P: Files> Log<P> {
         driver: &mut LogDriver<P>,
         epochs: &Epochs<P>,
     ) -> Option<(Collected<P>, u64)> {
-        // The number is told before the buffers are taken: whoever has left a record and finds an
-        // earlier number can rely on the group with this one. A number that no group gets does no
-        // harm.
+        // The number is told before the buffers are taken: a thread that has left a record and
+        // finds an earlier number can rely on the group with this one. A number that no group gets
+        // does no harm.
         driver.whole += 1;
         // Release: goes along with the slots' latches, which order it with what is left there.
         P::store(c, self.begun_word(), driver.whole, Ordering::Release);

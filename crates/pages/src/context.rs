@@ -169,7 +169,7 @@ impl<'d, P: Files> Context<'d, P> {
         let bounds = [shared.wait_nanos_max, wait_nanos_max, is_part.then_some(WAIT_NANOS_MAX_PARTICIPANT)];
         self.wait_nanos_max = bounds.into_iter().flatten().min();
         self.begin_note();
-        // Whoever is alone meets nobody but parts that it has prepared.
+        // A transaction that runs alone conflicts only with parts that its session has prepared.
         let locks_nothing = shared.locks.has_one_session() && !is_part && !shared.owners.has_parts(c);
         self.owner.locks.begin(locks_nothing);
     }
@@ -226,12 +226,12 @@ impl<'d, P: Files> Context<'d, P> {
     pub(crate) fn commit(&mut self) -> Result<Commit, PagedError> {
         let c = self.worker.c;
         let before = self.meter.enter::<P>(c, Category::Commit);
-        // Drawn with all locks held: whoever gets one of them later draws later.
+        // Drawn with all locks held: a thread that gets one of them later draws later.
         let stamp = self.draw_stamp();
         let lsn = match self.log_end(End::Committed) {
             Ok(lsn) => lsn,
             Err(error) => {
-                // Locks stay, so that nobody sees what may be lost.
+                // Locks stay, so that no thread sees what may be lost.
                 self.shared.fail(c, error.clone());
                 return Err(error);
             }
@@ -260,7 +260,7 @@ impl<'d, P: Files> Context<'d, P> {
     pub(crate) fn roll_back(&mut self) -> Result<Lsn, PagedError> {
         let undone = self.owner.undo.roll_back(&mut self.worker);
         let lsn = undone.and_then(|()| self.log_end(End::RolledBack)).map_err(|error| {
-            // Locks stay, so that nobody sees what is there.
+            // Locks stay, so that no thread sees what is there.
             let error = PagedError::NotUndone(error.to_string());
             self.shared.fail(self.worker.c, error.clone());
             error

@@ -1,6 +1,6 @@
-//! What the kernel's mechanisms cost one thread that sends 256 bytes to itself and receives them:
-//! system calls, ways through the kernel and copies, without sleeping, waking or another core. The
-//! virtual machine's costs come from here.
+//! Costs of the kernel's mechanisms for one thread that sends 256 bytes to itself and receives
+//! them: system calls, paths through the kernel and copies, without sleeping, waking or another
+//! core. The virtual machine's costs come from here.
 
 use std::sync::Arc;
 

@@ -160,7 +160,7 @@ pub trait Platform: Copy + Send + Sync + 'static {
 
     // --- secrets: called by indexes when they are made ---
 
-    /// A number that nobody outside can guess, another one at each call. From the operating
+    /// A number that no process outside can guess, another one at each call. From the operating
     /// system's randomness on hardware; by the seed in a virtual machine, where it costs nothing
     /// and no fault depends on it.
     fn secret(c: Self::Core) -> u64;
@@ -188,8 +188,8 @@ pub trait Platform: Copy + Send + Sync + 'static {
     /// Keeps the core busy for about this long, doing nothing (backoff).
     fn pause(c: Self::Core, nanos: u64);
     /// As [`Self::pause`], but gives the processor away where others may want it, and may then last
-    /// longer: for those who wait for somebody who may not be running. Simulated cores have nobody
-    /// else to run.
+    /// longer: for threads that wait for a thread which may not be running. Simulated cores have no
+    /// other thread to run.
     #[inline]
     fn rest(c: Self::Core, nanos: u64) {
         Self::pause(c, nanos);

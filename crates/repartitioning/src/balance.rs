@@ -123,7 +123,7 @@ mod tests {
         };
         assert_eq!(gain(80.0, 20.0, Spent::default()), 0.75);
         assert_eq!(gain(80.0, 20.0, spent(100.0, 0.0)), 0.6);
-        // All cores do so much other work that the actions of the busiest core cause no delay.
+        // All cores have other work, so that the actions of the busiest core cause no delay.
         assert_eq!(gain(80.0, 20.0, spent(100.0, 90.0)), 0.0);
         // The busiest core causes a delay until it is as busy as the mean of all cores.
         assert_eq!(gain(100.0, 20.0, spent(100.0, 60.0)), 0.4);

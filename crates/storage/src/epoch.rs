@@ -375,7 +375,7 @@ mod tests {
         let c = Hardware::core();
         let epochs = Epochs::<Hardware>::new(c, 1, 0).expect("memory");
         let free = 10;
-        // SAFETY: nobody uses them yet.
+        // SAFETY: no thread uses them yet.
         unsafe { epochs.begin_at(c, Epoch(LIMITED - free)) };
         assert!((0..free).all(|_| epochs.draw(c)));
         let (first, began) = (epochs.current(c).0, Hardware::now(c));

@@ -91,13 +91,13 @@ impl<P: Platform, T> Places<P, T> {
         while P::cas(c, latch, 0, 1, Ordering::Acquire).is_err() {
             P::spin_while(c, latch, 1, None);
         }
-        // Relaxed: whoever holds the latch changes it.
+        // Relaxed: a thread that holds the latch changes it.
         let number = P::load(c, count, Ordering::Relaxed) as usize;
         let pushed = match self.places.get(number) {
             None => Err(value),
             Some(place) => {
-                // SAFETY: the latch is held, and nobody reads the place before the count includes
-                // it.
+                // SAFETY: the latch is held, and no thread reads the place before the count
+                // includes it.
                 unsafe { (*place.get()).write(value) };
                 // Release: pairs with the acquire of readers.
                 P::store(c, count, number as u64 + 1, Ordering::Release);

@@ -1,8 +1,8 @@
 //! Terms that all crates share: why a transaction did not commit, what its time goes to, epochs and
 //! stamps, and names of hardware.
 //!
-//! Nothing here has behaviour of its own beyond its numbers, so that whoever only reports an abort
-//! needs no engine.
+//! Nothing here has behaviour of its own beyond its numbers, so that a worker that only reports an
+//! abort needs no engine.
 
 #![forbid(unsafe_code)]
 

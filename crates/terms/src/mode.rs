@@ -14,10 +14,10 @@ pub enum Mode {
     /// commits); other schemes treat this mode like [`Mode::Single`].
     Snapshot,
     /// The branch of one of several workers in a transaction of which each executes a part, under a
-    /// scheme that has branches (`Scheme::BRANCHES`). It locks nothing: from the first verb to
-    /// the end the callers keep whatever it touches, rows and absent keys alike, from all other
+    /// scheme that has branches (`Scheme::BRANCHES`). It locks nothing: from the first verb to the
+    /// end the callers keep whatever it touches, rows and absent keys alike, from all other
     /// transactions that would change it, and what it changes from those that would read it. A
-    /// branch may go on in another epoch (`Accessing::lay_aside`), and whoever commits the
+    /// branch may go on in another epoch (`Accessing::lay_aside`), and a worker that commits the
     /// transaction announces the commit.
     Branch,
 }

@@ -102,7 +102,7 @@ impl Random {
         bounded(self.next(), bound)
     }
 
-    /// True for so many percent of all draws.
+    /// True for this many percent of all draws.
     #[inline]
     pub fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent

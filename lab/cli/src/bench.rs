@@ -22,11 +22,11 @@ pub fn run(arguments: &BenchArguments) -> Result<(), Failure> {
     // Behind the names of program and command: processes of instances get the same flags.
     let flags = std::env::args_os().skip(2).collect();
     let report = runner::run(&config, flags, &progress, &interrupt)?;
-    tell(&config, &report, page.as_ref())
+    print_report(&config, &report, page.as_ref())
 }
 
 /// Prints what came of a run, and writes the page of it.
-pub fn tell(config: &Config, report: &Report, page: Option<&pages::Page>) -> Result<(), Failure> {
+pub fn print_report(config: &Config, report: &Report, page: Option<&pages::Page>) -> Result<(), Failure> {
     let text = if config.json {
         let json = serde_json::to_string(report).map_err(|error| Failure::Failed(error.to_string()))?;
         json + "\n"
@@ -40,7 +40,7 @@ pub fn tell(config: &Config, report: &Report, page: Option<&pages::Page>) -> Res
     written.and(printed)
 }
 
-/// What the process of an instance does, whose command has understood the same flags before.
+/// Runs the process of an instance, whose command has accepted the same flags before.
 pub fn instance(arguments: &BenchArguments) -> Result<(), Failure> {
     let asked = || -> Result<_, Failure> {
         let mut machine = machines::facts(arguments.common.machine.as_deref())?;

@@ -91,7 +91,7 @@ pub fn run(arguments: &CertificatesArguments) -> Result<String, Failure> {
     Ok(format!("{directory}: {AUTHORITY_FILE} and certificates of {names}, which expire after {last_day}\n"))
 }
 
-/// An authority that nobody else has the key of.
+/// An authority whose key is not kept.
 fn authority(last_day: Day) -> Result<CertifiedIssuer<'static, KeyPair>, rcgen::Error> {
     let mut parameters = CertificateParams::default();
     end_with(&mut parameters, last_day);

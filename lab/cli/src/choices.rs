@@ -180,8 +180,8 @@ choices! {
 choices! {
     /// How a transaction over several instances commits.
     Commit {
-        /// Whoever meets a prepared row aborts; where several workers share an instance, after
-        /// waiting 10 us at most.
+        /// A transaction that conflicts with a prepared row aborts; where several workers share an
+        /// instance, after waiting 10 us at most.
         Classic = "classic",
     }
 }
@@ -201,7 +201,7 @@ choices! {
 }
 
 choices! {
-    /// What a picture shows.
+    /// The content of a picture.
     TopologyView {
         /// Nested boxes.
         Machine = "machine",
@@ -244,8 +244,8 @@ pub fn optimisations(flag: &str, text: &str) -> Result<Vec<Optimisation>, BadInp
     Ok(all)
 }
 
-/// The number of instances that `text` asks for, of `cores` workers on so many `sockets` of so many
-/// `machines`.
+/// The number of instances that `text` asks for, of `cores` workers on this many `sockets` of this
+/// many `machines`.
 ///
 /// # Errors
 /// The text names no number of instances, or more of them than workers.

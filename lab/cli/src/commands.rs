@@ -30,12 +30,12 @@ const EXAMPLES: &str = "Examples:
 #[derive(Debug, Parser)]
 #[command(name = "isles", version, after_help = EXAMPLES, disable_help_subcommand = true)]
 pub struct Arguments {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
+/// The command.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Draw a machine: sockets, memory nodes, caches, cores, distances and islands
@@ -67,7 +67,7 @@ pub enum Command {
     /// The second process of `isles bench ipc --processes 2`, which starts it.
     #[command(name = PEER_COMMAND, hide = true)]
     Peer {
-        /// What to do.
+        /// The task of the process.
         #[arg(default_value = "")]
         task: String,
     },

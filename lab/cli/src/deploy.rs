@@ -70,7 +70,7 @@ pub fn run(arguments: &DeployArguments) -> Result<(), Failure> {
                 None => runner::started(flags, paths)?,
             };
             let on = (&file.deployment, &instances);
-            bench::tell(&config, &runner::run_on(&config, on, &progress, &interrupt)?, None)
+            bench::print_report(&config, &runner::run_on(&config, on, &progress, &interrupt)?, None)
         }
     }
 }
@@ -128,7 +128,7 @@ fn flags(file: &RunFile) -> Vec<OsString> {
     file.run.split_whitespace().chain(known).map(OsString::from).collect()
 }
 
-/// What these flags ask for.
+/// The configuration that these flags give.
 fn asked(flags: &[OsString], file: &RunFile) -> Result<Config, String> {
     if file.run.trim().is_empty() {
         return Err("it does not say what to run, as in run = \"tpcc --seconds 5\"".to_owned());

@@ -90,7 +90,7 @@ pub fn check(arguments: &CheckArguments) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// What becomes of the parts in doubt of instances when they are opened together.
+/// The ends of the parts in doubt of instances that are opened together.
 fn ends(all: &[Undecided]) -> Result<String, Failure> {
     let ends = harness::doubt::ends(all, Faults::NONE).map_err(Failure::of)?;
     let committed = ends.iter().flatten().filter(|commits| **commits).count();
@@ -103,8 +103,8 @@ fn ends(all: &[Undecided]) -> Result<String, Failure> {
     })
 }
 
-/// What is not known of an instance's parts in doubt, which these instances decide, without the
-/// directories of those.
+/// The sentence on an instance's parts in doubt whose ends only the directories of these
+/// coordinators say.
 fn unknown_ends(coordinators: impl Iterator<Item = u16>) -> String {
     let deciding: BTreeSet<u16> = coordinators.collect();
     if deciding.is_empty() {
@@ -196,7 +196,7 @@ pub fn inspect(arguments: &InspectArguments) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// What the directory holds, and what cannot be known if it is all that there is.
+/// The content of a directory, and a warning of what the directory alone cannot say.
 fn inspect_one(path: &Path) -> Result<(String, String), Failure> {
     if pages::holds_pages(path) {
         let (text, in_doubt, decisions) = directory_of_pages::inspect(path)?;

@@ -22,14 +22,14 @@ fn examine(path: &Path) -> Result<Examined, Failure> {
     examined.map_err(|error| Failure::at(path, &error))
 }
 
-/// What is said of a directory, its parts in doubt, and decisions that are not forgotten.
-pub(crate) type Said = (String, Vec<PartOf>, Vec<Decision>);
+/// The text on a directory, its parts in doubt, and decisions that are not forgotten.
+pub(crate) type DirectoryReport = (String, Vec<PartOf>, Vec<Decision>);
 
 /// Verifies a directory.
 ///
 /// # Errors
 /// [`Failure::Failed`] with what is wrong.
-pub(crate) fn check(path: &Path) -> Result<Said, Failure> {
+pub(crate) fn check(path: &Path) -> Result<DirectoryReport, Failure> {
     let examined = examine(path)?;
     if !examined.wrong.is_empty() {
         let shown = examined.wrong.iter().take(SHOWN).cloned().collect::<Vec<_>>().join("; ");
@@ -85,7 +85,7 @@ pub(crate) fn repair(path: &Path, backup: &Path) -> Result<String, Failure> {
     })
 }
 
-/// What the next opening has to do, if anything.
+/// The work of the next opening, if there is any.
 fn left(examined: &Examined) -> String {
     if examined.records == 0 {
         return String::new();
@@ -102,7 +102,7 @@ fn left(examined: &Examined) -> String {
 ///
 /// # Errors
 /// [`Failure::Failed`] if it cannot be read.
-pub(crate) fn inspect(path: &Path) -> Result<Said, Failure> {
+pub(crate) fn inspect(path: &Path) -> Result<DirectoryReport, Failure> {
     let examined = examine(path)?;
     let (in_use, free) = examined.pages;
     let mut text = format!(

@@ -10,7 +10,7 @@ use crate::bad_input::BadInput;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
-    /// What was asked for cannot be done: exit status 2.
+    /// The request cannot be fulfilled: exit status 2.
     #[error(transparent)]
     BadInput(#[from] BadInput),
     /// The run failed: exit status 1.

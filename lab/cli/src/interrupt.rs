@@ -11,10 +11,10 @@ use signal_hook::flag;
 
 use crate::errors::Failure;
 
-/// What a shell adds to the number of the signal that ended a process.
+/// A shell adds this to the number of the signal that ended a process.
 const STATUS_OF_SIGNAL: i32 = 128;
 
-/// Whether the user asked to stop. Clones share one flag.
+/// A flag that is set when the user asks to stop. Clones share one flag.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt {
     requested: Arc<AtomicBool>,

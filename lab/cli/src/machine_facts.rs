@@ -1,4 +1,4 @@
-//! What a configuration needs to know of a machine.
+//! Facts of a machine that a configuration depends on.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use machine::{Placement, Topology};
 /// The name of the machine this process runs on.
 pub const NATIVE: &str = "native";
 
-/// What the configuration needs to know of the machine that runs it.
+/// Facts of the machine that runs a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineFacts {
     /// `native`, or the name of a simulated machine.
@@ -34,7 +34,7 @@ pub fn threads_by_smt(topology: &Topology) -> (Vec<usize>, Vec<Vec<u32>>) {
 }
 
 impl MachineFacts {
-    /// Sockets that so many workers are on, of which at most `smt` share a core. Machines are
+    /// Sockets that this many workers are on, of which at most `smt` share a core. Machines are
     /// filled one after the other.
     pub fn sockets(&self, workers: usize, smt: usize, placement: Placement) -> usize {
         let threads = &self.sockets_by_smt[smt - 1];
@@ -55,7 +55,7 @@ impl MachineFacts {
         (self.threads_by_smt[smt - 1] / self.machines).max(1)
     }
 
-    /// Machines that so many workers are on.
+    /// Machines that this many workers are on.
     pub fn machines_in_use(&self, workers: usize, smt: usize) -> usize {
         workers.div_ceil(self.threads_of_one(smt))
     }

@@ -25,8 +25,7 @@ pub fn under(root: &str) -> Result<Topology, BadInput> {
     })
 }
 
-/// What a configuration must know of the machine that `--machine` names, `native` where it was not
-/// given.
+/// The facts of the machine that `--machine` names, `native` by default.
 ///
 /// # Errors
 /// There is no such machine, or this version has none.

@@ -1,6 +1,5 @@
-//! What a person sees while a benchmark loads, runs and checks, or a database is read. Standard
-//! error only, and never in the way of a program: where standard error is no terminal, one short
-//! line a stage.
+//! Progress of a benchmark that loads, runs and checks, or of a database that is read, on standard
+//! error. If standard error is no terminal, each stage prints one short line.
 
 use std::cell::{Cell, RefCell};
 use std::io::{IsTerminal, Write};
@@ -37,7 +36,7 @@ struct StageBar {
 pub struct Progress {
     output: Output,
     stage: RefCell<Option<StageBar>>,
-    /// What the opening of a database is at.
+    /// The stage of the opening of a database.
     recovering: Cell<Option<&'static str>>,
 }
 
@@ -53,7 +52,7 @@ impl Progress {
         Progress { output: Output::Hidden, stage: RefCell::new(None), recovering: Cell::new(None) }
     }
 
-    /// Of reading a directory: nothing is shown of small ones.
+    /// Progress of reading a directory; none is shown for small directories.
     pub fn of_directory(path: &Path) -> Self {
         let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
         let bytes: u64 = entries.filter_map(|entry| entry.metadata().ok()).map(|file| file.len()).sum();
@@ -68,14 +67,14 @@ impl Progress {
         }
     }
 
-    /// What was read of a database is judged: `total` rows and changes.
+    /// The check of a database has begun: `total` rows and changes.
     pub fn judging(&self, total: u64) {
         let style = "checking  {bar:30} {human_pos}/{human_len} rows and changes  {eta} left";
         let line = format!("checking {} rows and changes", numbers::thousands(total));
         self.begin(&line, style, total, 0.0);
     }
 
-    /// So many of them are judged so far.
+    /// This many of them are judged so far.
     pub fn judged(&self, done: u64) {
         if let Some(stage) = &*self.stage.borrow() {
             stage.bar.set_position(done);
@@ -184,7 +183,7 @@ fn write_rate(state: &ProgressState, text: &mut dyn std::fmt::Write) {
     let _ = write!(text, "{}/s", numbers::si(state.per_sec()));
 }
 
-/// One sample in words, of a run of so many seconds; 0 if they are not known.
+/// One sample in words, of a run of this many seconds; 0 if they are not known.
 fn describe(sample: &Sample, seconds: f64) -> String {
     let mut text =
         format!("{} commits/s  aborts {:.1} %", numbers::si(sample.throughput), sample.abort_ratio * 100.0);

@@ -346,7 +346,7 @@ mod tests {
         assert_eq!(Description::decode(&newer), Err(DescriptionError::Version { found: 3 }));
     }
 
-    /// What version 1 says of a table with tails: one column of four bytes, which is the key.
+    /// Version 1 describes a table with tails by one column of four bytes, which is the key.
     #[test]
     fn brief_descriptions_of_tails_are_read() {
         let mut bytes = vec![1, 1, 1, 0, 1, b't', 1, 8, 1, 2, b'i', b'd', 3];

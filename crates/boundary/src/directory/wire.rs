@@ -43,7 +43,7 @@ impl Bytes {
         &self.bytes[..self.end]
     }
 
-    /// Makes room for so many more bytes; the caller makes room before it puts bytes.
+    /// Makes room for this many more bytes; the caller makes room before it puts bytes.
     #[inline(always)]
     pub fn room(&mut self, bytes: usize) {
         if self.end + bytes + SLACK > self.bytes.len() {
@@ -80,7 +80,7 @@ impl Bytes {
         self.put_byte(value as u8);
     }
 
-    /// Puts the low bytes of a word, so many, at most 8.
+    /// Puts the low bytes of a word, this many, at most 8.
     #[inline(always)]
     pub fn put_word(&mut self, word: u64, bytes: usize) {
         self.bytes[self.end..self.end + 8].copy_from_slice(&word.to_le_bytes());
@@ -129,7 +129,7 @@ impl Bytes {
     }
 }
 
-/// Reads so many bytes.
+/// Reads this many bytes.
 #[inline]
 pub fn read_exactly<'a>(rest: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
     let (read, others) = rest.split_at_checked(bytes)?;

@@ -256,7 +256,7 @@ impl<P: Platform> Lists<P> {
         }
         let mut added = false;
         loop {
-            // Acquire: pairs with the release of whoever grants or refuses.
+            // Acquire: pairs with the release of the thread that grants or refuses.
             if P::load(c, answer, Ordering::Acquire) != 0 {
                 return Ok(());
             }

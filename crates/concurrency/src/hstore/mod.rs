@@ -17,9 +17,9 @@
 //! above all held ones the transaction waits. A lower site is locked only if it is free; otherwise
 //! the transaction starts again and begins with all sites that it has named, in order.
 //!
-//! A branch ([`Mode::Branch`]) does the same without sites: whoever runs it keeps what it touches
-//! from others. Where it is said below that a transaction has its partition to itself, a branch has
-//! to itself what it touches.
+//! A branch ([`Mode::Branch`]) does the same without sites: a thread that runs it keeps what it
+//! touches from others. Where it is said below that a transaction has its partition to itself, a
+//! branch has to itself what it touches.
 //!
 //! Deviations:
 //! - Sites are locked by whichever worker runs the transaction, not owned by one thread that takes

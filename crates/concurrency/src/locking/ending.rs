@@ -74,7 +74,7 @@ fn apply<P: Platform, Q: WaitPolicy>(
         if flags & INSERTED != 0 {
             rows.take_over(c, cx.tables, number);
         }
-        // Relaxed: published by whoever gives the lock back.
+        // Relaxed: published by the thread that gives the lock back.
         P::store(c, &header.stamp, stamp, Ordering::Relaxed);
     }
 }

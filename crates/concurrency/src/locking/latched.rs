@@ -152,7 +152,7 @@ pub(super) fn gave_back<P: Platform, Q: WaitPolicy>(cx: &mut Cx<'_, '_, P, Q>) {
 }
 
 /// Gives a row back that is gone for good: the caller has retired it, or leaves it where it is for
-/// ever. Whoever waits is sent away.
+/// ever. A thread that waits is sent away.
 pub(super) fn release_gone<P: Platform, Q: WaitPolicy>(
     identity: u64,
     cx: &mut Cx<'_, '_, P, Q>,

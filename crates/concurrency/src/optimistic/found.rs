@@ -105,14 +105,14 @@ impl Portions {
         Portions { next: PORTION_FIRST.min(wanted.ahead), ahead: wanted.ahead, left: wanted.most }
     }
 
-    /// How many of so many rows come next.
+    /// How many of this many rows come next.
     pub(super) fn next(&mut self, rows: usize) -> usize {
         let next = self.next.min(rows).min(usize::try_from(self.left).unwrap_or(usize::MAX));
         self.next = (self.next * 4).min(self.ahead);
         next
     }
 
-    /// So many rows were read.
+    /// This many rows were read.
     pub(super) fn read(&mut self, rows: usize) {
         self.left -= rows as u64;
     }

@@ -75,7 +75,7 @@ pub enum Action {
         /// True if all of it is committed.
         committed: bool,
     },
-    /// Nobody will ask for the attempt any more.
+    /// No worker will ask for the attempt any more.
     Forget,
 }
 
@@ -212,7 +212,8 @@ impl Coordinator {
         self.asked
     }
 
-    /// Returns true if it is the turn of the own part: nobody else is asked before [`Event::Kept`].
+    /// Returns true if it is the turn of the own part: no other worker is asked before
+    /// [`Event::Kept`].
     pub fn waits_for_own(&self) -> bool {
         self.state == Asking && self.own_after == Some(self.asked) && self.yes() == self.asked as u64
     }
@@ -415,7 +416,7 @@ impl Coordinator {
             || Illegal::new("coordinator", state, ("an acknowledgement of participant", from), "any");
         let part = self.parts.get_mut(from).ok_or_else(illegal)?;
         // A part that only reads is told at once, and forgotten: a decision that comes twice is
-        // acknowledged, because nobody knows the part.
+        // acknowledged, because no worker knows the part.
         if part.only_reads {
             return Ok(());
         }

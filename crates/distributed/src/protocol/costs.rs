@@ -7,7 +7,7 @@ use super::coordinator::Flow;
 pub enum Attempt {
     /// Committed.
     Committed,
-    /// Not committed, when so many participants had voted yes.
+    /// Not committed, when this many participants had voted yes.
     Aborted {
         /// Votes for it.
         yes: u64,

@@ -153,8 +153,8 @@ enum Next {
     CrashCoordinator {
         arrives: bool,
     },
-    /// The connection to a participant breaks; of what is under way, only the first so many
-    /// messages arrive each way.
+    /// The connection to a participant breaks; only this many of the messages under way arrive each
+    /// way.
     Cut {
         number: usize,
         to: usize,
@@ -333,7 +333,7 @@ impl Model {
             side.to.push(Letter::Lost);
         }
         self.coordinator = None;
-        // If nobody has to hear of it, the decision is a commit like any other.
+        // If no worker has to hear of it, the decision is a commit like any other.
         let tells = case.only_reads.contains(&false);
         if tells && self.log.has(Record::Decision) && !self.log.has(Record::Forget) {
             let all = 0..self.sides.len();
@@ -427,7 +427,7 @@ impl Model {
         }
         let from = self.known.iter().position(|known| *known == number);
         let (Some(_), Some(from)) = (&self.coordinator, from) else {
-            // Nothing is known of it: whoever is prepared for it aborts.
+            // Nothing is known of it: a worker that is prepared for it aborts.
             if matches!(letter, Letter::Vote(true) | Letter::Inquiry) {
                 self.messages += 1;
                 if !side.coordinator_unaware {

@@ -60,8 +60,8 @@ fn what_comes_twice_counts_once() {
     }
 }
 
-/// Whoever crashes between any two steps comes back with what is durable, and all sides agree in
-/// the end.
+/// A worker that crashes between any two steps comes back with what is durable, and all sides agree
+/// in the end.
 #[test]
 fn crashes_between_any_two_steps_end_well() {
     for (only_reads, crashes) in [(PARTS[0], 3), (PARTS[1], 3), (PARTS[2], 2), (PARTS[3], 2), (PARTS[4], 2)] {
@@ -72,7 +72,7 @@ fn crashes_between_any_two_steps_end_well() {
     explore(Case { flow: Flow::Last, crashes: 2, ..plain(&[true]) }).unwrap();
 }
 
-/// Connections break and are made again, and nobody forgets anything; then somebody may crash as
+/// Connections break and are made again, and no worker forgets anything; then a worker may crash as
 /// well.
 #[test]
 fn broken_connections_end_well() {

@@ -1,5 +1,5 @@
-//! What the caller of a transaction over two instances hears when it rolls back: nothing that
-//! follows from what a crash could take back.
+//! The result of a rollback over two instances never follows from rows that a crash could take
+//! back.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -116,7 +116,7 @@ fn run<T: Send>(disk: &Disk, program: impl FnOnce(VirtualCore) -> T) -> T {
 }
 
 /// The epoch that the caller of the roll-back waits for, and whether it had to wait.
-type Told = (Epoch, bool);
+type Awaited = (Epoch, bool);
 
 /// Writes a value, and lets a transaction over both instances roll back because of it.
 fn roll_back<'d>(
@@ -125,7 +125,7 @@ fn roll_back<'d>(
     member: &mut Member<'d, P, Work, ()>,
     session: &mut boundary::Session<'d>,
     read_only: bool,
-) -> Told {
+) -> Awaited {
     let written = run_as(
         session.object(),
         terms::Mode::Single,

@@ -79,8 +79,8 @@ impl Played<'_> {
     }
 }
 
-/// What the worker of instance 1 makes of what the others say once it has prepared a part for the
-/// first of them, and the value that it has then.
+/// The reaction of the worker of instance 1 to messages of its peers after it has prepared a part
+/// for the first of them, and its value then.
 fn hears(
     liar: impl Fn(GlobalId) -> (usize, ProcedureMessage) + Send + Sync,
 ) -> (Result<bool, MemberError>, u64) {

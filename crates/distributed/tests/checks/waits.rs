@@ -68,7 +68,7 @@ fn declare(schema: &mut SchemaBuilder) -> Table<Count> {
     schema.table("counts", TableOptions { partitioning, ..TableOptions::default() })
 }
 
-/// What runs.
+/// The parameters of a run.
 #[derive(Clone, Copy)]
 struct Case {
     scheme: SchemeName,
@@ -91,7 +91,7 @@ impl Case {
     }
 }
 
-/// What came of it.
+/// The outcome of a run.
 struct Ran {
     nanos: u64,
     /// Attempts that gave up.

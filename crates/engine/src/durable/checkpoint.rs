@@ -25,7 +25,7 @@ use super::journal::{CheckpointWriter, Journal};
 
 /// Rows that a session copies at a time, about.
 const SLICE_ROWS: usize = 64;
-/// A session that has worked on a checkpoint does other things for so many times as long. The
+/// A session that has worked on a checkpoint does other things for this many times as long. The
 /// numbers are for a log that has grown, since the checkpoint began, by less than makes the next
 /// checkpoint due, by less than twice as much, and by more: a checkpoint ends however fast rows are
 /// inserted.
@@ -33,7 +33,7 @@ const REST: [u64; 3] = [9, 4, 1];
 /// Bytes of log that a byte of a checkpoint saves: a row is copied once while some of its size are
 /// logged.
 const LOG_BYTES_PER_BYTE: u64 = 2;
-/// A log whose files take so many bytes gives way to a checkpoint when the database is opened or
+/// A log whose files take this many bytes gives way to a checkpoint when the database is opened or
 /// closed, if copying is cheap: of rows with half as many bytes, or with no more than the second
 /// number.
 const CHEAP_LOG_BYTES: u64 = 3 << 20;
@@ -168,8 +168,8 @@ impl<P: Platform> Checkpoints<P> {
         growth >= P::load(c, self.due_word(), Ordering::Relaxed) && self.is(c, Phase::Idle)
     }
 
-    /// True if a checkpoint of rows with so many bytes costs less than keeping a log whose files
-    /// take so many. Never if checkpoints are made only when they are asked for.
+    /// True if a checkpoint of rows with this many bytes costs less than keeping a log whose files
+    /// take this many. Never if checkpoints are made only when they are asked for.
     pub(crate) fn is_cheap(&self, c: P::Core, file_bytes: u64, rows_bytes: u64) -> bool {
         file_bytes >= CHEAP_LOG_BYTES
             && rows_bytes <= CHEAP_ROWS_BYTES.max(file_bytes / LOG_BYTES_PER_BYTE)
@@ -339,7 +339,7 @@ impl<P: Platform> Checkpoints<P> {
         }
     }
 
-    /// The checkpoint under way is over, and has so many bytes, or has failed.
+    /// The checkpoint under way is over, and has this many bytes, or has failed.
     fn ended_with(&self, c: P::Core, result: Result<u64, LogError>) {
         // After a failure the log has to grow by as much again before the next checkpoint.
         if let Ok(bytes) = &result {

@@ -452,7 +452,7 @@ mod tests {
         TableCodec { id, ..TableCodec::of::<R>(&table) }
     }
 
-    /// Changes of so many bytes at each of these places, as they are read.
+    /// Changes of this many bytes at each of these places, as they are read.
     fn read_back(changes: &[(usize, usize)]) -> Vec<(usize, Vec<u8>)> {
         let row: Vec<u8> = (0..=u8::MAX).cycle().take(Wide::BYTES).collect();
         let codecs = Codecs::new(vec![codec::<Wide>(3)], std::iter::empty());

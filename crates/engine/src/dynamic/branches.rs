@@ -4,7 +4,7 @@
 //! A branch is a transaction of the scheme that locks nothing ([`terms::Mode::Branch`]) and stays
 //! open from act to act: its changes lie in the rows, with what takes them back beside them. The
 //! session is in its epoch during an act only, so a branch that waits holds no memory back. What it
-//! has read it forgets with the act; rows that it has changed nobody else can delete before it
+//! has read it forgets with the act; rows that it has changed no other session can delete before it
 //! ends.
 
 use boundary::{Body, BranchName, Branches, Commit, Stats};

@@ -9,8 +9,8 @@
 //! and that have changed the table are refused: no record by its id is left after the manifest says
 //! so. Until then checkpoints copy the table's rows, and if the files refuse, the mark is taken
 //! away and the table is as before. Transactions that began before may go on reading it. Its rows
-//! go when all those have ended, some at a time, by whoever tends: as deletions of which the log
-//! hears nothing.
+//! go when all those have ended, some at a time, by the session that tends: as deletions of which
+//! the log hears nothing.
 
 use boundary::directory::description::{DirectoryTable, NOT_COUNTED};
 use boundary::{AnyVerbs, ChangeError, Declared, SchemaBuilder, Span, Swept};
@@ -97,7 +97,7 @@ impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
             Ok::<_, ChangeError>(())
         });
         let number = made?.ok_or(ChangeError::NoRoom)?;
-        // Whoever sees the description can use the table.
+        // A session that sees the description can use the table.
         tables.push(c, description);
         Ok(number)
     }
@@ -200,8 +200,8 @@ impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
         }
     }
 
-    /// Lets some rows of dropped tables go, if nobody can use them any more. The session is in no
-    /// transaction.
+    /// Lets some rows of dropped tables go, if no session can use them any more. The session is in
+    /// no transaction.
     #[cold]
     pub fn sweep(&mut self) -> Swept {
         let (c, tables) = (self.inner.core(), self.tables);

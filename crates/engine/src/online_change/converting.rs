@@ -1,6 +1,6 @@
 //! How a table gets rows of another form, or other indexes, while it is in use.
 //!
-//! The form to come is a table of its own that nobody knows, with the same primary keys
+//! The form to come is a table of its own that no session knows, with the same primary keys
 //! ([`crate::tables::conversion`]). In this order:
 //!
 //! 1. The table to come is made. To the directory it is one that was dropped: a crash leaves the

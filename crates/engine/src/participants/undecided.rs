@@ -7,13 +7,13 @@
 //! can carry the records of parts and decisions along: they are left in the log again, behind the
 //! checkpoint's cut.
 //!
-//! What a checkpoint has to carry, which stands for all records up to some epoch: of parts whose
-//! record of being prepared may be of that epoch or an earlier one, those whose end will have a
-//! record of a later epoch. A part that is under way to its end while the checkpoint looks has one:
-//! parts that have announced an earlier epoch have ended by then, since the checkpoint has waited
-//! for that epoch to be complete, and its end is noted here before the announcement is retracted.
-//! Parts that have ended are remembered with the epoch of the end until that is durable, and as
-//! long as a checkpoint begins: the next checkpoint stands for durable epochs at least.
+//! The parts that a checkpoint carries. A checkpoint stands for all records up to an epoch. It
+//! carries the parts whose record of preparation may be of that epoch or an earlier one, and whose
+//! end will have a record of a later epoch. A part that is ending while the checkpoint reads this
+//! list has a later one: a part that announced an earlier epoch has ended, because the checkpoint
+//! has waited until that epoch was complete, and the end is noted here before the announcement is
+//! retracted. Parts that have ended are kept with the epoch of the end until the epoch is durable,
+//! and while a checkpoint begins: the next checkpoint stands for durable epochs at least.
 
 use boundary::{Decision, GlobalId, PartOf};
 use concurrency::{Before, Context, Scheme};
@@ -54,11 +54,11 @@ struct State<P: Platform, T> {
     forget_at: usize,
     /// Decisions that are not forgotten, and their stamps.
     decisions: Vec<(Decision, Stamp)>,
-    /// Parts in doubt that were found when the database was opened, until somebody asks for them.
+    /// Parts in doubt that were found when the database was opened, until a session asks for them.
     in_doubt: Vec<(PartOf, usize)>,
 }
 
-/// A prepared part that somebody takes, to finish it.
+/// A prepared part that a session takes, to finish it.
 pub(crate) struct TakenPart<P: Platform, T> {
     pub prepared: T,
     /// Memory for the record of its end.
@@ -178,12 +178,12 @@ impl<P: Platform, S: Scheme<P>> Undecided<P, S> {
         self.state.with(c, |state| state.decisions.iter().map(|(decision, _)| decision.clone()).collect())
     }
 
-    /// Keeps a part in doubt until somebody asks for it.
+    /// Keeps a part in doubt until a session asks for it.
     pub(crate) fn doubt(&self, c: P::Core, part: PartOf, number: usize) {
         self.state.with(c, |state| state.in_doubt.push((part, number)));
     }
 
-    /// The parts in doubt that nobody has asked for yet.
+    /// The parts in doubt that no session has asked for yet.
     pub(crate) fn take_in_doubt(&self, c: P::Core) -> Vec<(PartOf, usize)> {
         self.state.with(c, |state| std::mem::take(&mut state.in_doubt))
     }

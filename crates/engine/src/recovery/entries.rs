@@ -118,7 +118,7 @@ pub(super) struct Division {
 }
 
 impl Division {
-    /// Divides the rows of these blocks among shares for so many workers.
+    /// Divides the rows of these blocks among shares for this many workers.
     pub fn of(codecs: &Codecs, blocks: &[LogBlock<'_>], workers: usize, hash_mask: u32) -> Self {
         let mut keys: Vec<(u16, Vec<u64>)> = Vec::new();
         let (mut bytes, mut sampled) = (0, 0);

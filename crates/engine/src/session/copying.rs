@@ -67,8 +67,8 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
         checkpoints.last(c)
     }
 
-    /// Makes the checkpoint that is due, or that is cheap for rows with so many bytes, or ends the
-    /// one under way, as far as nothing is in its way.
+    /// Makes the checkpoint that is due, or that is cheap for rows with this many bytes, or ends
+    /// the one under way, as far as nothing is in its way.
     pub(crate) fn end_checkpoints(&mut self, rows_bytes: u64) {
         let (c, checkpoints) = (self.session.core(), &self.durable.checkpoints);
         self.begin_if_due();
@@ -283,7 +283,7 @@ fn copy_rows<P: Platform, S: Scheme<P>>(
 ) -> Result<(), Abort> {
     let words = codec.layout.row_bytes / 8;
     transaction.find_ascending(table, keys, &mut copies.found)?;
-    copies.found.iter().for_each(|row| transaction.bring_row(*row, words));
+    copies.found.iter().for_each(|row| transaction.prefetch_row(*row, words));
     for row in copies.found.drain(..) {
         let start = copies.words.len();
         copies.words.resize(start + words, 0);

@@ -3,9 +3,9 @@
 //!
 //! The rows of the two forms are rows of two tables with the same primary keys.
 //! [`Conversion::carry`] brings one row of one table to what the other table says, within a
-//! transaction: whoever reads or writes rows of the first does that for each row that has changed
-//! (`following.rs`), and the session that changes the table does it for all rows (`converting.rs`).
-//! It may be done any number of times.
+//! transaction: a session that reads or writes rows of the first does that for each row that has
+//! changed (`following.rs`), and the session that changes the table does it for all rows
+//! (`converting.rs`). It may be done any number of times.
 
 use platform::Intent;
 use terms::Abort;

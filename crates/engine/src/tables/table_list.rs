@@ -134,7 +134,7 @@ impl<P: Platform> TableList<P> {
         self.changes.as_ref()
     }
 
-    /// True if a table was dropped for good: nobody needs its rows.
+    /// True if a table was dropped for good: no session needs its rows.
     pub(crate) fn is_gone(&self, table: usize) -> bool {
         self.changes.as_ref().is_some_and(|changes| P::peek(changes.word_of(table)) & GONE != 0)
     }
@@ -192,14 +192,14 @@ impl<P: Platform> Changes<P> {
 
     /// The table that was marked last stays. The caller has had the turn since.
     pub(crate) fn unmark(&self, c: P::Core, table: usize) {
-        // Relaxed, both: whoever still finds the mark refuses what could go through.
+        // Relaxed, both: a session that still finds the mark refuses what could go through.
         P::store(c, self.word_of(table), End::None as u64, Ordering::Relaxed);
         P::store(c, self.dropped_word(), P::peek(self.dropped_word()) - 1, Ordering::Relaxed);
     }
 
     /// The table that was marked is gone.
     pub(crate) fn set_gone(&self, c: P::Core, table: usize) {
-        // Relaxed: who does not know it yet copies rows that nobody needs.
+        // Relaxed: a session that does not know it yet copies rows that no session needs.
         P::store(c, self.word_of(table), P::peek(self.word_of(table)) | GONE, Ordering::Relaxed);
     }
 

@@ -231,7 +231,7 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         if let (Some(storage), true) = (storage, self.scratch.prefetches)
             && storage.words == key.len()
         {
-            self.tell((table, index), std::iter::once(key));
+            self.announce((table, index), std::iter::once(key));
         }
     }
 
@@ -240,7 +240,7 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
     }
 
     fn prefetch(&mut self, row: RowId, span: Span, intent: Intent) {
-        self.bring(row, span.first_word(), span.words(), intent);
+        self.prefetch_words(row, span.first_word(), span.words(), intent);
     }
 
     fn read(&mut self, row: RowId, span: Span, out: &mut [u64]) -> Result<(), Abort> {

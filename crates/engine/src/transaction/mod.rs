@@ -13,12 +13,12 @@ macro_rules! call {
     }};
 }
 
+mod announced;
 pub(crate) mod columns;
 mod erased;
 pub(crate) mod following;
 mod interpreted;
 pub(crate) mod object;
-mod told;
 mod typed;
 
 use boundary::{Commit, RowBatch};
@@ -30,7 +30,7 @@ use terms::{Abort, Category, Epoch, Mode};
 
 use crate::durable::RedoWriter;
 use crate::transaction::columns::Columns;
-use told::Told;
+use announced::AnnouncedKeys;
 
 /// A verb of a scheme that makes a row: of table, keys, fixed part and tail. A type of its own for
 /// each verb, so that it is inlined.
@@ -65,7 +65,7 @@ pub(crate) struct Scratch<'i, P: Platform> {
     /// True if lines are prefetched before they are needed.
     prefetches: bool,
     /// Keys that the transaction has been said to look up soon.
-    told: Told<'i, P>,
+    announced: AnnouncedKeys<'i, P>,
     /// Keys of later transactions; empty if the instance does not look ahead.
     look_ahead: LookAhead<'i, P>,
     looks_ahead: bool,
@@ -76,13 +76,13 @@ pub(crate) struct Scratch<'i, P: Platform> {
 }
 
 impl<'i, P: Platform> Scratch<'i, P> {
-    /// Asks for a little of what later transactions need.
+    /// Prefetches a little for later transactions.
     #[inline(always)]
-    fn go_on(&mut self, c: P::Core) {
+    fn continue_look_ahead(&mut self, c: P::Core) {
         self.look_ahead.advance(c);
     }
 
-    /// True if it was told before the transaction began what it will use.
+    /// True if the keys of the transaction were announced before it began.
     #[inline(always)]
     fn knows_current(&self) -> bool {
         self.look_ahead.has_announced_current()
@@ -104,14 +104,14 @@ impl<'i, P: Platform> Scratch<'i, P> {
         let prefetches = optimisations.has(Optimisation::Prefetch);
         let (look_ahead, looks_ahead) = (LookAhead::default(), optimisations.look_ahead());
         let (words, tail, routes) = (Vec::new(), Vec::new(), Routes::by_partition());
-        let (batch, told) = (RowBatch::default(), Told::default());
+        let (batch, announced) = (RowBatch::default(), AnnouncedKeys::default());
         Scratch {
             words,
             tail,
             batch,
             routes,
             prefetches,
-            told,
+            announced,
             look_ahead,
             looks_ahead,
             columns,
@@ -170,7 +170,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         (redo, deadline): (Option<&'s mut RedoWriter<'i, P>>, Option<Nanos>),
     ) -> Self {
         let inner = Some(inner);
-        scratch.told.clear();
+        scratch.announced.clear();
         // 0 marks handles that the engine has not made.
         let attempt = session.next_attempt().max(1);
         let (until_look, failed) = (VERBS_PER_LOOK, None);
@@ -317,7 +317,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     /// The number that the scheme knows a row by.
     #[inline(always)]
     fn number(&mut self, row: RowId) -> Result<u32, Abort> {
-        self.scratch.go_on(self.session.core());
+        self.scratch.continue_look_ahead(self.session.core());
         match row.number_in(self.attempt) {
             Some(number) => Ok(number),
             None => self.misuse("a row of another transaction, or of an earlier attempt"),
@@ -345,7 +345,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
 
     #[inline(always)]
     fn count_verb(&mut self) -> Result<(), Abort> {
-        self.scratch.go_on(self.session.core());
+        self.scratch.continue_look_ahead(self.session.core());
         self.until_look -= 1;
         if self.until_look == 0 { self.look() } else { Ok(()) }
     }
@@ -388,17 +388,17 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     /// Starts to bring closer what lookups of these keys read of an index, and remembers where that
     /// is.
     #[inline(always)]
-    fn tell<K: AsRef<[u64]>>(&mut self, place: (usize, usize), keys: impl Iterator<Item = K>) {
+    fn announce<K: AsRef<[u64]>>(&mut self, place: (usize, usize), keys: impl Iterator<Item = K>) {
         let cx = self.session.context();
         let index = &cx.tables[place.0].indexes[place.1];
-        let told = self.scratch.told.list(place);
+        let announced = self.scratch.announced.list(place);
         for key in keys {
             let key = key.as_ref();
             let partition = index.partition(key);
             match partition.approach(cx.c, key) {
                 Some(approach) => {
                     approach.ask(cx.c);
-                    told.push(approach);
+                    announced.push(approach);
                 }
                 None => partition.prefetch(cx.c, key),
             }
@@ -415,10 +415,10 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         ahead: Ahead,
         found: impl FnMut(Option<u32>),
     ) -> Result<(), Abort> {
-        let told = self.scratch.told.take(place);
+        let announced = self.scratch.announced.take(place);
         let result =
-            call!(self, |inner, cx| S::find_many(inner, cx, place, (keys, &told), intent, ahead, found));
-        self.scratch.told.give_back(told);
+            call!(self, |inner, cx| S::find_many(inner, cx, place, (keys, &announced), intent, ahead, found));
+        self.scratch.announced.give_back(announced);
         result
     }
 
@@ -443,7 +443,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         let row = self.row_id(number);
         if words != 0 {
             let (first, count) = extent(words);
-            self.bring(row, first, count, Intent::Read);
+            self.prefetch_words(row, first, count, Intent::Read);
         }
         Ok(Some(row))
     }
@@ -462,13 +462,13 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     }
 
     /// Starts to prefetch the first `words` of a row.
-    pub(crate) fn bring_row(&mut self, row: RowId, words: usize) {
-        self.bring(row, 0, words, Intent::Read);
+    pub(crate) fn prefetch_row(&mut self, row: RowId, words: usize) {
+        self.prefetch_words(row, 0, words, Intent::Read);
     }
 
     /// Starts to prefetch words of a row; does nothing if the row is not one of this transaction's.
     #[inline(always)]
-    fn bring(&mut self, row: RowId, first: usize, words: usize, intent: Intent) {
+    fn prefetch_words(&mut self, row: RowId, first: usize, words: usize, intent: Intent) {
         let c = self.session.core();
         let number = row.number_in(self.attempt);
         if let (Some(inner), Some(number), true) = (&mut self.inner, number, self.scratch.prefetches) {

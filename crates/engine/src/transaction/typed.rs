@@ -40,7 +40,7 @@ impl<V: Value> Length for OfValue<V> {
     const BYTES: usize = V::BYTES;
 }
 
-/// The bytes of the smallest buffer on the stack that has room for so many; 0 if none has.
+/// The bytes of the smallest buffer on the stack that has room for this many; 0 if none has.
 const fn stack_bytes(bytes: usize) -> usize {
     match bytes {
         0..=8 => 8,
@@ -355,21 +355,21 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
         if !self.scratch.prefetches {
             return;
         }
-        self.tell((index.table().number(), index.number()), std::iter::once(KeyOf::new(key)));
+        self.announce((index.table().number(), index.number()), std::iter::once(KeyOf::new(key)));
     }
 
     #[inline(always)]
     fn prefetch_keys<R: Row, K: Key>(&mut self, index: Index<R, K>, keys: impl Iterator<Item = K>) {
         if self.scratch.prefetches {
             let place = (index.table().number(), index.number());
-            self.tell(place, keys.map(|key| KeyOf::new(&key)));
+            self.announce(place, keys.map(|key| KeyOf::new(&key)));
         }
     }
 
     #[inline(always)]
     fn prefetch<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>, intent: Intent) {
         let (first, end) = (field.offset() / 8, (field.offset() + V::BYTES).div_ceil(8));
-        self.bring(row.row(), first, end - first, intent);
+        self.prefetch_words(row.row(), first, end - first, intent);
     }
 
     #[inline(always)]

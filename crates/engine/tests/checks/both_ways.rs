@@ -19,7 +19,7 @@ use terms::Abort;
 
 use crate::support::{Random, options};
 
-/// What a database is made with.
+/// The choices that a database is made with.
 type Choices = (Optimisations, Ways);
 
 const WORKERS: usize = 4;
@@ -109,7 +109,7 @@ struct Mix {
     last: Action,
     rolls_back: bool,
     read_only: bool,
-    /// What the actions gave, of the last attempt.
+    /// The outputs of the actions of the last attempt.
     outputs: Vec<u64>,
 }
 
@@ -443,7 +443,7 @@ fn content(database: &Database, c: VirtualCore, tables: Tables) -> Vec<String> {
     rows
 }
 
-/// What a worker saw.
+/// The observations of a worker.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Seen {
     /// Endings with their stamps, what the actions gave, and when, of each transaction.

@@ -176,7 +176,7 @@ fn an_act_names_no_row_of_an_earlier_one() {
     branches.roll_back(branch).expect("it is taken back");
 }
 
-/// What another branch has deleted may come back: it is no free place.
+/// A row that another branch has deleted may come back: its key is not free.
 #[test]
 fn a_key_that_another_branch_has_deleted_is_not_free() {
     let (database, leaves) = database(SchemeName::Hstore);

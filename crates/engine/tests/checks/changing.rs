@@ -403,7 +403,7 @@ fn a_crash_leaves_the_tables_before_or_those_after() {
     assert!(before > 5 && after > 5, "{before} before, {after} after");
 }
 
-/// What a program may do with a table whose row type it knows.
+/// The operations of a program on a table whose row type it knows.
 trait Handle {
     fn insert(&self, database: &Database, c: VirtualCore, row: Content) -> bool;
     fn set(&self, database: &Database, c: VirtualCore, row: Content);
@@ -433,7 +433,7 @@ impl<R: Item> Handle for Table<R> {
 }
 
 const NAMES: [&str; 4] = ["north", "east", "south", "west"];
-/// What each kind of table calls unique.
+/// The unique value of each kind of table.
 const KINDS: [fn(&Content) -> Option<u64>; 5] =
     [|_| None, |_| None, |_| None, |row| Some(u64::from(row.1)), |row| Some(row.2)];
 

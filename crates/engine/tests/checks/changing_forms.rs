@@ -91,9 +91,9 @@ fn no_table_is_dropped_while_a_part_is_prepared() {
     }
 }
 
-/// Nobody changes rows while their table gets another form and another: whoever reads them commits,
-/// with the rows that the table had when the transaction began. Only one that began a moment before
-/// the others counted, and asks for those, begins again.
+/// No session changes rows while their table gets another form and another: a session that reads
+/// them commits, with the rows that the table had when the transaction began. Only one that began a
+/// moment before the others counted, and asks for those, begins again.
 #[test]
 fn readers_are_not_disturbed_by_a_change_of_the_form() {
     // Transactions that ended when another form counted than the one that they have read.

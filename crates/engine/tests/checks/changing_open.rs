@@ -62,7 +62,7 @@ fn one_table(name: &'static str) -> SchemaBuilder {
     schema
 }
 
-/// What must be there: after what was acknowledged, or after the step under way too.
+/// The expected content: after all acknowledged steps, or after the step under way as well.
 #[derive(Clone, Default)]
 struct Expected {
     acknowledged: Model,
@@ -168,7 +168,7 @@ static REFUSED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 static BEFORE: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 static AFTER: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
-/// What goes wrong with a disk that refuses.
+/// The faults of a disk that refuses.
 fn refusing(seed: u64) -> DiskFaults {
     let mut random = Random::new(seed, 2);
     DiskFaults {

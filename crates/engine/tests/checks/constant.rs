@@ -100,16 +100,19 @@ fn rate(t: &mut impl Verbs, accounts: Table<Account>, id: u32) -> Result<u16, Ab
 }
 
 #[derive(Debug, PartialEq)]
-enum Met {
+enum Outcome {
     /// The reader and the writer of the other column have both committed.
-    Nobody,
-    /// One of them met the other.
-    TheOther,
+    BothCommit,
+    /// One of them conflicted with the other.
+    Conflict,
 }
 
 /// A writer changes and commits another column while a reader of the rate is under way, both in one
 /// attempt.
-fn meet<S: Scheme<Hardware>>(database: &MemoryDatabase<Hardware, S>, accounts: Table<Account>) -> Met {
+fn read_beside_a_writer<S: Scheme<Hardware>>(
+    database: &MemoryDatabase<Hardware, S>,
+    accounts: Table<Account>,
+) -> Outcome {
     let (mut reader, mut writer) = (session(database), session(database));
     let mut written = None;
     let read = reader.transact(&once(), |t| {
@@ -120,8 +123,8 @@ fn meet<S: Scheme<Hardware>>(database: &MemoryDatabase<Hardware, S>, accounts: T
         add(t, accounts, 3)
     });
     match (read, written.expect("it ran")) {
-        (Ok(Ending::Committed(..)), Ok(Ending::Committed(..))) => Met::Nobody,
-        (Err(Abort::Conflict(_)), _) | (_, Err(Abort::Conflict(_))) => Met::TheOther,
+        (Ok(Ending::Committed(..)), Ok(Ending::Committed(..))) => Outcome::BothCommit,
+        (Err(Abort::Conflict(_)), _) | (_, Err(Abort::Conflict(_))) => Outcome::Conflict,
         other => panic!("{}: {other:?}", S::NAME),
     }
 }
@@ -130,15 +133,25 @@ fn skips<S: Scheme<Hardware>>() {
     let c = Hardware::core();
     let without = Optimisations::ALL.without(Optimisation::ReadOnlySkip);
     let (database_loaded, accounts) = loaded::<_, S>(c, 3);
-    assert_eq!(meet(&database_loaded, accounts), Met::Nobody, "{}", S::NAME);
+    assert_eq!(read_beside_a_writer(&database_loaded, accounts), Outcome::BothCommit, "{}", S::NAME);
     let (mut checked, accounts) = database::<_, S>(c, WRITTEN, without, 3);
     checked.loaded(c).expect("memory");
-    assert_eq!(meet(&checked, accounts), Met::TheOther, "{} without", S::NAME);
+    assert_eq!(read_beside_a_writer(&checked, accounts), Outcome::Conflict, "{} without", S::NAME);
     let (filling, accounts) = database::<_, S>(c, WRITTEN, Optimisations::ALL, 3);
-    assert_eq!(meet(&filling, accounts), Met::TheOther, "{} before it is loaded", S::NAME);
+    assert_eq!(
+        read_beside_a_writer(&filling, accounts),
+        Outcome::Conflict,
+        "{} before it is loaded",
+        S::NAME
+    );
     let (mut written, accounts) = database::<_, S>(c, WRITTEN.with(Account::RATE), Optimisations::ALL, 3);
     written.loaded(c).expect("memory");
-    assert_eq!(meet(&written, accounts), Met::TheOther, "{}, where the rate is written", S::NAME);
+    assert_eq!(
+        read_beside_a_writer(&written, accounts),
+        Outcome::Conflict,
+        "{}, where the rate is written",
+        S::NAME
+    );
 }
 
 #[test]
@@ -174,8 +187,7 @@ fn unchanged<S: Scheme<Hardware>>(database: &MemoryDatabase<Hardware, S>, accoun
 
 type Wrong = fn(&mut dyn boundary::AnyVerbs, Table<Account>) -> Result<(), Abort>;
 
-/// What no program may do to the table, by the verbs of both boundaries, for they end in the same
-/// check.
+/// Wrong uses of the table, by the verbs of both boundaries, which end in the same check.
 const WRONG: [(&str, Wrong); 9] = [
     ("a constant column", |t, accounts| {
         let mut t = Erased::new(t);

@@ -1,4 +1,5 @@
-//! What `content::check` finds in directories whose files are whole, and say what cannot be.
+//! Faults that `content::check` finds in directories whose files are whole but contradict each
+//! other.
 
 use std::path::Path;
 
@@ -53,7 +54,7 @@ fn delete(table: u64, id: u32) -> Vec<u8> {
     change
 }
 
-/// What happens to a directory.
+/// A change of a directory.
 enum Step {
     Log(Vec<u8>),
     /// A checkpoint begins, has a row, and ends.
@@ -123,7 +124,7 @@ fn rows(steps: Vec<Step>) -> u64 {
     checked.rows[0].1
 }
 
-/// What is wrong with row 5.
+/// The fault of row 5.
 fn wrong(steps: Vec<Step>) -> &'static str {
     match check(steps) {
         Err(ContentError::Row { table, key, what }) => {

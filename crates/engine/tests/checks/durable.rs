@@ -159,7 +159,7 @@ fn is_opened_as_it_was_left(scheme: SchemeName) {
     }
 }
 
-/// Whoever opens, works a little and stops, and never has enough of a log of its own for a
+/// A program that opens, works a little and stops, and never has enough of a log of its own for a
 /// checkpoint, finds no more than the log of some of those before.
 #[test]
 fn logs_of_short_lives_do_not_add_up() {
@@ -191,7 +191,7 @@ fn logs_of_short_lives_do_not_add_up() {
     }
 }
 
-/// A prepared transaction that nobody finishes keeps no database from being closed, nor the
+/// A prepared transaction that no session finishes keeps no database from being closed, nor the
 /// checkpoint that is due from being made.
 #[test]
 fn a_prepared_transaction_is_no_obstacle_to_closing() {
@@ -312,7 +312,7 @@ fn an_opening_tells_how_far_it_is() {
     });
 }
 
-/// What a checkpoint has is verified when it is loaded.
+/// A checkpoint is verified when it is loaded.
 #[test]
 fn a_damaged_checkpoint_is_not_loaded() {
     let disk = Disk::new(DiskModel::RAM, DiskFaults::default());

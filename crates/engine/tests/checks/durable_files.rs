@@ -78,7 +78,7 @@ fn count(database: &boundary::Database<P>, c: VirtualCore, notes: Table<Note>) -
     count
 }
 
-/// A database of so many notes, whose process ends without closing it.
+/// A database of this many notes, whose process ends without closing it.
 fn killed(disk: &Disk, directory: &str, rows: u64) {
     run(disk, |c| {
         let (database, notes) = open(c, directory, SHORT).expect("a database");

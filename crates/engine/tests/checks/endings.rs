@@ -133,8 +133,7 @@ fn deadlines_end_retries<S: Scheme<Hardware>>() {
     assert!(matches!(age, Ok(Ending::Committed(50, _))));
 }
 
-/// What a duplicate is concluded from has to be true: here the counter that was read is out of
-/// date.
+/// A duplicate must follow from rows that are valid: here the counter that was read is out of date.
 fn duplicates_follow_from_what_was_read<S: Scheme<Hardware>>() {
     let (database, people) = database::<S>(false);
     let (mut slow, mut fast) = (session(&database), session(&database));
@@ -228,8 +227,8 @@ fn snapshots_read_only() {
     assert_eq!(look(), (31, false, true));
 }
 
-/// What an attempt under `occ` may see that never was: values are those of its beginning, but
-/// whether keys are there is looked up as it goes, and checked in the end.
+/// An attempt under `occ` may see a state that never existed: values are those of its beginning,
+/// but the presence of keys is looked up on the way, and validated at the end.
 #[test]
 fn values_and_presence_of_occ_are_of_two_moments() {
     let (database, people) = database::<concurrency::Occ>(false);

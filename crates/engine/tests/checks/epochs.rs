@@ -1,6 +1,6 @@
-//! What epochs have to do with each other's transactions: who sleeps inside one holds up nobody's
-//! durability, decisions wait for what they follow from, and numbers of epochs do not run out
-//! unseen.
+//! Epochs and transactions: a session that sleeps inside an epoch does not delay the durability of
+//! other sessions, decisions wait for the rows that they follow from, and an exhaustion of epoch
+//! numbers is reported.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use terms::{Abort, Epoch, Fault, Faults};
 type P = VirtualMachine;
 
 const SECOND: u64 = 1_000_000_000;
-/// How long somebody sleeps inside a transaction.
+/// How long a session sleeps inside a transaction.
 const SLEEP_NANOS: u64 = 5 * SECOND;
 
 #[derive(Row, Clone, Debug, PartialEq)]
@@ -166,8 +166,8 @@ fn sleeps_beside_a_checkpoint<S: Scheme<P>>() {
         }
         session.idle();
         if S::NAME == "hstore" {
-            // Whoever has read a row has its partition to itself, and keeps it from being copied
-            // too.
+            // A session that has read a row has its partition to itself, and keeps it from being
+            // copied too.
             return;
         }
         let (made, before) = beside_a_sleeper(c, &database, tables, &|session| session.checkpoint());
@@ -191,8 +191,7 @@ fn who_sleeps_before_the_first_row_holds_up_no_checkpoint() {
     });
 }
 
-/// Who waits for durability stops at the deadline, and what it waited for becomes durable all the
-/// same.
+/// A wait for durability ends at the deadline, and the transaction becomes durable nevertheless.
 #[test]
 fn waiting_ends_at_the_deadline() {
     run(&Disk::new(DiskModel::HDD, DiskFaults::default()), |c| {
@@ -211,7 +210,7 @@ fn waiting_ends_at_the_deadline() {
     });
 }
 
-/// Somebody reads a row that is not durable yet, rolls back, and tells why; or cannot insert it
+/// A session reads a row that is not durable yet, rolls back, and tells why; or cannot insert it
 /// again, and tells that. Then the power is lost: is what was told still true? Whether each of both
 /// is told at once.
 fn tells<S: Scheme<P>>(faults: &[Fault]) {
@@ -221,7 +220,7 @@ fn tells<S: Scheme<P>>(faults: &[Fault]) {
             let (database, tables) = open_without::<S>(c, faults).expect("a database");
             let session = || database.session(c, None, false).expect("a session");
             let (mut writer, mut reader) = (session(), session());
-            // Nobody waits for it.
+            // No session waits for it.
             insert(&mut writer, tables.items, 1).expect("inserted");
             writer.idle();
             let ended = reader.transact(&Bounds::default(), |t| {

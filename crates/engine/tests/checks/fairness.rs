@@ -29,7 +29,7 @@ struct Counter {
     count: u64,
 }
 
-/// What a transaction does with the hot rows 0 and 1.
+/// The access of a transaction to the hot rows 0 and 1.
 #[derive(Clone, Copy, Debug)]
 enum Contention {
     /// Adds to row 0.
@@ -48,7 +48,7 @@ fn add<T: Verbs>(t: &mut T, counters: Table<Counter>, id: u64, intent: Intent) -
     t.put(row, Counter::COUNT, &(count + 1))
 }
 
-/// So many counters at 0, which are found by hashing.
+/// This many counters at 0, which are found by hashing.
 fn counters<S: Scheme<VirtualMachine>>(
     c: sim::VirtualCore,
     count: u64,
@@ -59,7 +59,7 @@ fn counters<S: Scheme<VirtualMachine>>(
     with_rows(c, (&options(CORES + 1), of_table), rows)
 }
 
-/// Most attempts that a transaction needed, and whether somebody waited.
+/// Most attempts that a transaction needed, and whether a session waited.
 fn contend<S: Scheme<VirtualMachine>>(c: sim::VirtualCore, contention: Contention, seed: u64) -> (u32, bool) {
     let (database, counters) = counters::<S>(c, 2 + CORES as u64);
     let results = std::sync::Mutex::new((0, false));

@@ -1,5 +1,5 @@
-//! What wrong uses of the verbs lead to: an error, and never a row of another shape, a freed row,
-//! or half a transaction.
+//! Wrong uses of the verbs lead to an error, and never to a row of another shape, a freed row, or
+//! half a transaction.
 
 use boundary::{Bounds, Ending, SchemaBuilder, Span, Verbs};
 use concurrency::{NoWait, Scheme};

@@ -30,9 +30,9 @@ fn item(id: u64) -> Item {
     Item { id, left: id, right: id }
 }
 
-type Made<P, S> = (MemoryDatabase<P, S>, Table<Item>, Table<Noted>);
+type Opened<P, S> = (MemoryDatabase<P, S>, Table<Item>, Table<Noted>);
 
-fn database<P: Platform, S: Scheme<P>>(c: P::Core, sessions: usize) -> Made<P, S> {
+fn database<P: Platform, S: Scheme<P>>(c: P::Core, sessions: usize) -> Opened<P, S> {
     let mut schema = SchemaBuilder::new();
     let items = schema.table::<Item>("item", TableOptions::default());
     let notes = schema.table::<Noted>("noted", TableOptions::default());
@@ -107,7 +107,7 @@ fn what_was_found_without_concurrency_control_is_apart_and_only_read() {
     for_each_scheme!(S => { found_both_ways::<S>(); });
 }
 
-/// Rows in no index are found by nobody, and are never duplicates; an attempt that rolls back gives
+/// Rows in no index are never found, and are never duplicates; an attempt that rolls back gives
 /// their memory back.
 fn unindexed<S: Scheme<Hardware>>() {
     let c = Hardware::core();
@@ -144,7 +144,7 @@ fn rows_in_no_index_are_nowhere() {
 }
 
 /// While one worker changes both columns and inserts and deletes a row, the others read: halves of
-/// transactions, but words that somebody has written.
+/// transactions, but words that a session has written.
 fn torn<P: Platform, S: Scheme<P>>(c: P::Core) {
     let (database, items, _) = database::<P, S>(c, 4);
     crate::support::workers(c, &database, 3, &|session, number| {

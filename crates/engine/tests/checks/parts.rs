@@ -1,5 +1,5 @@
 //! Prepared parts of transactions over several databases: what is in doubt when a database is
-//! opened again, and that nobody waits for them.
+//! opened again, and that no session waits for them.
 
 use std::path::Path;
 
@@ -187,7 +187,7 @@ fn parts_are_in_doubt_until_they_are_finished() {
                 if copies {
                     assert_eq!(session.checkpoint(), Ok(true), "it waits for no part");
                 }
-                // Whoever drops a part does not finish it.
+                // A session that drops a part does not finish it.
                 drop(prepared);
             });
             disk.lose_power();

@@ -92,8 +92,8 @@ fn bytes<P: Platform, S: Scheme<P>>(c: P::Core, (rounds, seed): (u64, u64), ways
         }
         session.idle();
     };
-    // In doubt all the while, which holds no epoch. Whoever finishes it has another session than
-    // the one that began.
+    // In doubt all the while, which holds no epoch. Another session than the one that began
+    // finishes it.
     let (mut first, mut last) = {
         let session = || database.session(c, None, false).expect("a session");
         (session(), session())
@@ -200,7 +200,7 @@ fn memory_of<S: Scheme<Hardware>>(
     (memory.used, memory.touched)
 }
 
-/// What was inserted and deleted is given back, and used again.
+/// Memory of rows that were inserted and deleted is returned, and used again.
 fn cycles<S: Scheme<Hardware>>() {
     const ROWS: u64 = 400;
     let c = Hardware::core();

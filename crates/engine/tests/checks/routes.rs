@@ -31,7 +31,7 @@ impl Thing {
     }
 }
 
-/// What an action does, with row 3 of group 2 where it is about one.
+/// The operation of an action, on row 3 of group 2 if it has one row.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 enum Deed {
     Find,
@@ -53,9 +53,9 @@ enum Deed {
     ChangeWhatASerialFinds,
 }
 
-/// What it says that it touches.
+/// The rows that an action declares.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-enum Said {
+enum DeclaredRows {
     Thing(u16, u32),
     Things(u16, u32, u32),
     Group(u16),
@@ -64,13 +64,13 @@ enum Said {
     Other(u16, u32),
 }
 
+use DeclaredRows::{All, Group, Other, Things};
 use Deed::*;
-use Said::{All, Group, Other, Things};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Action {
     deed: Deed,
-    route: Vec<(Said, bool)>,
+    route: Vec<(DeclaredRows, bool)>,
 }
 
 struct Doing(Action);
@@ -91,7 +91,9 @@ impl Procedure for Doing {
         for (said, writes) in &action.route {
             let intent = if *writes { Intent::Write } else { Intent::Read };
             match said {
-                Said::Thing(group, id) => route.between(*things, &(*group, *id), &(*group, *id), intent),
+                DeclaredRows::Thing(group, id) => {
+                    route.between(*things, &(*group, *id), &(*group, *id), intent)
+                }
                 Things(group, low, high) => route.between(*things, &(*group, *low), &(*group, *high), intent),
                 Group(group) if *writes => route.write(*things, group),
                 Group(group) => route.read(*things, group),
@@ -165,27 +167,27 @@ fn things<S: Scheme<Hardware>>() -> (MemoryDatabase<Hardware, S>, Tables) {
     (database, tables)
 }
 
-/// What a route says, and whether it says that it is written.
-type SaidOf = Vec<(Said, bool)>;
+/// The rows of a route, and true if the route writes.
+type DeclaredRoutes = Vec<(DeclaredRows, bool)>;
 
 /// Each deed, the least that it has to say, and what is too little.
-fn deeds() -> Vec<(Deed, SaidOf, Vec<SaidOf>)> {
-    let (row, elsewhere) = (Said::Thing(2, 3), Said::Thing(2, 4));
+fn deeds() -> Vec<(Deed, DeclaredRoutes, Vec<DeclaredRoutes>)> {
+    let (row, elsewhere) = (DeclaredRows::Thing(2, 3), DeclaredRows::Thing(2, 4));
     let little = || vec![vec![(elsewhere, true)], vec![(Other(2, 3), true)], vec![(Group(1), true)]];
-    let and = |more: Vec<(Said, bool)>| little().into_iter().chain([more]).collect::<Vec<_>>();
+    let and = |more: Vec<(DeclaredRows, bool)>| little().into_iter().chain([more]).collect::<Vec<_>>();
     let unread = vec![(row, false)];
     vec![
         (Find, vec![(row, false)], little()),
-        (FindAbsent, vec![(Said::Thing(2, 8), false)], and(unread.clone())),
+        (FindAbsent, vec![(DeclaredRows::Thing(2, 8), false)], and(unread.clone())),
         (FindToWrite, vec![(row, true)], and(unread.clone())),
-        (FindMany, vec![(row, false), (Said::Thing(2, 5), false)], and(vec![(row, true)])),
+        (FindMany, vec![(row, false), (DeclaredRows::Thing(2, 5), false)], and(vec![(row, true)])),
         (FindBySerial, vec![(All, false)], and(vec![(Group(2), true)])),
         (Scan, vec![(Things(2, 2, 5), false)], and(vec![(Things(2, 3, 5), true)])),
         (ScanBySize, vec![(Group(2), false)], and(vec![(Things(2, 0, 100), true)])),
-        (Insert, vec![(Said::Thing(2, 9), true)], and(vec![(Said::Thing(2, 9), false)])),
+        (Insert, vec![(DeclaredRows::Thing(2, 9), true)], and(vec![(DeclaredRows::Thing(2, 9), false)])),
         (Change, vec![(row, true)], and(unread.clone())),
         (Replace, vec![(row, true)], and(unread.clone())),
-        (Rename, vec![(row, true), (Said::Thing(2, 9), true)], and(vec![(row, true)])),
+        (Rename, vec![(row, true), (DeclaredRows::Thing(2, 9), true)], and(vec![(row, true)])),
         (Delete, vec![(row, true)], and(unread.clone())),
         (ChangeWhatAScanFinds, vec![(row, true)], and(unread)),
         (ChangeWhatASerialFinds, vec![(All, true)], and(vec![(All, false), (row, true)])),
@@ -196,7 +198,7 @@ fn run<S: Scheme<Hardware>>(
     session: &mut MemorySession<'_, Hardware, S>,
     tables: &Tables,
     deed: Deed,
-    route: &[(Said, bool)],
+    route: &[(DeclaredRows, bool)],
 ) -> Result<Ending<()>, Abort> {
     let mut doing = Doing(Action { deed, route: route.to_vec() });
     run_shuffled(session, tables, &mut doing, &Bounds::default(), &mut Shuffle::new(1))

@@ -107,7 +107,7 @@ fn they_are_like_rows_one_by_one<S: Scheme<Hardware>>(seed: u64) {
     }
 }
 
-/// Workers insert and delete whole groups: nobody sees a part of one.
+/// Workers insert and delete whole groups: no session sees a part of one.
 fn groups_are_whole<S: Scheme<sim::VirtualMachine>>(seed: u64) {
     virtually(seed, 4, |c| {
         let (database, table) = with_rows::<_, S, Line>(c, (&options(4), TableOptions::default()), []);

@@ -1,4 +1,4 @@
-//! What scans cost, counted in virtual time: as much a row, however many rows.
+//! The cost of scans in virtual time: the same for each row, whatever the number of rows.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +27,7 @@ struct Item {
     value: u64,
 }
 
-/// What one transaction does with the rows of a table that has so many.
+/// The body of one transaction on a table with this number of rows.
 type Body<'b, S> =
     &'b (dyn Fn(&mut Transaction<'_, '_, VirtualMachine, S>, Table<Item>, u64) -> Result<(), Abort> + Sync);
 

@@ -1,5 +1,5 @@
-//! What a prepared part has only read stays as it is until the part ends, and others read it
-//! meanwhile.
+//! Rows that a prepared part has only read do not change until the part ends, and other
+//! transactions can read them.
 
 use boundary::{AnyPrepared, Bounds, SchemaBuilder, Verbs};
 use concurrency::{InstanceOptions, SchemeName};

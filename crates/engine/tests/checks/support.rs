@@ -1,4 +1,4 @@
-//! What all checks share: databases, machines, and a random source.
+//! Support of all checks: databases, machines, and a random source.
 
 use boundary::{Bounds, SchemaBuilder, Verbs};
 use concurrency::{InstanceOptions, Scheme};

@@ -1,5 +1,6 @@
-//! What a scheme that orders commits by their data allows and others do not, and what it must not
-//! allow either: a transaction calls other sessions in its midst, and no epoch ends.
+//! Histories that a scheme which orders commits by their data allows and other schemes do not, and
+//! histories that it must not allow either: a transaction calls other sessions while it runs, and
+//! no epoch ends.
 
 use boundary::{Bounds, Ending, Verbs};
 use concurrency::{InstanceOptions, Occ, Scheme, Silo, TicToc};
@@ -12,7 +13,7 @@ use crate::support::{options, with_rows};
 
 /// Rows of the beginning, all with value 0; others are absent.
 const ROWS: u64 = 4;
-/// A row that is updated often: whoever reads it has a late time.
+/// A row that is updated often: a session that reads it has a late time.
 const HOT: u64 = 0;
 const X: u64 = 1;
 const Y: u64 = 2;
@@ -170,8 +171,8 @@ fn who_sees_that_a_key_is_gone_comes_later() {
     assert!(!deletions_are_seen_together::<TicToc>(&[Fault::IgnoredRemovals]));
 }
 
-/// True if a transaction that inserts a key comes after an update that somebody saw who did not see
-/// the key.
+/// True if a transaction that inserts a key comes after an update that another session saw without
+/// seeing the key.
 fn insertions_come_after_absences<S: Scheme<Hardware>>(faults: &[Fault]) -> bool {
     let stage = Stage::<S>::without(faults);
     let others = |stage: &Stage<S>| {

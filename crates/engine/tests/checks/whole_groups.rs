@@ -175,8 +175,8 @@ fn copies(c: VirtualCore, scheme: SchemeName, acknowledged: &AtomicU64) {
     VirtualMachine::parallel(c, &places, &worker, &mut |_| ());
 }
 
-/// What is made of the end of a part does not survive it: the end is under way until its record is
-/// left.
+/// Transactions that follow from the end of a part do not survive it: a part is ending until its
+/// record is written.
 #[test]
 fn the_end_of_a_part_is_in_every_whole_group_that_depends_on_it() {
     for scheme in [SchemeName::Silo, SchemeName::NoWait] {

@@ -1,4 +1,4 @@
-//! What is left out is really out, and changes nothing but the time.
+//! An optimisation that is left out is really out, and changes nothing but the time.
 
 use std::ops::ControlFlow;
 

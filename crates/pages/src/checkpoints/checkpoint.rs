@@ -176,7 +176,7 @@ impl<P: Files> Checkpoints<P> {
     ) -> Result<bool, PagedError> {
         let waits = frames == usize::MAX;
         let sent = self.send(c, maker, pool, frames);
-        // Nobody else begins what was gathered.
+        // No other thread begins what was gathered.
         maker.copies.submit(c, pool.store());
         let CheckpointMaker { copies, job: Some(job), failure } = maker else { return Ok(true) };
         if !sent? {

@@ -170,8 +170,8 @@ mod tests {
     fn a_cover_leaves_nothing_to_ask_for() {
         for above in LockMode::ALL {
             for below in LockMode::ALL {
-                // Whoever else has an intention above must not be able to lock the place in a mode
-                // that excludes this one.
+                // A transaction with an intention above must not be able to lock the place in a
+                // mode that excludes this one.
                 let [reads_all, _, changes_all, _] = rights(above);
                 let needs = below.intent() == IntentExclude;
                 assert_eq!(above.covers(below), if needs { changes_all } else { reads_all });

@@ -144,7 +144,8 @@ impl<P: Platform> NodeLocks<P> {
     #[inline]
     pub(super) fn bequeath(&self, c: P::Core, id: RequestId, mode: LockMode) -> bool {
         let state = &self.request(id)[STATE];
-        // Release: what the transaction did is before what is done by whoever takes the lock away.
+        // Release: what the transaction did is before what is done by the thread that takes the
+        // lock away.
         P::cas(c, state, mode as u64, mode as u64 | INHERITED, Ordering::AcqRel).is_ok()
     }
 
@@ -226,7 +227,7 @@ impl<P: Platform> NodeLocks<P> {
     ///
     /// Pre: the node is latched.
     fn is_blocking(&self, c: P::Core, node: usize, words: &[P::Word], mode: LockMode) -> bool {
-        // Acquire: pairs with the release of whoever took the request over, or left it.
+        // Acquire: pairs with the release of the thread that took the request over, or left it.
         let mut state = P::load(c, &words[STATE], Ordering::Acquire);
         loop {
             let Some(has) = granted(state).filter(|has| !has.is_compatible(mode)) else { return false };
@@ -258,7 +259,7 @@ impl<P: Platform> NodeLocks<P> {
         let (words, own) = (self.node(id.node), self.request(id));
         let held = granted(get::<P>(c, &own[STATE])).map_or(0, unit);
         set::<P>(c, &words[COUNTS], get::<P>(c, &words[COUNTS]) - held + unit(mode));
-        // Wanted, as far as is known here, when somebody waits.
+        // Wanted, as far as is known here, when a thread waits.
         let wanted = if get::<P>(c, &words[WAITERS]) == 0 { 0 } else { WANTED };
         set::<P>(c, &own[STATE], mode as u64 | wanted);
     }

@@ -174,8 +174,8 @@ fn a_conversion_that_overtakes_keeps_the_rule() {
     assert_eq!(tables.request_lock(1, 0, Share), ImmediateAnswer::Waits);
     assert_eq!(tables.request_lock(2, 0, IntentExclude), ImmediateAnswer::Granted);
     assert_eq!(tables.request_lock(2, 1, Share), ImmediateAnswer::Refused);
-    // Were it inherited, an older transaction could take it over, of whom nobody had said that an
-    // older one waits for it.
+    // Were it inherited, an older transaction could take it over, of which no thread had said that
+    // an older one waits for it.
     assert!(!tables.bequeath(2, IntentExclude));
     tables.release(0, 0);
     assert_eq!(tables.census(0), (1, 1));
@@ -193,7 +193,7 @@ fn what_is_inherited_is_taken_over_or_away() {
     assert_eq!(tables.census(0), (2, 0));
     assert!(tables.take_over(0, IntentExclude));
     assert!(tables.bequeath(0, IntentExclude));
-    // Nobody waits, and the youngest gets it.
+    // No thread waits, and the youngest gets it.
     assert_eq!(tables.request_lock(3, 0, Share), ImmediateAnswer::Granted);
     assert_eq!(tables.census(0), (1, 0));
     assert!(!tables.take_over(0, IntentExclude) && !tables.take_over(1, IntentExclude));

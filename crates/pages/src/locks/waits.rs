@@ -97,7 +97,7 @@ impl<P: Platform> Waits<P> {
 
     /// Ends all waits.
     pub(super) fn stop_all(&self, c: P::Core) {
-        // Relaxed: whoever waits looks again and again.
+        // Relaxed: a thread that waits looks again and again.
         P::store(c, P::word_of(&self.stopped, 0), 1, Ordering::Relaxed);
     }
 
@@ -113,7 +113,7 @@ impl<P: Platform> Waits<P> {
     /// is.
     fn change(&self, c: P::Core, owner: usize, change: impl Fn(u64) -> Option<u64>) -> (u64, u64) {
         let word = self.word(owner);
-        // Acquire: pairs with the release of whoever changed the word.
+        // Acquire: pairs with the release of the thread that changed the word.
         let mut seen = P::load(c, word, Ordering::Acquire);
         loop {
             let Some(new) = change(seen).filter(|new| *new != seen) else { return (seen, seen) };
@@ -186,7 +186,7 @@ impl<P: Platform> Waits<P> {
     ///
     /// Pre: the place is latched.
     pub(super) fn claim(&self, c: P::Core, owner: usize) -> bool {
-        // Without the mark nobody refuses it any more.
+        // Without the mark no thread refuses it any more.
         let (_, after) = self.change(c, owner, |seen| Some(seen & !FOR_OLDER));
         after & WAITING != 0
     }
@@ -203,7 +203,7 @@ impl<P: Platform> Waits<P> {
         let word = self.word(owner);
         let spins_until = P::now(c).plus(SPIN_NANOS);
         let first = deadline.map_or(spins_until, |deadline| deadline.min(spins_until));
-        // Acquire: pairs with the release of whoever ends the wait.
+        // Acquire: pairs with the release of the thread that ends the wait.
         let mut seen = P::load(c, word, Ordering::Acquire);
         while seen & WAITING != 0 {
             let now = P::now(c);
@@ -237,7 +237,7 @@ impl<P: Platform> Waits<P> {
     /// A transaction has ended, and has no locks any more.
     pub(super) fn forget(&self, c: P::Core, owner: usize) {
         let word = self.word(owner);
-        // Relaxed, both: nobody else looks at the word of an owner without locks.
+        // Relaxed, both: no other thread looks at the word of an owner without locks.
         if P::load(c, word, Ordering::Relaxed) != 0 {
             P::store(c, word, 0, Ordering::Relaxed);
         }

@@ -89,13 +89,13 @@ impl<P: Files> LogBuffer<P> {
 
     /// Everything below is on disk.
     pub(super) fn set_durable(&self, c: P::Core, until: Lsn) {
-        // Release: pairs with the acquire of whoever acknowledges.
+        // Release: pairs with the acquire of the thread that acknowledges.
         P::store(c, self.word(DURABLE), until.0, Ordering::Release);
     }
 
     /// Everything below has left the buffer.
     pub(super) fn taken(&self, c: P::Core) -> Lsn {
-        // Relaxed: whoever fills looks again.
+        // Relaxed: a thread that fills looks again.
         Lsn(P::load(c, self.word(TAKEN), Ordering::Relaxed))
     }
 
@@ -127,7 +127,7 @@ impl<P: Files> LogBuffer<P> {
     /// Opens the worker's window; the transaction of this owner begins, if one is given.
     pub(crate) fn open(&self, c: P::Core, worker: usize, begins: Option<usize>) -> Window {
         let end = self.end(c).0;
-        // SeqCst: whoever fixes an end after this worker's reservation sees the window.
+        // SeqCst: a thread that fixes an end after this worker's reservation sees the window.
         P::store(c, self.window(worker), end, Ordering::SeqCst);
         if let Some(owner) = begins {
             // Relaxed: others look when the window is closed.
@@ -138,8 +138,8 @@ impl<P: Files> LogBuffer<P> {
 
     /// Closes a window.
     pub(crate) fn close(&self, c: P::Core, window: Window) {
-        // Release: pairs with the acquire of whoever waits for the window: record and transaction
-        // are there.
+        // Release: pairs with the acquire of the thread that waits for the window: record and
+        // transaction are there.
         P::store(c, self.window(window.0), 0, Ordering::Release);
     }
 
@@ -180,7 +180,7 @@ impl<P: Files> LogBuffer<P> {
             }
         };
         if start > end {
-            // Whoever fixes the end of the group knows what its mark says.
+            // A thread that fixes the end of the group knows what its mark says.
             self.pad(c, end, self.plan.end_of_segment(Lsn(end)) - MARK_BYTES);
         }
         record::seal(record, (self.plan.names.life, Lsn(start)));

@@ -197,7 +197,7 @@ impl<P: Files> LogDriver<P> {
             taken.or_else(|error| if error.kind == FileErrorKind::Full { Err(error) } else { Ok(()) })?;
             self.write_block(c, (file, bytes - BLOCK_BYTES as u64), &[0; BLOCK_BYTES])?;
         }
-        // Whoever finds the header finds the length.
+        // A thread that finds the header finds the length.
         self.flush(c, Operation::Flush { file: file.clone() })?;
         let continues = if self.segments.is_empty() { continues } else { Lsn(0) };
         let (segment_bytes, file_bytes) = (bytes, bytes);
@@ -368,7 +368,7 @@ impl<P: Files> LogDriver<P> {
         let began = P::now(c);
         let write = Operation::Write { file: file.clone(), offset, buffers: vec![buffer] };
         self.used.written_bytes += bytes as u64;
-        // Nobody relies on what has no mark: it could not be told from what a crash leaves.
+        // No thread relies on what has no mark: it could not be told from what a crash leaves.
         let until = (self.taken == marked).then_some(marked);
         let flush = until.map(|_| Operation::Flush { file });
         let mut flight = Flight { until, began, left: 0 };

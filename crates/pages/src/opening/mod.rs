@@ -51,7 +51,7 @@ impl<P: Files> PagedDatabase<P> {
         let file = match &options.directory {
             Some(path) => {
                 let directory = P::open_directory(c, path, true)?;
-                // Nothing of it outlives the process, and nobody else reads it.
+                // Nothing of it outlives the process, and no other thread reads it.
                 let about =
                     PageFileAttributes { page_bytes: options.page_bytes, identity: 0, lives: Vec::new() };
                 Some(PageFile::open(c, (path, directory), Existence::New, about)?)
@@ -265,7 +265,7 @@ impl FoundDirectory {
         let mut analysed = Analysed { analysis, states: self.master.states.clone() };
         let Some(files) = &self.files else { return Ok((analysed, LogTail::NONE)) };
         let (redo, start) = (self.master.redo, self.master.start());
-        tell(listener, Stage::Reading, 0);
+        report(listener, Stage::Reading, 0);
         let tail = files.read::<P>(c, queue, start, &mut |lsn, logged| {
             if lsn > redo
                 && let Logged::Change(change) = &logged
@@ -274,7 +274,7 @@ impl FoundDirectory {
             }
             analysed.analysis.follow(&self.trees, &logged)
         })?;
-        tell(listener, Stage::Reading, tail.bytes);
+        report(listener, Stage::Reading, tail.bytes);
         Ok((analysed, tail))
     }
 }
@@ -286,7 +286,7 @@ struct Analysed {
     states: Vec<u64>,
 }
 
-fn tell(listener: &mut Listener<'_>, stage: Stage, done: u64) {
+fn report(listener: &mut Listener<'_>, stage: Stage, done: u64) {
     if let Some(listener) = listener {
         listener(Progress { stage, done, total: done });
     }
@@ -432,12 +432,12 @@ impl<P: Files> Opening<'_, P> {
         let Some(files) = &self.found.files else { return Ok(()) };
         let (redo, start) = (self.found.master.redo, self.found.master.start());
         let mut repeated = 0;
-        tell(listener, Stage::Repeating, 0);
+        report(listener, Stage::Repeating, 0);
         files.read::<P>(self.c, queue, start, &mut |lsn, logged| {
             repeated += 1;
             if lsn > redo { restart::redo(worker, lsn, &logged) } else { Ok(()) }
         })?;
-        tell(listener, Stage::Repeating, repeated);
+        report(listener, Stage::Repeating, repeated);
         Ok(())
     }
 

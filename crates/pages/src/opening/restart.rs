@@ -190,7 +190,7 @@ impl Analysis {
             self.ghosts.extend(undo.ghosts().map(|(tree, key)| (tree.number, key.to_vec())));
         }
         for (number, key) in std::mem::take(&mut self.ghosts) {
-            // Nobody else is there: any gap may be joined with another.
+            // No other thread is there: any gap may be joined with another.
             trees[number as usize].remove_ghost(worker, &KeyWords::of(&key), &mut |_| true)?;
         }
         Ok(())

@@ -213,7 +213,7 @@ mod tests {
         for bit in 0..image.len() * 64 {
             let mut flipped = image.clone();
             flipped[bit / 64] ^= 1 << (bit % 64);
-            // Nonsense harms nobody but the page.
+            // Nonsense damages only its own page.
             let _ = right.absorb(c, &flipped);
             right.format(c, 2, 3, 0);
         }

@@ -114,7 +114,7 @@ impl OpenBranches {
     pub(crate) fn end<P: Files>(&mut self, context: &mut Context<'_, P>, branch: usize) {
         self.resume(context, branch);
         context.worker.rests();
-        // Nobody relies on gaps by locks.
+        // No thread relies on gaps by locks.
         context.owner.undo.bury(&mut context.worker, |_, _| true);
         self.lay_aside(context, branch);
         self.free.push(branch);

@@ -108,7 +108,7 @@ impl<'d, P: Files> Context<'d, P> {
             None if commits => End::Committed,
             None => End::RolledBack,
         };
-        // Drawn with all locks held: whoever gets one of them later draws later.
+        // Drawn with all locks held: a thread that gets one of them later draws later.
         let stamp = self.draw_stamp();
         let undone = match commits {
             true => Ok(()),
@@ -117,8 +117,8 @@ impl<'d, P: Files> Context<'d, P> {
         let lsn = match undone.and_then(|()| self.log_end(end)) {
             Ok(lsn) => lsn,
             Err(error) => {
-                // Locks stay, so that nobody sees what may be lost, or is not undone. Such a commit
-                // is never durable.
+                // Locks stay, so that no thread sees what may be lost, or is not undone. Such a
+                // commit is never durable.
                 shared.fail(c, if commits { error } else { PagedError::NotUndone(error.to_string()) });
                 return commits.then_some(Commit { stamp, durable_with: Epoch(u64::MAX) });
             }

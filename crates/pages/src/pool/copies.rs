@@ -92,8 +92,8 @@ impl<P: Files> Copies<P> {
         let Some(file) = &store.file else { return Ok(SendOutcome::Done) };
         let frame = store.frame(id);
         // A frame without a page may stay latched: it is reserved for a page that has no changes
-        // yet. Whoever has a page latched may have logged a change already, which is seen only
-        // then. Acquire: a page whose change was logged before is seen.
+        // yet. A thread that has a page latched may have logged a change already, which is seen
+        // only then. Acquire: a page whose change was logged before is seen.
         if P::load(c, &frame.header[PAGE], Ordering::Acquire) == 0 {
             return Ok(SendOutcome::Done);
         }
@@ -104,7 +104,7 @@ impl<P: Files> Copies<P> {
             held.unchanged(c);
             return Ok(SendOutcome::Done);
         }
-        // Acquire: pairs with the release of whoever has written the page before.
+        // Acquire: pairs with the release of the thread that has written the page before.
         if P::load(c, &frame.header[WRITING], Ordering::Acquire) != 0 {
             held.unchanged(c);
             return Ok(SendOutcome::WasUnderWay);
@@ -115,8 +115,8 @@ impl<P: Files> Copies<P> {
         {
             let waited = match waits {
                 true => log.wait(c, lsn, None),
-                // A transaction may change more pages than there are frames: nobody else has the
-                // log written meanwhile.
+                // A transaction may change more pages than there are frames: no other thread has
+                // the log written meanwhile.
                 false => Ok(log.tend(c, P::now(c)) && log.buffer.durable(c) >= lsn),
             };
             if !matches!(waited, Ok(true)) {
@@ -199,7 +199,8 @@ impl<P: Files> Copies<P> {
                     store.has_written(c, copy.number, copy.lsn);
                     frame.is_filed(c, copy.version);
                 }
-                // Release: pairs with the acquire of whoever writes the page next, or lets it go.
+                // Release: pairs with the acquire of the thread that writes the page next, or lets
+                // it go.
                 P::store(c, &frame.header[WRITING], 0, Ordering::Release);
             }
             completion.result?;

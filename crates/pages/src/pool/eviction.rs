@@ -179,8 +179,8 @@ impl<'p, P: Files> PoolWorker<'p, P> {
     /// Writes a latched page to the file; returns false if the page has to stay for now.
     fn write_back(&mut self, held: &LatchedPage<'p, P>, effort: Effort) -> Result<bool, PagedError> {
         let (c, store, frame) = (self.c, &self.pool.store, held.frame);
-        // Acquire: pairs with the release of whoever has written it: the file has it, and what is
-        // known of it is up to date.
+        // Acquire: pairs with the release of the thread that has written it: the file has it, and
+        // what is known of it is up to date.
         if P::load(c, &frame.header[WRITING], Ordering::Acquire) != 0 {
             return Ok(false);
         }
@@ -207,15 +207,15 @@ impl<'p, P: Files> PoolWorker<'p, P> {
     /// Returns true if a copy of a latched page is in flight to the file: the page must not be
     /// freed.
     pub(crate) fn is_on_its_way(&self, held: &LatchedPage<'p, P>) -> bool {
-        // Acquire: pairs with the release of whoever has written it.
+        // Acquire: pairs with the release of the thread that has written it.
         P::load(self.c, &held.frame.header[WRITING], Ordering::Acquire) != 0
     }
 
     /// Forgets the page of a latched frame.
     pub(super) fn empty(&self, held: &LatchedPage<'p, P>) {
         let c = self.c;
-        // Relaxed: the latch orders them. Release: pairs with the acquire of whoever finds that the
-        // page is nowhere.
+        // Relaxed: the latch orders them. Release: pairs with the acquire of the thread that finds
+        // that the page is nowhere.
         P::store(c, &held.frame.header[PAGE], 0, Ordering::Relaxed);
         P::store(c, &held.frame.header[MARK], 0, Ordering::Relaxed);
         P::store(c, self.pool.place(held.number), 0, Ordering::Release);

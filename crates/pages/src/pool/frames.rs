@@ -51,8 +51,8 @@ impl<'p, P: Platform> Frame<'p, P> {
 
     /// Returns true if the file does not have the page in this version.
     pub(super) fn has_changed(self, c: P::Core, version: u64) -> bool {
-        // Acquire: pairs with the release of whoever has written the page: what is known of it is
-        // up to date.
+        // Acquire: pairs with the release of the thread that has written the page: what is known of
+        // it is up to date.
         P::load(c, &self.header[FILED], Ordering::Acquire) != version + 1
     }
 

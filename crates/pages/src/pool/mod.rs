@@ -164,7 +164,7 @@ impl<P: Files> Pool<P> {
         if number > self.store.pages_max {
             return None;
         }
-        // Acquire: pairs with the release of whoever put the page there.
+        // Acquire: pairs with the release of the thread that put the page there.
         let word = P::load(c, self.place(number), Ordering::Acquire);
         (word != 0).then(|| self.store.frame(FrameId(word - 1)))
     }

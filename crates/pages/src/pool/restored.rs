@@ -54,7 +54,7 @@ impl<'p, P: Files> PoolWorker<'p, P> {
             let (held, found) = self.obtain(page.number, lsn, logged.change.makes(place))?;
             let result = match found {
                 PageState::Newer => {
-                    // Whether the file keeps it is not known: nobody has seen a flush since.
+                    // Whether the file keeps it is not known: no thread has seen a flush since.
                     held.changed(self.c);
                     continue;
                 }
@@ -185,7 +185,7 @@ impl<'p, P: Files> PoolWorker<'p, P> {
     fn beyond(&self, number: u64) -> Option<PagedError> {
         let store = &self.pool.store;
         let is_nowhere = number <= store.pages_max && self.pool.find(self.c, number).is_none();
-        // Nobody else is there, and what this life has written is known.
+        // No other thread is there, and what this life has written is known.
         let file = store.file.as_ref().filter(|_| is_nowhere && store.oldest(number) == Lsn(0))?;
         file.beyond(number)
     }

@@ -106,7 +106,7 @@ impl<'p, P: Files> PoolWorker<'p, P> {
         let name = held.frame.id.0 + 1;
         // AcqRel: publishes the latched frame.
         if P::cas(c, pool.place(number), 0, name, Ordering::AcqRel).is_err() {
-            // Changed: whoever has read the page that was here must not find it valid.
+            // Changed: a thread that has read the page that was here must not find it valid.
             held.frame.latch().unlock_changed(c, held.version);
             return Ok(());
         }
@@ -177,7 +177,7 @@ impl<'p, P: Files> PoolWorker<'p, P> {
                 }
                 self.spare.push(held);
             }
-            // Somebody who had the number from before brings the old page in: that frame does as
+            // A thread that had the number from before brings the old page in: that frame does as
             // well, once the page has come.
             if let Some(frame) = pool.find(c, number)
                 && let Some(held) = pool.read_in(c, frame, number).and_then(|read| read.latch(c))

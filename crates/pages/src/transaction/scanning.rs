@@ -94,7 +94,7 @@ impl<P: Files> Transaction<'_, '_, P> {
 
     /// Prefetches the memory that the scan needs of a later entry.
     #[inline]
-    fn bring(&self, tree: Tree, scan: Scan<'_>, cursor: &Cursor<'_, P>, place: Option<usize>) {
+    fn prefetch_entry(&self, tree: Tree, scan: Scan<'_>, cursor: &Cursor<'_, P>, place: Option<usize>) {
         let c = self.core();
         let Some((key, slot)) = place.and_then(|place| cursor.guess(c, place)) else { return };
         if scan.index == 0 {
@@ -118,9 +118,10 @@ impl<P: Files> Transaction<'_, '_, P> {
             self.session.meter.leave::<P>(c, before);
             let mut cursor = cursor?;
             cursor.read_ahead(&mut self.session.worker, &mut ahead, (Direction::Forward, scan.high));
-            (0..AHEAD).for_each(|step| self.bring(tree, scan, &cursor, cursor.place.checked_add(step)));
+            (0..AHEAD)
+                .for_each(|step| self.prefetch_entry(tree, scan, &cursor, cursor.place.checked_add(step)));
             while let Some(above) = self.lock_above(tree, scan, &cursor)? {
-                self.bring(tree, scan, &cursor, cursor.place.checked_add(AHEAD));
+                self.prefetch_entry(tree, scan, &cursor, cursor.place.checked_add(AHEAD));
                 let look = match above {
                     Err(NextKey::Key(fence)) if fence[..] <= *scan.high => {
                         (from, after) = (fence, false);
@@ -152,9 +153,10 @@ impl<P: Files> Transaction<'_, '_, P> {
             self.session.meter.leave::<P>(c, before);
             let mut cursor = cursor?;
             cursor.read_ahead(&mut self.session.worker, &mut ahead, (Direction::Reverse, scan.low));
-            (0..AHEAD).for_each(|step| self.bring(tree, scan, &cursor, cursor.place.checked_sub(step)));
+            (0..AHEAD)
+                .for_each(|step| self.prefetch_entry(tree, scan, &cursor, cursor.place.checked_sub(step)));
             while self.lock_above(tree, scan, &cursor)?.is_some() {
-                self.bring(tree, scan, &cursor, cursor.place.checked_sub(AHEAD));
+                self.prefetch_entry(tree, scan, &cursor, cursor.place.checked_sub(AHEAD));
                 let Some(below) = cursor.below(c) else { break };
                 let Some(look) = below else {
                     match cursor.fences.low {

@@ -1,4 +1,4 @@
-//! What is wrong in the file is named, and never served.
+//! Damage of the file is reported, and damaged rows are never returned.
 
 use std::io::{Seek, SeekFrom, Write};
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What an examination says of a directory.
+//! The report of an examination of a directory.
 
 use std::path::Path;
 

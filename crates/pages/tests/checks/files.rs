@@ -44,7 +44,7 @@ fn opened(path: &Path) -> Result<Entries, PagedError> {
     opened_in(path, 40)
 }
 
-/// The same with so many frames.
+/// The same with this many frames.
 fn opened_in(path: &Path, frames: u64) -> Result<Entries, PagedError> {
     let log = PagedLogOptions { segment_bytes: 1 << 20, buffer_bytes: 1 << 20, checkpoint_bytes: 3 << 20 };
     let options =

@@ -14,8 +14,8 @@ use terms::{Abort, Fault, Faults};
 
 use crate::support::{Random, assert_sound, options, session, virtually};
 
-/// Of pages of 1 KiB a record takes 27 words: most of a row lies elsewhere, the indexed column
-/// among it.
+/// A record takes 27 words of a page of 1 KiB: most of a row lies elsewhere, the indexed column
+/// too.
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(id), unique_index(by_name(name)))]
 struct Long {

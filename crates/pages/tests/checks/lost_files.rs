@@ -86,7 +86,7 @@ fn opened(place: &Place) -> Result<Entries, PagedError> {
     opened_with(place, 1 << 40)
 }
 
-/// The same, with a checkpoint when the log has grown by so many bytes.
+/// The same, with a checkpoint when the log has grown by this many bytes.
 fn opened_with(place: &Place, checkpoint_bytes: u64) -> Result<Entries, PagedError> {
     let log = PagedLogOptions { segment_bytes: SEGMENT_BYTES, buffer_bytes: 1 << 20, checkpoint_bytes };
     let options = PagedOptions { directory: Some(place.0.clone()), log: Some(log), ..options(400, 4096, 3) };
@@ -106,7 +106,7 @@ fn insert((database, table): &Entries, id: u64, note: &[u8]) {
     session.tend(Hardware::now(Hardware::core()));
 }
 
-/// A database of rows 0 to 39, of so many bytes each, that was not closed.
+/// A database of rows 0 to 39, of this many bytes each, that was not closed.
 fn left_open(name: &str, bytes: usize) -> Place {
     let place = Place::new(name);
     let entries = opened(&place).expect("a new database");
@@ -295,8 +295,8 @@ fn first_byte((database, table): &Entries, id: u64) -> Result<u8, String> {
 }
 
 /// A directory whose log has lost its end after a change of row 0, which is in the file of pages;
-/// before that there were so many changes since the last checkpoint. Its pages as they were without
-/// that change.
+/// before that there were this many changes since the last checkpoint. Its pages as they were
+/// without that change.
 fn without_the_end(name: &str, changes: u8) -> (Place, Vec<u8>) {
     let place = left_open(&format!("{name}-made"), 200);
     let entries = opened(&place).expect("it was killed");
@@ -371,8 +371,8 @@ fn what_was_never_made_as_a_whole_is_made_anew() {
     }
 }
 
-/// What the log of format 1 took for the end of a group, if it lay there in the first life of a
-/// database.
+/// The mark that the log of format 1 took for the end of a group at this place in the first
+/// generation of a database.
 fn mark_of_format_1(place: u64) -> [u64; 2] {
     let (head, begins) = (2 << 8 | 13, place - 8);
     let sum = crc32c::crc32c(bytemuck::cast_slice(&[1, place, head]));

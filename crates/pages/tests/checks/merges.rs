@@ -74,7 +74,7 @@ fn shuffled(random: &mut Random) -> Vec<u64> {
     ids
 }
 
-/// What a closed directory has: pages in use and free ones, and the tree of the rows.
+/// The content of a closed directory: pages in use, free pages, and the tree of the rows.
 fn closed(c: VirtualCore, (database, _): Items) -> ((u64, u64), ExaminedTree) {
     assert_sound(&database, c);
     AnyDatabase::close(Box::new(database), c).expect("it closes");
@@ -119,8 +119,8 @@ fn pages_of_rows_that_are_deleted_at_random_are_used_again() {
     });
 }
 
-/// Whether a row comes into a gap, between two leaves, that a scan relies on while the leaves
-/// become thin; and whether the scan sees the row.
+/// True if a row is inserted into a gap between two leaves that a scan relies on while the leaves
+/// become thin; and true if the scan sees the row.
 fn comes_into_a_scanned_gap(c: VirtualCore, faults: Faults) -> (bool, bool) {
     let (database, table) =
         opened_as(c, PagedOptions { faults, wait_nanos_max: Some(1_000), ..options(60, 1024, 3) });

@@ -27,7 +27,7 @@ fn part(id: u128) -> PartOf {
     PartOf { global: GlobalId(id), coordinator: 3 }
 }
 
-/// Options with so many sessions and parts.
+/// Options with this many sessions and parts.
 fn with_parts(sessions_max: usize, parts_max: usize) -> PagedOptions {
     PagedOptions { parts_max, wait_nanos_max: Some(0), ..options(200, 512, sessions_max) }
 }
@@ -54,7 +54,7 @@ fn add(t: &mut impl Verbs, table: Table<Account>, id: u64) -> Result<u64, Abort>
     Ok(amount)
 }
 
-/// What a transaction of the session alone reads, or `None` if it meets another one.
+/// The value that a transaction of the session reads, or `None` if it conflicts.
 fn read(session: &mut Session<'_>, table: Table<Account>, id: u64) -> Option<u64> {
     let read = session.transact(&ONCE, |t| {
         let row = t.find(table.primary(), &id, Intent::Read)?;

@@ -1,5 +1,4 @@
-//! What scans read ahead: it saves time, and is never older than what somebody else has written
-//! meanwhile.
+//! Pages that scans read ahead save time, and are never older than writes of other sessions.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +22,7 @@ struct Account {
 
 const ACCOUNTS: u64 = 1_200;
 const MONEY: u64 = ACCOUNTS * 100;
-/// What a slow scan takes for a row.
+/// The time that a slow scan takes for a row.
 const PAUSE_NANOS: u64 = 50_000;
 
 type Accounts = (PagedDatabase<VirtualMachine>, Table<Account>);
@@ -43,7 +42,7 @@ fn loaded(c: VirtualCore, options: &PagedOptions) -> Accounts {
     (database, table)
 }
 
-/// Virtual time of scans in a direction, of a database made for so many sessions.
+/// Virtual time of scans in a direction, of a database made for this many sessions.
 fn nanos(sessions: usize, direction: Direction) -> u64 {
     let disk = Disk::new(DiskModel::NVME, DiskFaults::default());
     let config = Config { memory_bytes: 256 << 20, ..Config::new(Shape::new(1, 1, 1)).with_seed(1) };

@@ -31,7 +31,7 @@ impl Entry {
 type Entries = (PagedDatabase<VirtualMachine>, Table<Entry>);
 
 const SEGMENT_BYTES: u64 = 64 << 10;
-/// What is refused longer than this is refused for good.
+/// An operation that is refused longer than this is refused for good.
 const PATIENCE_NANOS: u64 = 3_000_000_000;
 const TOO_MANY: &str = "too many open files";
 
@@ -54,7 +54,7 @@ fn opened(c: VirtualCore) -> Entries {
     (database, table)
 }
 
-/// From now on calls of this kind are refused, so many times; all others are not.
+/// From now on calls of this kind are refused, this many times; all others are not.
 fn refuse(disk: &Disk, call: Call, times: u64) {
     disk.set_faults(DiskFaults { refusal: Some(Refusal { call, after: 0, times }), ..DiskFaults::default() });
 }
@@ -142,7 +142,7 @@ fn a_log_whose_segments_are_never_made_stops_in_words() {
 /// More rows than the pool has room for.
 const ROWS: u64 = 200;
 
-/// Changes all rows in one transaction, and rolls it back while so many reads are refused; the
+/// Changes all rows in one transaction, and rolls it back while this many reads are refused; the
 /// result, and how long that took.
 fn roll_back_refused(
     c: VirtualCore,

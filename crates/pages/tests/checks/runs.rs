@@ -1,5 +1,5 @@
 //! Rows that are inserted together: each goes where it belongs, whatever the one before it has
-//! found, and whoever else inserts.
+//! found, also while other workers insert.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;

@@ -1,4 +1,4 @@
-//! What all checks share.
+//! Support of all checks.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ pub fn virtually<R: Send>(seed: u64, cores: usize, program: impl FnOnce(sim::Vir
     }
 }
 
-/// A pool of so many small frames over a file of its own.
+/// A pool of this many small frames over a file of its own.
 pub fn options(frames: u64, page_bytes: usize, sessions_max: usize) -> PagedOptions {
     PagedOptions {
         sessions_max,

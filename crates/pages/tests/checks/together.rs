@@ -13,7 +13,7 @@ use terms::{Abort, Fault, Faults};
 
 use crate::support::{Random, assert_sound, options, session, sum, virtually};
 
-/// What belongs to somebody.
+/// The money of an owner.
 #[derive(Row, Clone, Debug)]
 #[row(key(number), unique_index(by_owner(owner)))]
 pub struct Account {

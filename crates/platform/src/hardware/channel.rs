@@ -49,11 +49,11 @@ pub enum Progress {
     Nothing,
     /// There will be no more, as the other side has said.
     Ended,
-    /// There will be no more, and nobody has said so.
+    /// There will be no more, and no process has said so.
     Cut,
 }
 
-/// A connection whose bytes nobody else reads, changes or invents.
+/// A connection whose bytes no other process reads, changes or invents.
 ///
 /// Concurrency: one thread takes and reads while another one sends.
 pub trait SecureBytes: std::fmt::Debug + Send + Sync {
@@ -435,7 +435,7 @@ impl FileReceiver {
         Ok(true)
     }
 
-    /// The end of a stream whose end nobody has announced.
+    /// The end of a stream whose end no process has announced.
     fn cut(&self) -> ReceiveError {
         match self.ended() {
             ReceiveError::Closed => FrameError::Cut.into(),

@@ -1,6 +1,6 @@
 //! Files of the operating system: each queue is a thread of its own that makes one system call
-//! after another. Whoever would only wait for an operation makes the call itself: two switches
-//! between threads cost a fifth of what a disk needs for a page.
+//! after another. A thread that would only wait for an operation makes the call itself: two
+//! switches between threads cost a fifth of what a disk needs for a page.
 //!
 //! A child of `fork` has the descriptors of its parent, and the lock with them, but none of its
 //! threads: whatever it asks for is refused, and it leaves the lock alone. The process that opened
@@ -455,7 +455,7 @@ impl Files for Hardware {
 
     fn submit(_: HardwareCore, queue: &mut HardwareQueue, operation: Operation<Hardware>) -> Ticket {
         queue.submitted += 1;
-        // Nobody performs it in a child: its wait ends at once.
+        // It is never performed in a child process: its wait ends at once.
         if let Some(operations) = queue.operations.as_ref().filter(|_| !queue.directory.0.is_of_parent()) {
             // The thread ends with the queue only.
             let sent = operations.send((Ticket(queue.submitted), operation));

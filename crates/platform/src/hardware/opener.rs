@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use super::{Hardware, HardwareRegion};
 use crate::RegionBytes;
 
-/// The word that a child finds empty; null until somebody asks.
+/// The word that a child finds empty; null until a thread asks.
 static PLACE: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
 /// The word where no memory is emptied.
 static PLAIN: AtomicU64 = AtomicU64::new(0);
@@ -54,7 +54,7 @@ fn take(word: &AtomicU64) -> u64 {
 fn make() -> &'static AtomicU64 {
     let emptied = emptied_word();
     let made = emptied.as_ref().map_or(ptr::from_ref(&PLAIN).cast_mut(), |region| region.base().cast());
-    // AcqRel: whoever finds the word finds it as it was made.
+    // AcqRel: a thread that finds the word finds it as it was made.
     let won = PLACE.compare_exchange(ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire);
     if won.is_ok() {
         match emptied {

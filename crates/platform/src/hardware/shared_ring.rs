@@ -186,7 +186,7 @@ impl SharedSender {
         }
         self.turn.next(self.ring.limits.messages_max);
         self.bell.ring(c);
-        // Behind the message's back: the next one is refused if there is nobody any more.
+        // Behind the message's back: the next one is refused if there is no process any more.
         self.ring.life.is_gone();
         Ok(())
     }

@@ -40,7 +40,7 @@ impl KernelWatch {
         let all = self.found.len();
         let Some(epoll) = &self.epoll else { return (0..all).for_each(ready) };
         let (at, room) = (self.found.as_mut_ptr(), all as libc::c_int);
-        // SAFETY: room for so many events.
+        // SAFETY: room for this many events.
         let found = unsafe { libc::epoll_wait(epoll.as_raw_fd(), at, room, 0) };
         // Interrupted: the next look finds what this one has not.
         for event in &self.found[..usize::try_from(found).unwrap_or(0)] {

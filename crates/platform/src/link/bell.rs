@@ -81,7 +81,7 @@ impl<P: Platform> Bell<P> {
     /// Concurrency: any core, at any time.
     pub fn ring(&self, c: P::Core) {
         // Pairs with the fences in `wait` and in `take_news`: the worker sees what was published
-        // before, or this sees that it waits; and whoever sees the news sees that too.
+        // before, or this sees that it waits; and a thread that sees the news sees that too.
         P::fence(c, Ordering::SeqCst);
         let state = P::load(c, self.state(), Ordering::Relaxed);
         // Relaxed, twice: after the fence. Also for a worker that waits, because it may just have

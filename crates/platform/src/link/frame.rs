@@ -38,7 +38,7 @@ pub enum FrameError {
     /// It is not encrypted as it should be.
     #[error("a damaged record of TLS")]
     Record,
-    /// The connection has ended, and no side has said so: somebody may have cut it.
+    /// The connection has ended, and no side has said so: a process may have cut it.
     #[error("the connection was cut")]
     Cut,
     /// Its announcement makes no sense.

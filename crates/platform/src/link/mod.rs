@@ -177,7 +177,7 @@ pub fn connect<P: Links>(
 }
 
 impl<P: Links> End<P> {
-    /// An end that the platform made, for messages of up to so many bytes out and in.
+    /// An end that the platform made, for messages of up to this many bytes out and in.
     pub fn of_platform((sender, receiver): KernelEnd<P>, (out, into): (usize, usize)) -> Self {
         End {
             sender: Sender { channel: Channel::Kernel(sender), message_bytes_max: out },

@@ -1,4 +1,4 @@
-//! What several tests need.
+//! Support of several tests.
 
 use platform::link::Limits;
 

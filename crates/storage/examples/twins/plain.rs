@@ -9,7 +9,7 @@ const OBSOLETE: u64 = 2;
 /// Version of what was never changed.
 pub const INITIAL: u64 = 4;
 
-/// What a lookup finds, and where.
+/// The result of a lookup, and its place.
 pub struct Lookup {
     pub value: Option<u64>,
     pub witness: Witness,
@@ -100,7 +100,7 @@ const VALUES: usize = KEYS + CAPACITY;
 #[repr(C, align(64))]
 pub struct Leaf([AtomicU64; NODE_WORDS]);
 
-/// What finds the root.
+/// The anchor of the root.
 #[repr(C, align(64))]
 pub struct Anchor {
     root: AtomicU64,

@@ -37,7 +37,7 @@ use platform::{
     Address, Intent, LINE_BYTES, Nanos, Node, OutOfMemory, Place, Platform, RegionBytes, SharedWord, Work,
 };
 
-/// What a mutant leaves out.
+/// The ordering that a mutant omits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weakened {
     Nothing,
@@ -441,10 +441,10 @@ pub fn explore_within(preemptions_max: usize, model: impl Fn(LoomCore) + Send + 
     println!("{} executions with at most {preemptions_max} preemptions{cut}", executions.get());
 }
 
-/// What loom says of a thread that spins for ever.
+/// The message of loom on a thread that spins for ever.
 pub const HANGS: &str = "exceeded maximum number of branches";
 
-/// What loom says when a parked thread is never woken.
+/// The message of loom on a parked thread that is never woken.
 pub const SLEEPS: &str = "deadlock";
 
 /// Explores a model that must fail with a message that contains `message`.

@@ -67,7 +67,7 @@ fn tree_readers_find_what_was_inserted<S: TestStore, const W: usize>() {
                     let done = (0..INSERTERS)
                         .map(|it| Hardware::load(c, board.word(it), Ordering::Acquire))
                         .sum::<u64>();
-                    // Under Miri an operation takes so many of this loop's rounds that it would
+                    // Under Miri an operation takes so long, in rounds of this loop, that it would
                     // seldom succeed.
                     if !cfg!(miri) || done != shaken_at {
                         shaken_at = done;

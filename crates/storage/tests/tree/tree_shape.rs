@@ -121,7 +121,7 @@ fn fill(keys: impl Iterator<Item = [u64; 2]>) -> f64 {
     figures.entries as f64 / (figures.leaves * capacity) as f64
 }
 
-/// Ten districts with so many orders of ten lines each, one after the other, then orders of any
+/// Ten districts with this many orders of ten lines each, one after the other, then orders of any
 /// district.
 fn order_lines(loaded: u64, more: u64) -> impl Iterator<Item = [u64; 2]> {
     let mut next = [loaded; 10];

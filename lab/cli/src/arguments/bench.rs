@@ -200,16 +200,16 @@ pub struct CommonFlags {
     /// [default: 1; 64 if they wait for a disk, too]
     #[arg(long, value_name = "N", value_parser = whole(1..=IN_FLIGHT_MAX), help_heading = "Machine")]
     pub in_flight: Option<Given<u64>>,
-    /// What a transaction does that meets a row which another one over several instances has
-    /// prepared: classic (it aborts, or waits 10 us before) [default: classic]
+    /// A transaction conflicts with a row that a transaction over several instances has prepared:
+    /// classic (it aborts, or waits 10 us before) [default: classic]
     #[arg(long, value_name = "NAME", value_parser = named::<Commit>(), help_heading = "Engine")]
     pub commit: Option<Given<Commit>>,
     /// Where rows live: local, central (one node), remote (another node) or hops=N (N hops away)
     /// [default: local]
     #[arg(long, value_name = "NAME", value_parser = parsed(memory_placement), help_heading = "Machine")]
     pub memory: Option<Given<MemoryPlacement>>,
-    /// Whether the simulated machine's L2 and L3 shrink with --scale, so that they hold as large a
-    /// share of the data: on or off [default: off]
+    /// Shrink the simulated machine's L2 and L3 with --scale, so that they hold as large a share of
+    /// the data: on or off [default: off]
     #[arg(long, value_name = "SWITCH", value_parser = named::<Switch>(), help_heading = "Machine")]
     pub scale_caches: Option<Given<Switch>>,
     /// Storage engine: memory (rows in memory) or paged (rows in pages of a file, of which a pool
@@ -229,8 +229,8 @@ pub struct CommonFlags {
     /// nothing central is written) [default: inline]
     #[arg(long, value_name = "NAME", value_parser = named::<Execution>(), help_heading = "Engine")]
     pub execution: Option<Given<Execution>>,
-    /// Whether partitions follow the workload, and change their workers while it runs: on or off
-    /// (with --execution atrapos) [default: on]
+    /// Let partitions follow the workload, and change their workers while it runs: on or off (with
+    /// --execution atrapos) [default: on]
     #[arg(long, value_name = "SWITCH", value_parser = named::<Switch>(), help_heading = "Engine")]
     pub adaptive: Option<Given<Switch>>,
     /// Seconds between two measurements of what partitions cost, at least; up to eight times as
@@ -263,12 +263,12 @@ pub struct CommonFlags {
     /// waiters); see docs/like-dbx1000.md [default: word]
     #[arg(long, value_name = "NAME", value_parser = named::<RowLock>(), help_heading = "Engine")]
     pub row_lock: Option<Given<RowLock>>,
-    /// What a transaction does that has met another one: exponential (it pauses, longer each time),
-    /// fixed (it pauses up to 100 us) or buffer (it waits up to 100 us while its worker runs
-    /// others, up to ten) [default: exponential]
+    /// Treatment of a transaction that conflicted: exponential (it pauses, longer each time), fixed
+    /// (it pauses up to 100 us) or buffer (it waits up to 100 us while its worker runs others, up
+    /// to ten) [default: exponential]
     #[arg(long, value_name = "NAME", value_parser = named::<Retry>(), help_heading = "Engine")]
     pub retry: Option<Given<Retry>>,
-    /// What is copied of a row that is used: fields, or rows (all of it) [default: fields]
+    /// Copy of each row that is used: fields, or rows (the whole row) [default: fields]
     #[arg(long, value_name = "NAME", value_parser = named::<RowCopies>(), help_heading = "Engine")]
     pub row_copies: Option<Given<RowCopies>>,
     /// How silo and occ lock what they commit: ordered (one order for all, with a bounded wait for
@@ -293,10 +293,9 @@ pub struct CommonFlags {
     /// Seconds to run before measuring [default: 1 native, 0.005 simulated]
     #[arg(long, value_name = "S", value_parser = number(0.0..=WARM_UP_SECONDS_MAX), help_heading = "Run")]
     pub warmup: Option<Given<f64>>,
-    /// What changes at a moment of the measured time; can be given again and again: mix=NAME (tpcc,
-    /// tatp), hot=F:F (micro, tatp), multisite=F (micro, tatp, dependent), fail-socket=N (all that
-    /// have a database) or rearrange=N (plp and atrapos whose partitions stay), as in
-    /// 0.2=hot=0.5:0.2
+    /// Change at a moment of the measured time; can be given repeatedly: mix=NAME (tpcc, tatp),
+    /// hot=F:F (micro, tatp), multisite=F (micro, tatp, dependent), fail-socket=N (all that have a
+    /// database) or rearrange=N (plp and atrapos whose partitions stay), as in 0.2=hot=0.5:0.2
     #[arg(long, value_name = "SECONDS=CHANGE", help_heading = "Run")]
     pub at: Vec<String>,
     /// Breakdown of time and counters: on or off [default: on]
@@ -349,7 +348,7 @@ pub struct TpccFlags {
     /// 1]
     #[arg(long, value_name = "F", value_parser = text(), help_heading = "tpcb and tpcc")]
     pub scale: Option<Given<String>>,
-    /// Whether transactions insert rows: on or off [default: on]
+    /// Insert rows: on or off [default: on]
     #[arg(long, value_name = "SWITCH", value_parser = named::<Switch>(), help_heading = "tpcc")]
     pub inserts: Option<Given<Switch>>,
     /// Where warehouses live: home (on the node of their worker) or block (contiguous blocks a
@@ -364,12 +363,12 @@ pub struct TpccFlags {
     /// names them) [default: sorted]
     #[arg(long, value_name = "NAME", value_parser = named::<Stocks>(), help_heading = "tpcc")]
     pub stocks: Option<Given<Stocks>>,
-    /// Whether inserted rows enter indexes: on or off, for mixes that look for none (narrow,
-    /// payment and new-order) [default: on]
+    /// Enter inserted rows into indexes: on or off, for mixes that read none (narrow, payment and
+    /// new-order) [default: on]
     #[arg(long, value_name = "SWITCH", value_parser = named::<Switch>(), help_heading = "tpcc")]
     pub index_inserts: Option<Given<Switch>>,
-    /// Whether NewOrder reads warehouse and customer without concurrency control, whatever columns
-    /// others write: on or off [default: off]
+    /// Let NewOrder read warehouse and customer without concurrency control, whatever other
+    /// transactions write: on or off [default: off]
     #[arg(long, value_name = "SWITCH", value_parser = named::<Switch>(), help_heading = "tpcc")]
     pub unvalidated_reads: Option<Given<Switch>>,
 }
@@ -439,7 +438,7 @@ fn lock_help() -> String {
 /// Flags of the lock experiment.
 #[derive(Clone, Debug, Default, Args)]
 pub struct LockFlags {
-    /// What threads contend for.
+    /// The lock or atomic operation.
     #[arg(long, value_name = "NAME", value_parser = named::<LockKind>(), help_heading = "lock", help = lock_help())]
     pub lock: Option<Given<LockKind>>,
     /// Locks, or words for atomics; each operation chooses one at random [default: 1]

@@ -63,7 +63,7 @@ pub struct TopologyArguments {
     /// lstopo, or a core-to-core matrix (CSV) [default: native]
     #[arg(long, value_name = "MACHINE")]
     pub machine: Option<String>,
-    /// What a picture shows: machine (nested boxes), cores (times of lines between cores) or memory
+    /// Content of a picture: machine (nested boxes), cores (times of lines between cores) or memory
     /// (latencies between nodes) [default: machine]
     #[arg(long, value_name = "VIEW", value_parser = named::<TopologyView>())]
     pub view: Option<Given<TopologyView>>,

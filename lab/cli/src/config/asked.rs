@@ -8,7 +8,7 @@ use crate::hot::Hot;
 use crate::values;
 
 const FLAG: &str = "--at";
-/// What there is, for messages.
+/// The accepted changes, for messages.
 const CHANGES: &str =
     "SECONDS=CHANGE, a change being mix=NAME, hot=F:F, multisite=F, fail-socket=N or rearrange=N";
 
@@ -16,11 +16,11 @@ const CHANGES: &str =
 pub struct Asked<'a> {
     /// The flag's value.
     text: &'a str,
-    /// What changes.
+    /// The change.
     pub change: Change<'a>,
 }
 
-/// What changes.
+/// A change of a workload.
 #[derive(Clone, Copy)]
 pub enum Change<'a> {
     /// The transactions that run, by their name.
@@ -31,30 +31,30 @@ pub enum Change<'a> {
     Multisite(f64),
 }
 
-/// What is asked for at a moment.
+/// An event that `--at` asks for.
 pub(super) struct Moment<'a> {
     /// The flag's value.
     text: &'a str,
     /// In seconds of the measured time.
     pub seconds: f64,
-    /// What is said of it.
+    /// The event as it was typed.
     pub said: &'a str,
-    /// What it is.
+    /// The event.
     pub what: What<'a>,
 }
 
-/// What happens at a moment.
+/// An event at a moment.
 pub(super) enum What<'a> {
     /// The workload changes.
     Changes(Asked<'a>),
     /// A socket fails.
     SocketFails(u32),
-    /// So many borders between partitions shift.
+    /// This many borders between partitions shift.
     Rearranges(usize),
 }
 
 impl<'a> Moment<'a> {
-    /// What a flag says.
+    /// Parses the value of a flag.
     pub(super) fn of(text: &'a str) -> Result<Self, BadInput> {
         let fault = |problem: &str, accepted: &str| BadInput::value(FLAG, text, problem, accepted);
         let (moment, said) = text.split_once('=').ok_or_else(|| fault("no moment", CHANGES))?;
@@ -85,7 +85,7 @@ impl<'a> Moment<'a> {
         Ok(Moment { text, seconds, said, what })
     }
 
-    /// Refuses a moment at which the run is over, or that nobody can tell.
+    /// Refuses a moment at which the run is over, or of a run whose length in seconds is not known.
     pub(super) fn check_within(&self, seconds_max: Option<f64>) -> Result<(), BadInput> {
         let (problem, accepted) = match seconds_max {
             Some(most) if self.seconds < most => return Ok(()),
@@ -98,7 +98,7 @@ impl<'a> Moment<'a> {
         Err(BadInput::value(FLAG, self.text, problem, accepted))
     }
 
-    /// Refuses rearrangements where nobody owns partitions, or where they follow the workload.
+    /// Refuses rearrangements where no worker owns partitions, or where they follow the workload.
     pub(super) fn check_rearranges(&self, execution: Execution, adapts: bool) -> Result<(), BadInput> {
         let (problem, accepted) = match execution {
             Execution::Inline => ("workers own no partitions", "--execution plp or atrapos"),
@@ -108,7 +108,7 @@ impl<'a> Moment<'a> {
         Err(BadInput::value(FLAG, self.text, problem, accepted))
     }
 
-    /// Refuses a failure that cannot be, where so many sockets have workers.
+    /// Refuses a failure that cannot be, where this many sockets have workers.
     pub(super) fn refuse_failure(&self, why: FailureError, sockets: usize) -> BadInput {
         let others = || "workers on two sockets, or no fail-socket".to_owned();
         let (problem, accepted) = match why {

@@ -14,7 +14,7 @@ use crate::bad_input::BadInput;
 pub struct At {
     /// Seconds of the measured time.
     pub seconds: f64,
-    /// What changes, as it was given.
+    /// The change as it was typed.
     pub change: String,
     /// The workload afterwards.
     pub workload: Workload,
@@ -30,9 +30,9 @@ impl Serialize for At {
     }
 }
 
-/// What the flags say, in the order of their moments, of a run of so many seconds; `None`: they are
-/// not known. Its workers are on so many sockets, in so many instances; it is executed so, and its
-/// partitions follow the workload or not.
+/// The events that the flags ask for, in the order of their moments. `seconds_max` is the length of
+/// the run, `None` if it is not known; the last argument has the sockets in use, the instances, the
+/// execution, and whether partitions follow the workload.
 pub(super) fn changes(
     common: &CommonFlags,
     workload: &Workload,

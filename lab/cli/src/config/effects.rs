@@ -1,4 +1,4 @@
-//! Refuses flags that would have no effect: whoever gives one wants something that the run would
+//! Refuses flags that would have no effect: a user who gives one wants something that the run would
 //! not do.
 //!
 //! A flag may name what the run does anyway, and `--deploy 1isl` may stand beside flags of several
@@ -106,7 +106,7 @@ mod tests {
 
     use crate::config::tests::{facts_of, resolved_with};
 
-    /// What studies ask for has effects.
+    /// All flags of the studies have effects.
     #[test]
     fn every_run_of_the_studies_is_accepted() {
         let studies = [

@@ -1,4 +1,4 @@
-//! What `--like` stands for: the defaults of flags that make a run do what another program does.
+//! Defaults of `--like`: with them a run does what another program does.
 //!
 //! Each flag can still be given, and counts then. What the other program does, where its source
 //! says so, and what of it has no flag here stands in `docs/like-dbx1000.md`; a test holds this
@@ -40,7 +40,7 @@ pub struct Ways {
     pub without: &'static [Optimisation],
 }
 
-/// What Isles does.
+/// The defaults of Isles.
 const OWN: Ways = Ways {
     durability: Durability::Group,
     row_lock: RowLock::Word,
@@ -56,7 +56,7 @@ const OWN: Ways = Ways {
     without: &[],
 };
 
-/// What DBx1000 does.
+/// The defaults that make a run like DBx1000.
 const DBX1000: Ways = Ways {
     durability: Durability::None,
     row_lock: RowLock::Latch,

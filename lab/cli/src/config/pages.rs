@@ -1,4 +1,4 @@
-//! What `--engine paged` asks for.
+//! Flags of `--engine paged`.
 
 use harness::{Choice, Length};
 
@@ -40,7 +40,7 @@ pub(super) fn pool(
 }
 
 /// Bytes of the pool where `--pool` does not say it: of this machine half of its memory, of a
-/// simulated one what keeps all pages in memory. Frames that nobody uses cost the host nothing.
+/// simulated one what keeps all pages in memory. Frames that no process uses cost the host nothing.
 pub(super) fn pool_default(
     (workload, cores): (&Workload, usize),
     (length, warmup_seconds): (Length, f64),

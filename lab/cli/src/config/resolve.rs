@@ -178,7 +178,7 @@ fn deadlocks(common: &CommonFlags, row_lock: RowLock, default: Deadlocks) -> Res
     }
 }
 
-/// Whether partitions follow the workload.
+/// Resolves `--adaptive`: on if partitions follow the workload.
 fn adaptive(execution: Execution, flag: &Option<Given<Switch>>) -> Result<Option<Switch>, BadInput> {
     if execution == Execution::Atrapos {
         return flag.value_or(Switch::On).map(Some);
@@ -245,7 +245,7 @@ fn divisible(common: &CommonFlags, instances: usize, workload: &Workload) -> Res
     }
 }
 
-/// Whether caches shrink with the data.
+/// Resolves `--scale-caches`: on if caches shrink with the data.
 fn scale_caches(common: &CommonFlags, native: bool, workload: &Workload) -> Result<Switch, BadInput> {
     let switch = common.scale_caches.value_or(Switch::Off)?;
     let refused = |problem: &str, accepted: &str| BadInput::value("--scale-caches", "on", problem, accepted);

@@ -37,7 +37,7 @@ pub struct Config {
     pub like: Option<Like>,
     /// Changes of the workload during the run, in the order of their moments.
     pub at: Vec<At>,
-    /// What each instance does.
+    /// The plan of each instance.
     #[serde(flatten)]
     pub plan: Plan,
     /// True if the result is one JSON object. No property of the run, so not in the result.

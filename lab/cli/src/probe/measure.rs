@@ -1,4 +1,4 @@
-//! What is measured, and on which threads.
+//! The measurements, and their threads.
 
 use std::io::{Seek, SeekFrom, Write};
 use std::ops::RangeInclusive;
@@ -276,13 +276,13 @@ fn fsync(directory: &Path, effort: Effort) -> Flush {
     }
 }
 
-/// What goes on, on standard error.
+/// Prints the current step on standard error.
 fn say(what: &str) {
     // A closed standard error must not end the measurement.
     let _ = writeln!(std::io::stderr(), "isles: {what}");
 }
 
-/// What the machine calls its processors.
+/// The name of the machine's processors.
 fn processor(topology: &Topology) -> String {
     let information = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = information.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));

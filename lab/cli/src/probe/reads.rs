@@ -48,7 +48,7 @@ fn write(path: &Path, bytes: usize) -> Result<()> {
     file.sync_all()
 }
 
-/// Pages that so many threads read together in a second.
+/// Pages that this many threads read together in a second.
 fn at_depth(path: &Path, depth: usize, effort: Effort) -> Result<ReadsAtDepth> {
     let results = Mutex::new(Vec::new());
     let worker = |_, number: usize| {

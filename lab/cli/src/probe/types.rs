@@ -1,4 +1,4 @@
-//! What a probe measures, and how thoroughly.
+//! The plan of a probe and its results.
 
 use std::path::PathBuf;
 
@@ -67,7 +67,7 @@ pub(super) struct Flush {
     pub reason: Option<String>,
 }
 
-/// Pages that are read at random past the operating system's cache, while so many reads are under
+/// Pages that are read at random past the operating system's cache, while this many reads are under
 /// way.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct ReadsAtDepth {

@@ -37,16 +37,16 @@ pub struct Report {
     pub throughput_last_quarter: f64,
     /// Hardware and engine counters, null where unknown.
     pub counters: Counters,
-    /// What parts of the machine were busy with; absent where unknown.
+    /// Use of the machine's parts; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine_use: Option<MachineUse>,
-    /// What a simulated second cost; absent on hardware.
+    /// The host's cost of a simulated second; absent on hardware.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub simulation: Option<SimulationCost>,
     /// Caches of the simulated machine, as they were in this run; absent on hardware.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caches: Option<Caches>,
-    /// What adaptation did and why; absent where nobody adapts.
+    /// Decisions of adaptation with their reasons; absent without adaptation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adaptation: Option<repartitioning::Story>,
     /// Partitions that moved at moments that were asked for; absent if none did.
@@ -90,15 +90,15 @@ pub struct Report {
     pub rows_loaded: u64,
     /// Seconds it took to load them.
     pub load_seconds: f64,
-    /// What was recovered from the directory; null if there was nothing.
+    /// Rows and changes recovered from the directory; null if it was empty.
     pub recovered: Option<Recovery>,
-    /// What threads did one by one; absent where the workload does not say.
+    /// Figures of single threads; absent if the workload has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<ThreadFigures>,
-    /// What a message took there and back beside a bare line; absent where it was not measured.
+    /// Round trip of a message beside that of a bare cache line; absent if not measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub round_trip: Option<RoundTrip>,
-    /// What the log did; null without one.
+    /// Figures of the log; null without a log.
     pub log: Option<LogFigures>,
     /// Bytes that tables, indexes and records hold at the end; null where unknown.
     pub memory_bytes: Option<u64>,
@@ -106,7 +106,7 @@ pub struct Report {
     pub memory: Option<MemoryFigures>,
 }
 
-/// What simulating the measured time took of the host.
+/// The host's cost of simulating the measured time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SimulationCost {
     /// Atomic operations and lines of data that simulated cores touched.
@@ -209,7 +209,7 @@ impl Report {
         self.interrupted && self.elapsed_seconds == 0.0
     }
 
-    /// Whether the run is a success.
+    /// Ok if the run is a success.
     ///
     /// # Errors
     /// [`Failure::Violated`] if a consistency check is.

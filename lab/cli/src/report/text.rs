@@ -20,7 +20,7 @@ const BAR_COLUMNS: f64 = 40.0;
 /// Columns of a label.
 const LABEL_COLUMNS: usize = 15;
 
-/// Whether the text has colours.
+/// The style of a text: with colours or without.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
     colour: bool,
@@ -94,7 +94,7 @@ fn push(text: &mut String, arguments: std::fmt::Arguments<'_>) {
     text.write_fmt(arguments).expect("writing to a string cannot fail");
 }
 
-/// What ran, in one or two lines.
+/// Appends the configuration, in one or two lines.
 fn header(text: &mut String, config: &Config, style: Style) {
     let name = config.workload.name().name();
     push(text, format_args!("{}\n", style.heading(&format!("isles bench {name} on {}", config.machine))));
@@ -190,7 +190,7 @@ fn of_transactions(text: &mut String, report: &Report, style: Style) {
     }
 }
 
-/// What was loaded or recovered, and what log and memory did.
+/// Appends figures of loading, recovery, log and memory.
 fn of_data(text: &mut String, report: &Report) {
     if report.rows_loaded > 0 {
         let load = seconds(report.load_seconds);
@@ -251,8 +251,8 @@ fn why_many_aborts(report: &Report) -> Option<&'static str> {
     (report.abort_ratio >= MANY).then_some(why)
 }
 
-/// What the simulated machine was, where it differs from the described one, and what a second of it
-/// cost.
+/// Appends the differences of the simulated machine from the described one, and the host's cost of
+/// a simulated second.
 fn simulation(text: &mut String, report: &Report) {
     if let (Some(caches), Switch::On) = (report.caches, report.config.scale_caches) {
         let [l1, l2, l3] = [caches.l1_bytes, caches.l2_bytes, caches.l3_bytes].map(|size| bytes(size as u64));
@@ -266,7 +266,7 @@ fn simulation(text: &mut String, report: &Report) {
     }
 }
 
-/// What it cost to move partitions, where that was asked for.
+/// Appends the cost of moving partitions, if the run moved any by plan.
 fn rearrangements(text: &mut String, report: &Report) {
     for one in &report.rearrangements {
         let (at, took) = (seconds(one.at_seconds), seconds(one.took_seconds));
@@ -275,7 +275,7 @@ fn rearrangements(text: &mut String, report: &Report) {
     }
 }
 
-/// What adaptation decided, a line for each repartitioning.
+/// Appends the decisions of adaptation, a line for each repartitioning.
 fn adaptation(text: &mut String, report: &Report) {
     let Some(story) = &report.adaptation else { return };
     line(text, "adaptation", &story.counts());

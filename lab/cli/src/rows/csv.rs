@@ -15,7 +15,7 @@ pub(super) struct Record {
     pub(super) fields: Vec<CsvField>,
 }
 
-/// What is wrong, and in which line.
+/// A fault with its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) line: usize,

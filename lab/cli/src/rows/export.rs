@@ -20,7 +20,7 @@ In CSV the first line has the names of columns; an empty field is no value, and 
 digits, arrays are lists and groups objects of JSON. `isles import` reads back all that is written. The database must not be open: export
 a copy of one that is (isles backup). Exit status: 0 done, 1 failed, 2 bad input.";
 
-/// Rows that are read in one transaction: nobody else has the database open.
+/// Rows that are read in one transaction: no other process has the database open.
 const ROWS_AT_ONCE: usize = 10_000;
 
 /// Flags of `isles export`.

@@ -13,7 +13,7 @@ pub(super) enum Json {
     Object(Vec<(String, Json)>),
 }
 
-/// What is wrong with a text, and at which of its characters, counted from 1.
+/// A fault of a text with its character, counted from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) what: String,
@@ -70,7 +70,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether the next character is this one, which is taken then.
+    /// Takes the next character if it is this one; true if it was.
     fn take(&mut self, wanted: char) -> bool {
         self.skip_blanks();
         let there = self.peek() == Some(wanted);

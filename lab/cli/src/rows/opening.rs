@@ -1,4 +1,4 @@
-//! What the user names: a format, a database, a table.
+//! Resolves the names that the user gives: a format, a database, a table.
 
 use std::path::Path;
 

@@ -7,7 +7,7 @@ use crate::bad_input::BadInput;
 use crate::config::Config;
 use crate::errors::Failure;
 
-/// What a machine lacks for `config`, in terms of its flags.
+/// The error of a machine that cannot run `config`, in terms of its flags.
 pub(super) fn fault(config: &Config, error: DeploymentError) -> Failure {
     let problem = error.to_string();
     let memory = |accepted: String| {

@@ -75,7 +75,7 @@ fn peak_memory_bytes() -> Option<u64> {
     Some(kibibytes << 10)
 }
 
-/// What `config` asks of each instance.
+/// The workload and plan of each instance of `config`.
 ///
 /// # Errors
 /// The flags do not fit the engine.
@@ -100,7 +100,7 @@ pub fn started(flags: Vec<OsString>, paths: Vec<PathBuf>) -> Result<Instances, F
     Ok(Instances::Started(InstanceProgram { program, arguments, paths }))
 }
 
-/// A single instance that nobody else has to find is in this process.
+/// A single instance that no other process has to find is in this process.
 fn on_instances(
     config: &Config,
     (deployment, instances): (&Deployment, &Instances),

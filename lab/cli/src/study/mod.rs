@@ -115,7 +115,7 @@ fn cache(arguments: &StudyArguments, program: &Path) -> Result<Option<Cache>, Fa
 }
 
 /// The page: where `--report` says, otherwise beside the study file, otherwise in the working
-/// directory. `None` where nobody said and neither can be written.
+/// directory. `None` if none was given and neither can be written.
 fn page(arguments: &StudyArguments) -> Result<Option<Page>, BadInput> {
     if let Some(path) = &arguments.report {
         return Page::at(path).map(Some);
@@ -129,8 +129,8 @@ fn page(arguments: &StudyArguments) -> Result<Option<Page>, BadInput> {
     Ok(page.ok())
 }
 
-/// What the arguments of a run mean: the resolved configuration identifies it, and the contents of
-/// a machine that is described by a file.
+/// Resolves the arguments of a run. The resolved configuration identifies the run, with the
+/// contents of the file that describes its machine.
 fn resolve(words: &[String]) -> Resolution {
     match try_resolve(words) {
         Ok((identity, native)) => Resolution::Ready { identity, native },

@@ -1,5 +1,5 @@
-//! What a person sees of a study meanwhile: runs done of all and seconds. Standard error only; a
-//! line a run where that is no terminal.
+//! Progress of a study on standard error: finished runs and seconds. If standard error is no
+//! terminal, each run prints one line.
 
 use std::io::{IsTerminal, Write};
 use std::sync::Mutex;

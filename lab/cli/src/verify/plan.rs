@@ -17,7 +17,7 @@ const CORES_MAX: u64 = 1_568;
 /// Most threads of a run on hardware.
 const THREADS_MAX: u64 = 256;
 
-/// What to verify. Serialises as the `config` of the result.
+/// The plan of a campaign. Serialises as the `config` of the result.
 #[derive(Serialize)]
 pub(super) struct Plan {
     #[serde(rename = "cc", serialize_with = "names_of_schemes")]
@@ -93,7 +93,7 @@ fn subjects(name: Option<&str>) -> Result<Vec<Subject>, BadInput> {
     }
 }
 
-/// Of all workloads those that the machine runs; or one.
+/// The workloads of this name: all that the machine runs, or one.
 fn works(name: Option<&str>, machine: &Machine) -> Result<Vec<Work>, BadInput> {
     let Some(name) = name else { return Ok(vec![Work::Histories]) };
     let run: Vec<Work> = Work::ALL.into_iter().filter(|work| machine.runs(*work)).collect();

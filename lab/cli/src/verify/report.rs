@@ -1,4 +1,4 @@
-//! What a campaign found, as JSON and as text.
+//! The results of a campaign, as JSON and as text.
 
 use ::verify::{Injected, Tally, Work};
 use serde::Serialize;
@@ -17,7 +17,7 @@ pub(super) struct Report<'a> {
     histories: u64,
     /// Histories with more possibilities than were tried.
     undecided: u64,
-    /// What went wrong on purpose; absent if nothing did.
+    /// Injected faults; absent if there were none.
     #[serde(skip_serializing_if = "Injected::is_nothing")]
     injected: Injected,
     /// Number of failing seeds.
@@ -38,10 +38,10 @@ pub(super) struct Series {
     aborts: u64,
     histories: u64,
     undecided: u64,
-    /// What histories saw of keys, and how much of it the second opinion had no words for.
+    /// Observations of keys in histories, and the number that the second opinion cannot express.
     observations: u64,
     withheld: u64,
-    /// What went wrong on purpose; absent if nothing did.
+    /// Injected faults; absent if there were none.
     #[serde(skip_serializing_if = "Injected::is_nothing")]
     injected: Injected,
     failures: Vec<FailingSeed>,

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// What a run of the binary left behind.
+/// The outcome of a run of the binary.
 pub struct Outcome {
     pub status: i32,
     pub output: String,

@@ -28,8 +28,8 @@ fn isles(words: &str, path: &Path) -> Command {
     command
 }
 
-/// What it prints, of which standard error is one line if it fails, with status 1, or 2 if what is
-/// asked for does not fit the directory.
+/// The standard output of a command. The error is its one line on standard error if it fails, with
+/// status 1, or 2 if the request does not fit the directory.
 fn told(command: &mut Command) -> Result<String, String> {
     let ran = command.output().expect("the binary of this package runs");
     if ran.status.success() {
@@ -51,7 +51,7 @@ fn goes_on(path: &Path) -> Result<serde_json::Value, String> {
     Ok(result)
 }
 
-/// What `isles check` says last, once it has said that something is whole.
+/// The last line of `isles check`, which has found something whole.
 fn checked(path: &Path) -> String {
     told(&mut isles("check", path)).expect("whole").lines().next_back().expect("a line").to_owned()
 }
@@ -100,7 +100,7 @@ fn a_deployment_goes_on_after_a_process_is_killed() {
         ),
     };
     assert_eq!(doubt, expected);
-    // Nobody says anything of a command that is gone.
+    // Nothing is reported of a command that is gone.
     assert_eq!(killed(&path, None), "");
     assert!(goes_on()["recovered"]["records"].as_u64() > Some(0));
     assert_eq!(checked(&path), "Nothing is in doubt.");
@@ -238,7 +238,7 @@ impl Drop for Over<'_> {
     }
 }
 
-/// Four free ports of this machine that the system gives to nobody who connects.
+/// Four free ports of this machine that the system gives to no process that connects.
 fn quiet_ports() -> [u16; 4] {
     let first = 20_000 + (std::process::id() % 10_000) as u16;
     let mut free = (first..32_000).filter(|port| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok());

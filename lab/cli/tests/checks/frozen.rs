@@ -1,6 +1,6 @@
-//! What programs and scripts rely on stays as it is: the flags of each command, what a flag says to
-//! a value that it does not take, and the keys of the JSON that runs print. `tests/frozen` has
-//! them. With `ISLES_FROZEN=write` they are written anew, for a change that is meant.
+//! The interface that programs and scripts rely on does not change: the flags of each command, the
+//! refusal of a value that a flag does not take, and the keys of the JSON that runs print.
+//! `tests/frozen` has them. `ISLES_FROZEN=write` writes them anew, for an intended change.
 
 // Golden files.
 #![allow(clippy::disallowed_methods)]

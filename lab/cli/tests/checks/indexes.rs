@@ -1,5 +1,4 @@
-//! What is written once for readers names everything that there is: decisions, and pages of
-//! documents.
+//! The indexes for readers are complete: decisions, and pages of documents.
 
 // The test makes a folder of its own.
 #![allow(clippy::disallowed_methods)]

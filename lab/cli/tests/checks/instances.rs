@@ -1,5 +1,5 @@
-//! Instances as processes: what they measure and check, and that nothing stays behind, whoever
-//! ends.
+//! Instances as processes: what they measure and check, and that nothing stays behind, whichever
+//! process ends.
 
 // Tests look at processes, and write scratch files of their own.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -15,7 +15,7 @@ use workloads::micro::{Micro, MicroSpec, Operation};
 use crate::command_line::Scratch;
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_isles");
-/// What hangs is ended after this time. Nothing takes as long.
+/// A process that hangs is ended after this time. No process takes as long.
 const HANGING: Duration = Duration::from_secs(60);
 
 /// True if there is room for two instances.
@@ -43,7 +43,7 @@ pub(crate) struct Running {
 pub(crate) struct Ended {
     pub status: ExitStatus,
     pub output: String,
-    /// What it said on standard error after it began to run.
+    /// Lines on standard error after it began to run.
     pub errors: String,
     _keeps: Option<Scratch>,
 }

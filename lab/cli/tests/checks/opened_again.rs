@@ -6,7 +6,7 @@
 
 use std::process::{Command, Stdio};
 
-/// What came of a command.
+/// The outcome of a command.
 struct Outcome {
     status: Option<i32>,
     error: String,

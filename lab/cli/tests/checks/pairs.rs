@@ -23,7 +23,7 @@ const CANDIDATES: usize = 20;
 /// Longer than any line takes: one that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What a line may say in each place; nothing is one of the possibilities.
+/// The words that a line may have in each place; none is one of the possibilities.
 const CHOICES: &[&[&str]] = &[
     &[
         "micro --rows-per-site 200 --rows 4",
@@ -121,7 +121,7 @@ fn combinations(count: usize, seed: u64) -> Vec<Combination> {
     all
 }
 
-/// What came of a line.
+/// The outcome of a line.
 struct Ended {
     status: Option<i32>,
     error: String,

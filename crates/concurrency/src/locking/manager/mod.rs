@@ -158,7 +158,8 @@ impl<P: Platform> LockEntry<P> {
     /// The caller is the entry's transaction, which has had its answer, or has left the queue; the
     /// entry is in no list, and not used again.
     pub(super) unsafe fn free(&self, c: P::Core, local: &mut Local<P>) {
-        // SAFETY: whoever answered has taken the entry out before, and does not use it afterwards.
+        // SAFETY: a thread that answered has taken the entry out before, and does not use it
+        // afterwards.
         unsafe { free_line(c, local, self.address()) };
     }
 }

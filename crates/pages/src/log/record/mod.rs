@@ -135,7 +135,7 @@ pub(super) fn padding(words: u64) -> u64 {
     words << 8 | PADDING
 }
 
-/// The words of a mark for so many words, at the end of a group that begins here.
+/// The words of a mark for this many words, at the end of a group that begins here.
 pub(super) fn group(words: u64, begins: Lsn) -> [u64; 2] {
     [padding(words) | GROUP, begins.0]
 }

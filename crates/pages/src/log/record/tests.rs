@@ -58,7 +58,7 @@ fn nothing_else_is_taken_for_a_record() {
         let mut flipped = words.clone();
         flipped[bit / 64] ^= 1 << (bit % 64);
         assert!(find(&flipped, flipped.len(), place).is_none(), "bit {bit}");
-        // Whoever computes the right checksum of nonsense does no harm.
+        // Nonsense with a right checksum does no harm.
         let _ = decode(&flipped);
     }
 }

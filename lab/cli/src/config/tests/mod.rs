@@ -53,7 +53,7 @@ pub fn resolved_with(facts: &MachineFacts, line: &str) -> Config {
     resolve_on(line, facts).unwrap_or_else(|fault| panic!("{line}: {fault}"))
 }
 
-/// What is known of a machine.
+/// The facts of a machine.
 pub fn facts_of(topology: &machine::Topology) -> MachineFacts {
     let (threads_by_smt, sockets_by_smt) = crate::machine_facts::threads_by_smt(topology);
     MachineFacts {

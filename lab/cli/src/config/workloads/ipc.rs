@@ -12,7 +12,7 @@ use crate::machine_facts::NATIVE;
 
 const UNIX: Mechanism = Mechanism::Kernel(KernelMechanism::Unix);
 const TCP: Mechanism = Mechanism::Kernel(KernelMechanism::Tcp);
-/// What connects processes.
+/// The mechanisms that connect processes.
 const BETWEEN_PROCESSES: [Mechanism; 3] = [Mechanism::SharedMemory, UNIX, TCP];
 
 /// Flags of `ipc`.

@@ -1,4 +1,4 @@
-//! What the workloads over one table have in common.
+//! Limits that the workloads over one table share.
 
 use workloads::batch::Grouping;
 

@@ -15,7 +15,7 @@ const LOCK_BYTES: f64 = 512.0;
 /// Flags of `lock`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Lock {
-    /// What threads contend for.
+    /// The lock or atomic operation.
     #[serde(serialize_with = "serialize_name")]
     pub lock: LockKind,
     /// Workers: always equal to the number of cores.

@@ -16,7 +16,7 @@ use harness::{Choice, serialize_name};
 /// Flags of `micro`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Micro {
-    /// What a transaction does with its rows.
+    /// The operation of a transaction on its rows.
     #[serde(serialize_with = "serialize_name")]
     pub op: Operation,
     /// Rows per transaction, all different.

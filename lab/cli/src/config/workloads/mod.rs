@@ -74,7 +74,7 @@ macro_rules! workloads {
                 }
             }
 
-            /// What the workload counts: [`BenchWorkload::COUNTS`].
+            /// The name of what the workload counts: [`BenchWorkload::COUNTS`].
             pub fn counts(&self) -> &'static str {
                 match self {
                     $(Workload::$workload(_) => $workload::COUNTS,)+

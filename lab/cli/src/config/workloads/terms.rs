@@ -1,4 +1,4 @@
-//! What every workload of `isles bench` says of itself.
+//! The trait of the workloads of `isles bench`.
 
 use harness::{Partitioning, Peers};
 
@@ -35,7 +35,7 @@ impl RowCount {
 /// Among whom the data are split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Split {
-    /// Nobody: each worker has all of them.
+    /// No division: each worker has all of them.
     Whole,
     /// Workers of one instance, who own partitions.
     Workers,
@@ -47,7 +47,7 @@ pub enum Split {
 pub trait BenchWorkload: Sized {
     /// True if transactions run in a database.
     const HAS_DATABASE: bool = true;
-    /// What the workload counts.
+    /// The name of what the workload counts.
     const COUNTS: &'static str = "commits";
 
     /// Resolves the flags with `cores` workers.

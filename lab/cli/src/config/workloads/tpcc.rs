@@ -48,7 +48,7 @@ pub struct Tpcc {
     pub schema: FullOrSmall,
     /// Cardinalities per warehouse relative to the specification.
     pub scale: f64,
-    /// Whether transactions insert rows.
+    /// On if transactions insert rows.
     pub inserts: Switch,
     /// Where warehouses live.
     #[serde(serialize_with = "serialize_name")]
@@ -59,10 +59,9 @@ pub struct Tpcc {
     /// The order in which NewOrder takes stocks.
     #[serde(serialize_with = "serialize_name")]
     pub stocks: Stocks,
-    /// Whether inserted rows enter indexes.
+    /// On if inserted rows enter indexes.
     pub index_inserts: Switch,
-    /// Whether NewOrder reads warehouse and customer without concurrency control whatever else
-    /// runs.
+    /// On if NewOrder reads warehouse and customer without concurrency control, whatever else runs.
     pub unvalidated_reads: Switch,
 }
 
@@ -71,7 +70,7 @@ fn finds_none(mix: Mix) -> bool {
     matches!(mix, Mix::Narrow | Mix::Payment | Mix::NewOrder)
 }
 
-/// Whether inserted rows enter indexes: they do for mixes that look for them.
+/// Resolves `--index-inserts`: inserted rows enter indexes for mixes that read them.
 fn index_inserts(arguments: &BenchArguments, mix: Mix, default: Switch) -> Result<Switch, BadInput> {
     let default = if finds_none(mix) { default } else { Switch::On };
     let chosen = arguments.tpcc.index_inserts.value_or(default)?;

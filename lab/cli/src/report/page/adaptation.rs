@@ -1,5 +1,5 @@
-//! What adaptation did: for each repartitioning the reason, who owned what before and after, the
-//! load of each core, and what sockets had to say to each other.
+//! The section on adaptation: for each repartitioning the reason, the owners before and after, the
+//! load of each core, and the messages between sockets.
 
 use experiments::pages::html::{escape, figure};
 use experiments::pages::plot::{COLOURS, Column, HeatMaps, Segment, Strip, columns, heat_maps, strips};

@@ -121,7 +121,7 @@ fn picture(description: &Description, known: Option<&MachineUse>) -> String {
     drawing.finish()
 }
 
-/// Of a cluster the machines that were simulated: each has ports.
+/// The number of simulated machines of a cluster: each has ports.
 fn machines_in_use(inside: usize, known: Option<&MachineUse>) -> usize {
     let nodes = known.iter().flat_map(|known| &known.ports).map(|port| port.node);
     nodes.max().map_or(1, |last| last / inside + 1)
@@ -178,7 +178,7 @@ fn cores_of(description: &Description, node: usize) -> usize {
     cores.len()
 }
 
-/// What the colours mean.
+/// Draws the legend of the colours.
 fn legend(drawing: &mut Drawing, height: f64) {
     const STEPS: usize = 20;
     let (left, top, step) = (WIDTH - 260.0, height - 14.0, 8.0);

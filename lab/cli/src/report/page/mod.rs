@@ -119,7 +119,7 @@ fn timeline(report: &Report) -> String {
     figure(&drawing, &caption)
 }
 
-/// What happened while it ran: what was asked for, and what adaptation did.
+/// Marks of the time line: planned events, and decisions of adaptation.
 fn marks(report: &Report) -> impl Iterator<Item = (f64, String)> + '_ {
     let asked = report.config.at.iter().map(|at| (at.seconds, at.change.clone()));
     let all = report.adaptation.iter().flat_map(|story| &story.repartitionings);

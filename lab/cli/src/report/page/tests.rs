@@ -5,7 +5,7 @@ use super::super::tests::measurement;
 use super::*;
 use crate::config::tests::resolved;
 
-/// What a machine of `nodes` nodes might have counted, node by node less busy.
+/// Invented counters of a machine of `nodes` nodes, each less busy than the one before.
 fn made_up(nodes: usize) -> MachineUse {
     let mut ports = Vec::new();
     for node in 0..nodes {
@@ -225,7 +225,7 @@ fn a_page_tells_what_adaptation_did_and_why() {
     assert!(!page.contains("NaN") && !page.contains("<special>"));
     let text = super::super::text::render(&report, super::super::text::Style::plain());
     assert!(text.contains("adaptation") && text.contains("core 3 is gone and owned"), "{text}");
-    // Where nobody adapts, nothing is said of it.
+    // Without adaptation the page has no section on it.
     let silent = Report::new(&resolved("tpcc --cores 2"), measurement());
     let silent = super::page(&silent, &description, "isles bench");
     assert!(!silent.contains("Adaptation"), "{silent}");

@@ -8,7 +8,7 @@ use super::modules::{Crate, Names};
 /// Names by which one file uses another: by the positions of both.
 pub type Edges = BTreeMap<(usize, usize), BTreeSet<String>>;
 
-/// What a path leads to.
+/// The target of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Target {
     Module(Names),
@@ -82,7 +82,7 @@ impl Crate {
         Target::Module(here)
     }
 
-    /// What a name of a module is.
+    /// The target of a name in a module.
     fn find(&self, module: &Names, name: &str, has_more: bool, reexports: usize) -> Option<Target> {
         let known = self.modules.get(module)?;
         if known.defined.contains(name) && !(has_more && known.children.contains(name)) {

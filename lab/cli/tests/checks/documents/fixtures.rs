@@ -1,4 +1,4 @@
-//! What lies in the directories in which commands run.
+//! The files of the directories in which commands run.
 
 use std::path::{Path, PathBuf};
 

@@ -62,7 +62,7 @@ fn run(line: &str, directory: &Path) -> Result<String, String> {
     Err(format!("{line}: {:?}: {said}", output.status.code()))
 }
 
-/// What is wrong with the commands of a text, but for those that are run elsewhere.
+/// The faults of the commands of a text, without those that are run elsewhere.
 fn faults(text: &Text, elsewhere: &[String]) -> Vec<String> {
     let scratch = Scratch::for_text(&text.name);
     let mut seen = elsewhere.to_vec();

@@ -1,9 +1,9 @@
-//! What documents show of a command's output is what it prints: numbers, with their units, bars,
-//! and what is left out aside.
+//! The output of a command in a document is the output that the command prints, apart from numbers
+//! with their units, bars and omissions.
 
 /// Stands for any lines.
 const REST: &str = "...";
-/// What may stand behind a number without being told apart: runs in tests are shorter.
+/// Units that may follow a number and are treated alike: runs in tests are shorter.
 const UNITS: [&str; 15] =
     ["ns", "us", "ms", "s", "k", "M", "G", "KiB", "MiB", "GiB", "KB", "MB", "GB", "min", "h"];
 

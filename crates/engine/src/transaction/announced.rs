@@ -4,7 +4,7 @@
 use platform::Platform;
 use storage::hash::Approach;
 
-/// Lists of keys that wait at the same time: TPC-C tells of stocks, looks items up, and then the
+/// Lists of keys that wait at the same time: TPC-C announces stocks, looks items up, and then the
 /// stocks.
 const LISTS: usize = 2;
 /// No index.
@@ -13,8 +13,9 @@ const NOWHERE: (usize, usize) = (usize::MAX, usize::MAX);
 /// An index, and keys of it.
 type List<'i, P> = ((usize, usize), Vec<Approach<'i, P>>);
 
-/// Keys of some hash indexes (table and index by number), in the order in which they were told.
-pub(super) struct Told<'i, P: Platform> {
+/// Keys of some hash indexes (table and index by number), in the order in which they were
+/// announced.
+pub(super) struct AnnouncedKeys<'i, P: Platform> {
     lists: [List<'i, P>; LISTS],
     /// The list that was added to last.
     last: usize,
@@ -22,13 +23,13 @@ pub(super) struct Told<'i, P: Platform> {
     spare: Vec<Approach<'i, P>>,
 }
 
-impl<P: Platform> Default for Told<'_, P> {
+impl<P: Platform> Default for AnnouncedKeys<'_, P> {
     fn default() -> Self {
-        Told { lists: [const { (NOWHERE, Vec::new()) }; LISTS], last: 0, spare: Vec::new() }
+        AnnouncedKeys { lists: [const { (NOWHERE, Vec::new()) }; LISTS], last: 0, spare: Vec::new() }
     }
 }
 
-impl<'i, P: Platform> Told<'i, P> {
+impl<'i, P: Platform> AnnouncedKeys<'i, P> {
     /// The keys of this index, to add others.
     #[inline(always)]
     pub(super) fn list(&mut self, place: (usize, usize)) -> &mut Vec<Approach<'i, P>> {
