@@ -58,7 +58,7 @@ pub use filling::Filler;
 pub use hstore::Hstore;
 pub use instance::{Content, IndexShape, Instance, Structure, TableShape, TooManySessions, WorkerContext};
 pub use look_ahead::{LOOK_AHEAD, LookAhead, Use};
-pub use lookups::{Ahead, KeyList, Keys};
+pub use lookups::{Ahead, KeyBatch, KeyList, Keys};
 pub use meter::{Meter, SAMPLE};
 pub use mvcc::Mvcc;
 pub use new_rows::NewRows;

@@ -42,6 +42,15 @@ impl<'k> Keys for KeyList<'k> {
     }
 }
 
+/// Keys to look up, and the buckets of those that were announced.
+pub struct KeyBatch<'k, 'i, P: Platform, K> {
+    /// The keys.
+    pub keys: &'k K,
+    /// The announced buckets of these keys, or of some of them, in the same order. Buckets of other
+    /// keys may lie between them.
+    pub approaches: &'k [Approach<'i, P>],
+}
+
 /// The part of each found row that a batch of lookups prefetches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ahead {
@@ -72,7 +81,8 @@ pub(crate) fn look_up<P: Platform, H>(
     index: &Index<P>,
     approaches: &mut &[Approach<'_, P>],
     key: &[u64],
-    (ahead, intent): (Ahead, Intent),
+    ahead: Ahead,
+    intent: Intent,
 ) -> Lookup {
     let lookup = match approaches.split_first() {
         Some((first, others)) if first.key() == key[0] => {

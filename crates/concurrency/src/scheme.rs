@@ -15,13 +15,12 @@
 //! named.
 
 use platform::{Intent, OutOfMemory, Platform};
-use storage::hash::Approach;
 use storage::tree::{Direction, Lookup};
 use storage::{Index, Local, RecordHeader, Table};
 use terms::rows::partition_column;
 use terms::{Abort, Category, Mode, Stamp};
 
-use crate::lookups::{Ahead, Keys, look_up};
+use crate::lookups::{Ahead, KeyBatch, Keys, look_up};
 use crate::meter::Meter;
 use crate::new_rows::NewRows;
 use crate::options::InstanceOptions;
@@ -134,15 +133,13 @@ pub trait Accessing<P: Platform>: Parts<P> {
 
     /// Looks several keys up, as [`Self::find`] each, and gives each result to `found`, in order,
     /// up to the first failure. The index is read for all keys first, and what `ahead` names of
-    /// each row is on its way before the first row is used: the misses overlap. `approaches`: the
-    /// places of the buckets of these keys are, or of some, in the same order, with others between
-    /// them or without.
+    /// each row is on its way before the first row is used: the misses overlap.
     #[inline(always)]
     fn find_many<K: Keys>(
         transaction: &mut Self::Transaction,
         cx: &mut Context<'_, '_, P, Self>,
         (table, index): (usize, usize),
-        (keys, approaches): (&K, &[Approach<'_, P>]),
+        KeyBatch { keys, mut approaches }: KeyBatch<'_, '_, P, K>,
         intent: Intent,
         ahead: Ahead,
         mut found: impl FnMut(Option<RowNumber>),
@@ -158,13 +155,12 @@ pub trait Accessing<P: Platform>: Parts<P> {
         }
         let (c, schema) = (cx.c, &cx.tables[table]);
         let storage = &schema.indexes[index];
-        let mut approaches = approaches;
         let before = cx.worker.meter.enter::<P>(c, Category::Index);
         if Self::accesses_blindly(cx, schema) {
             let accessed = (0..keys.count()).try_for_each(|number| {
                 let key = keys.key(number);
                 let lookup =
-                    look_up::<P, Self::Header>(c, storage, &mut approaches, key.as_ref(), (ahead, intent));
+                    look_up::<P, Self::Header>(c, storage, &mut approaches, key.as_ref(), ahead, intent);
                 found(Self::access(transaction, cx, table, index, key.as_ref(), lookup, intent)?);
                 Ok(())
             });
@@ -173,13 +169,7 @@ pub trait Accessing<P: Platform>: Parts<P> {
         }
         let mut lookups = std::mem::take(&mut cx.worker.lookups);
         lookups.extend((0..keys.count()).map(|number| {
-            look_up::<P, Self::Header>(
-                c,
-                storage,
-                &mut approaches,
-                keys.key(number).as_ref(),
-                (ahead, intent),
-            )
+            look_up::<P, Self::Header>(c, storage, &mut approaches, keys.key(number).as_ref(), ahead, intent)
         }));
         Self::prefetch_locks(cx, table, &lookups);
         cx.worker.meter.leave::<P>(cx.c, before);
@@ -364,7 +354,6 @@ pub trait Accessing<P: Platform>: Parts<P> {
     /// Adds the rows with keys in `range`, both ends included, to the transaction, in order, and
     /// calls `visit` with each until `visit` returns false. No row will appear in the visited part
     /// of the range before the transaction commits.
-    #[allow(clippy::too_many_arguments)]
     fn scan<'i, T: Holder<'i, P, Self>>(
         holder: &mut T,
         table: usize,
@@ -383,8 +372,10 @@ pub trait Accessing<P: Platform>: Parts<P> {
         transaction: &mut Self::Transaction,
         cx: &mut Context<'_, '_, P, Self>,
         (table, index): (usize, usize),
-        (_, key): (&Index<P>, &[u64]),
-        (first, words): (usize, &mut [u64]),
+        _storage: &Index<P>,
+        key: &[u64],
+        first: usize,
+        words: &mut [u64],
     ) -> Result<bool, Abort> {
         match Self::find(transaction, cx, table, index, key, Intent::Read)? {
             None => Ok(false),
@@ -402,7 +393,8 @@ pub trait Accessing<P: Platform>: Parts<P> {
         (table, index): (usize, usize),
         range: (&[u64], &[u64]),
         (direction, intent): (Direction, Intent),
-        (wanted, room): (RowWords, &mut [u64]),
+        wanted: RowWords,
+        room: &mut [u64],
         visit: &mut dyn FnMut(&mut T, &[u64]) -> Result<bool, Abort>,
     ) -> Result<(), Abort> {
         let words = &mut room[..wanted.count];

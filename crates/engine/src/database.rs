@@ -55,7 +55,7 @@ impl<P: Platform, S: Scheme<P>> MemoryDatabase<P, S> {
         }
         let instance = Instance::new(c, options, &shapes)?;
         let (elder, row_copies) = (Elder::new(c)?, options.ways.row_copies);
-        let tables = TableList::new(c, tables, (options.spare_tables, options.faults))?;
+        let tables = TableList::new(c, tables, options.spare_tables, options.faults)?;
         Ok(MemoryDatabase { instance, tables, elder, columns, row_copies, durable: None, undecided: None })
     }
 
@@ -188,7 +188,7 @@ impl<P: Platform, S: Scheme<P>> MemoryDatabase<P, S> {
         S::turn_to_another(inner.worker(), false);
         let redo = self.durable.as_ref().map(|durable| RedoWriter::new(c, durable, &self.tables, node));
         let scratch = Scratch::new(self.instance.optimisations(), self.row_copies, self.columns.as_ref());
-        Ok(MemorySession::new(inner, (redo, self.undecided.as_ref()), scratch, (&self.elder, &self.tables)))
+        Ok(MemorySession::new(inner, redo, self.undecided.as_ref(), scratch, &self.elder, &self.tables))
     }
 
     /// The parts of transactions over several databases that were prepared before the database was

@@ -28,7 +28,8 @@ pub type Open<P> = fn(
     &InstanceOptions,
     SchemaBuilder,
     &dyn Fn(usize) -> Option<Node>,
-    (&DurableOptions, Option<&mut dyn FnMut(Progress)>),
+    &DurableOptions,
+    Option<&mut dyn FnMut(Progress)>,
 ) -> Result<(Database<P>, Recovered), OpenError>;
 
 /// Makes the declared tables under scheme `S`, which is known at compile time.
@@ -54,7 +55,8 @@ pub fn open_under<P: Files, S: Scheme<P>>(
     options: &InstanceOptions,
     schema: SchemaBuilder,
     node_of: &dyn Fn(usize) -> Option<Node>,
-    (durable, listener): (&DurableOptions, Option<&mut dyn FnMut(Progress)>),
+    durable: &DurableOptions,
+    listener: Option<&mut dyn FnMut(Progress)>,
 ) -> Result<(Database<P>, Recovered), OpenError> {
     let (opened, recovered) =
         MemoryDatabase::<P, S>::open_with_progress(c, options, schema, node_of, durable, listener)?;
@@ -107,7 +109,8 @@ pub fn open<P: Files, const ALL: bool>(
     options: &InstanceOptions,
     schema: SchemaBuilder,
     node_of: &dyn Fn(usize) -> Option<Node>,
-    (durable, listener): (&DurableOptions, Option<&mut dyn FnMut(Progress)>),
+    durable: &DurableOptions,
+    listener: Option<&mut dyn FnMut(Progress)>,
 ) -> Result<(Database<P>, Recovered), OpenError> {
     let creation = Creation::<P, ALL> { c, options, schema, node_of };
     scheme.visit::<P, _>(Opening { creation, durable, listener })
@@ -126,7 +129,7 @@ impl<P: Files, const ALL: bool> SchemeVisitor<P> for Opening<'_, '_, P, ALL> {
     fn visit<S: Scheme<P>>(self) -> Self::Output {
         let Opening { creation: Creation { c, options, schema, node_of }, durable, listener } = self;
         let listener = listener.map(|listener| listener as &mut dyn FnMut(Progress));
-        open_under::<P, S>(c, options, schema, node_of, (durable, listener))
+        open_under::<P, S>(c, options, schema, node_of, durable, listener)
     }
 }
 

@@ -415,8 +415,7 @@ impl Builder {
                 (made, Recovered::default())
             }
             (Some(durable), None) => {
-                let durable = (durable, listener);
-                engine_native::open(self.scheme, c, &options, schema, &nowhere, durable)?
+                engine_native::open(self.scheme, c, &options, schema, &nowhere, durable, listener)?
             }
         };
         let reporter = self.on_event.map(|listener| EventReporter::new(listener, self.slow_after));

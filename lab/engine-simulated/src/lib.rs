@@ -36,9 +36,10 @@ pub fn open(
     options: &InstanceOptions,
     schema: SchemaBuilder,
     node_of: &dyn Fn(usize) -> Option<Node>,
-    durable: (&DurableOptions, Option<&mut dyn FnMut(Progress)>),
+    durable: &DurableOptions,
+    listener: Option<&mut dyn FnMut(Progress)>,
 ) -> Result<(Database<VirtualMachine>, Recovered), OpenError> {
-    instances::open::<VirtualMachine, true>(scheme, c, options, schema, node_of, durable)
+    instances::open::<VirtualMachine, true>(scheme, c, options, schema, node_of, durable, listener)
 }
 
 /// Opens or makes a database in pages: see [`PagedDatabase::open`].

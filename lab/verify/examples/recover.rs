@@ -94,7 +94,7 @@ fn open(
     };
     let listening = Some(&mut listener as &mut dyn FnMut(Progress));
     let (database, recovered) =
-        P::OPEN(SchemeName::Silo, c, &options, schema, &|_| None, (&durable, listening))?;
+        P::OPEN(SchemeName::Silo, c, &options, schema, &|_| None, &durable, listening)?;
     for (stage, seconds) in stages {
         eprintln!("{stage:?} ended after {seconds:.3} s");
     }

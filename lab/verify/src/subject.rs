@@ -232,7 +232,7 @@ impl Subject {
     ) -> Result<(Database<P>, Recovered), OpenError> {
         let options = InstanceOptions { ways: self.ways, faults: self.faults, ..options.clone() };
         match self.origin {
-            Origin::Registry(scheme) => P::OPEN(scheme, c, &options, schema, &|_| None, (durable, None)),
+            Origin::Registry(scheme) => P::OPEN(scheme, c, &options, schema, &|_| None, durable, None),
             Origin::Pages => {
                 let page_bytes = if P::VIRTUAL { SMALL_PAGE_BYTES } else { BLOCK_BYTES };
                 let pages = PagedOptions { faults: self.faults, ..pages_of(&options, durable, page_bytes) };

@@ -126,7 +126,8 @@ pub(super) fn read_named_row<P: Platform, M: Method<P>>(
     cx: &mut MethodContext<'_, '_, P, M>,
     (table, index): (usize, usize),
     bits: u64,
-    (first, out): (usize, &mut [u64]),
+    first: usize,
+    out: &mut [u64],
 ) -> Result<bool, Abort> {
     let (c, described) = (cx.c, &cx.tables[table]);
     // SAFETY: the value was read from an index of this table in this epoch.
@@ -136,7 +137,7 @@ pub(super) fn read_named_row<P: Platform, M: Method<P>>(
         && !described.read_only
         && (state.rows.list.is_empty() || state.rows.find(P::address(c, row.start())).is_none());
     if !is_plain {
-        return read_numbered_row(transaction, cx, (table, index), bits, (first, out));
+        return read_numbered_row(transaction, cx, (table, index), bits, first, out);
     }
     P::work(c, Work::Access, 1);
     check_read(row.words().len(), first, out.len())?;
@@ -150,8 +151,10 @@ pub(super) fn read_named_rows<P: Platform, M: Method<P>>(
     transaction: &mut Running<P, M>,
     cx: &mut MethodContext<'_, '_, P, M>,
     place: (usize, usize),
-    (values, count): (&[u64], usize),
-    (wanted, room): (RowWords, &mut [u64]),
+    values: &[u64],
+    count: usize,
+    wanted: RowWords,
+    room: &mut [u64],
 ) -> Result<usize, Abort> {
     let bytes = RecordRef::<P, M::Header>::bytes((wanted.first + wanted.count) as u32);
     let ahead = prefetches(&cx.worker.local);
@@ -161,7 +164,7 @@ pub(super) fn read_named_rows<P: Platform, M: Method<P>>(
             prefetch_ahead::<P>(cx.c, values, number, bytes);
         }
         let words = &mut room[read * wanted.count..(read + 1) * wanted.count];
-        read += usize::from(read_named_row(transaction, cx, place, *bits, (wanted.first, words))?);
+        read += usize::from(read_named_row(transaction, cx, place, *bits, wanted.first, words)?);
     }
     Ok(read)
 }
@@ -173,7 +176,8 @@ fn read_numbered_row<P: Platform, M: Method<P>>(
     cx: &mut MethodContext<'_, '_, P, M>,
     place: (usize, usize),
     bits: u64,
-    (first, out): (usize, &mut [u64]),
+    first: usize,
+    out: &mut [u64],
 ) -> Result<bool, Abort> {
     let Some(number) = add_named_row(&mut transaction.state, cx, place, bits)? else { return Ok(false) };
     Optimistic::<M>::read(transaction, cx, number, first, out).map(|()| true)

@@ -344,8 +344,10 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         transaction: &mut Running<P, M>,
         cx: &mut Context<'_, '_, P, Self>,
         (table, index): (usize, usize),
-        (storage, key): (&Index<P>, &[u64]),
-        (first, words): (usize, &mut [u64]),
+        storage: &Index<P>,
+        key: &[u64],
+        first: usize,
+        words: &mut [u64],
     ) -> Result<bool, Abort> {
         if !M::REMEMBERS_VERSIONS {
             let found = Self::find(transaction, cx, table, index, key, Intent::Read)?;
@@ -356,7 +358,7 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         let lookup = storage.partition(key).get(cx.c, key);
         cx.worker.meter.leave::<P>(cx.c, before);
         match lookup.value {
-            Some(bits) => read_named_row(transaction, cx, (table, index), bits, (first, words)),
+            Some(bits) => read_named_row(transaction, cx, (table, index), bits, first, words),
             None => Self::access(transaction, cx, table, index, key, lookup, Intent::Read).map(|_| false),
         }
     }
@@ -366,7 +368,8 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         place: (usize, usize),
         range: (&[u64], &[u64]),
         (direction, _): (Direction, Intent),
-        (wanted, room): (RowWords, &mut [u64]),
+        wanted: RowWords,
+        room: &mut [u64],
         visit: &mut dyn FnMut(&mut T, &[u64]) -> Result<bool, Abort>,
     ) -> Result<(), Abort> {
         let mut portions = Portions::of(wanted);
@@ -374,7 +377,7 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
             while !values.is_empty() {
                 let count = portions.next(values.len());
                 let (transaction, mut cx) = holder.parts();
-                let read = read_named_rows(transaction, &mut cx, place, (values, count), (wanted, room))?;
+                let read = read_named_rows(transaction, &mut cx, place, values, count, wanted, room)?;
                 portions.read(read);
                 let goes_on = read == 0 || visit(holder, &room[..read * wanted.count])?;
                 if !goes_on || count == 0 {

@@ -102,7 +102,7 @@ fn open(c: VirtualCore, scheme: SchemeName, instance: usize) -> Database {
     let log = LogOptions { segment_bytes: 32 << 10, buffer_bytes: 4096, ..LogOptions::default() };
     let path = format!("instance-{instance}").into();
     let durable = DurableOptions { log, places, ..DurableOptions::new(path) };
-    let opened = engine_simulated::open(scheme, c, &options, schema, &|_| None, (&durable, None));
+    let opened = engine_simulated::open(scheme, c, &options, schema, &|_| None, &durable, None);
     opened.expect("a database").0
 }
 

@@ -242,7 +242,8 @@ impl<P: Platform> Checkpoints<P> {
     pub(crate) fn next_task(
         &self,
         c: P::Core,
-        (tables, is_gone): (&[Table<P>], &dyn Fn(usize) -> bool),
+        tables: &[Table<P>],
+        is_gone: &dyn Fn(usize) -> bool,
         keys: &mut Vec<u64>,
     ) -> Option<CopyTask<P>> {
         self.copying.with(c, |state| {
@@ -287,7 +288,8 @@ impl<P: Platform> Checkpoints<P> {
         &self,
         c: P::Core,
         worked: Result<Box<dyn CheckpointWriter<P>>, LogError>,
-        (table, left): (usize, Vec<u64>),
+        table: usize,
+        left: Vec<u64>,
     ) {
         self.copying.with(c, |state| {
             let Some(copying) = state else { return };

@@ -171,8 +171,10 @@ impl Codecs {
     pub(crate) fn convert(
         &self,
         table: usize,
-        (from, to): (Form, Form),
-        (fixed, tail): (&[u8], &[u8]),
+        from: Form,
+        to: Form,
+        fixed: &[u8],
+        tail: &[u8],
     ) -> Result<(Vec<u8>, Vec<u8>), RowError> {
         self.description(table, from).convert(self.description(table, to), (fixed, tail), None)
     }

@@ -150,7 +150,7 @@ impl Examiner for Items {
     fn record(&mut self, record: &Record<'_>) -> Result<(), ContentError> {
         let mut body = record.body;
         while let Ok(Some(item)) = Item::take(&mut body) {
-            self.0.note(item, (record.stamp, record.epoch), || ());
+            self.0.note(item, record.stamp, record.epoch, || ());
         }
         Ok(())
     }
@@ -234,7 +234,7 @@ impl Content {
         while let Some(item) = Item::take(&mut body).ok()? {
             is_part |= matches!(item, Item::Prepare(_));
             let parts = &mut self.parts;
-            self.global.note(item, (record.stamp, record.epoch), || {
+            self.global.note(item, record.stamp, record.epoch, || {
                 let from = parts.len();
                 parts.extend_from_slice(body);
                 from..parts.len()

@@ -131,7 +131,7 @@ impl<T> Default for GlobalRecords<T> {
 impl<T> GlobalRecords<T> {
     /// A record begins with this item, and is of this stamp and epoch; `place` says where the
     /// changes are that follow.
-    pub(crate) fn note(&mut self, item: Item, (stamp, epoch): (u64, u64), place: impl FnOnce() -> T) {
+    pub(crate) fn note(&mut self, item: Item, stamp: u64, epoch: u64, place: impl FnOnce() -> T) {
         match item {
             Item::Prepare(part) => {
                 self.prepared.entry(part.global).or_insert_with(|| (part, place()));
@@ -225,7 +225,7 @@ mod tests {
         let mut records = GlobalRecords::default();
         for (item, place) in notes {
             let mut other = GlobalRecords::default();
-            other.note(item, (place, 9), || place);
+            other.note(item, place, 9, || place);
             records.absorb(other);
         }
         let state = records.state().unwrap_or_else(|_| panic!("no contradiction"));
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(state.decisions, [Decision { global: GlobalId(7), participants: vec![2] }]);
 
         let mut records = GlobalRecords::default();
-        records.note(Item::Commit(GlobalId(1)), (0, 0), || ());
+        records.note(Item::Commit(GlobalId(1)), 0, 0, || ());
         assert_eq!(records.state().map(drop), Err(GlobalId(1)));
     }
 }

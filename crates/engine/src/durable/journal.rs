@@ -47,7 +47,8 @@ pub(crate) trait Journal<P: Platform>: CheckpointLog<P> {
         epochs: &Epochs<P>,
         worker: usize,
         stream: usize,
-        record: (&Record<'_>, &mut Spares<P>),
+        record: &Record<'_>,
+        spares: &mut Spares<P>,
     ) -> Result<(), LogError>;
     fn stream_for(&self, node: Option<Node>) -> usize;
     fn durable(&self, c: P::Core) -> u64;
@@ -82,9 +83,10 @@ impl<P: Files> Journal<P> for Log<P> {
         epochs: &Epochs<P>,
         worker: usize,
         stream: usize,
-        record: (&Record<'_>, &mut Spares<P>),
+        record: &Record<'_>,
+        spares: &mut Spares<P>,
     ) -> Result<(), LogError> {
-        Log::append(self, c, epochs, worker, stream, record.0, record.1)
+        Log::append(self, c, epochs, worker, stream, record, spares)
     }
 
     fn stream_for(&self, node: Option<Node>) -> usize {

@@ -150,16 +150,16 @@ impl<'d, P: Platform> RedoWriter<'d, P> {
     /// those of [`Self::append`].
     pub(crate) fn append_whole(&mut self, c: P::Core, local: &Local<P>, stamp: Stamp) -> Vec<u8> {
         let body = self.encoder.whole().to_vec();
-        self.append_again(c, local, (stamp, &body));
+        self.append_again(c, local, stamp, &body);
         body
     }
 
     /// Appends this body of a record. Failures are as those of [`Self::append`].
-    pub(crate) fn append_again(&mut self, c: P::Core, local: &Local<P>, (stamp, body): (Stamp, &[u8])) {
+    pub(crate) fn append_again(&mut self, c: P::Core, local: &Local<P>, stamp: Stamp, body: &[u8]) {
         check_announced(local, stamp);
         let record = Record { stamp: stamp.0, epoch: stamp.epoch().0, body };
         let (epochs, worker) = (local.epochs_shared(), local.worker());
-        let _ = self.durable.journal.append(c, epochs, worker, self.stream, (&record, &mut self.spares));
+        let _ = self.durable.journal.append(c, epochs, worker, self.stream, &record, &mut self.spares);
     }
 
     /// Appends what the transaction changed to the log, which needs no more memory than [set
@@ -168,8 +168,8 @@ impl<'d, P: Platform> RedoWriter<'d, P> {
         let (epoch, epochs, worker) = (stamp.epoch().0, local.epochs_shared(), local.worker());
         for body in self.encoder.bodies() {
             check_announced(local, stamp);
-            let record = (&Record { stamp: stamp.0, epoch, body }, &mut self.spares);
-            if self.durable.journal.append(c, epochs, worker, self.stream, record).is_err() {
+            let (record, spares) = (Record { stamp: stamp.0, epoch, body }, &mut self.spares);
+            if self.durable.journal.append(c, epochs, worker, self.stream, &record, spares).is_err() {
                 return;
             }
         }

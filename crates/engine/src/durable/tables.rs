@@ -31,7 +31,8 @@ impl Tables {
         found: Description,
         declared: Vec<(TableDescription, TableCodec)>,
         dropped: &[String],
-        (copied, first): (u64, u64),
+        copied: u64,
+        first: u64,
     ) -> Result<Self, SchemaError> {
         let declares = |name: &str| declared.iter().any(|(table, _)| table.name() == name);
         if let Some(table) = dropped.iter().find(|name| declares(name)) {
@@ -139,7 +140,8 @@ mod tests {
         found: &Description,
         declared: &[&'static str],
         dropped: &[&str],
-        epochs: (u64, u64),
+        copied: u64,
+        first: u64,
     ) -> Result<Description, SchemaError> {
         let declared = declared.iter().map(|name| {
             let table = TableDescription::of::<Thing>(*name).expect("a table");
@@ -147,7 +149,8 @@ mod tests {
             (table, codec)
         });
         let dropped: Vec<String> = dropped.iter().map(|name| (*name).to_owned()).collect();
-        Tables::new(found.clone(), declared.collect(), &dropped, epochs).map(|tables| tables.description)
+        Tables::new(found.clone(), declared.collect(), &dropped, copied, first)
+            .map(|tables| tables.description)
     }
 
     fn ids(description: &Description) -> Vec<(&str, u32, Option<u64>)> {
@@ -156,25 +159,25 @@ mod tests {
 
     #[test]
     fn ids_are_never_given_out_again() {
-        let mut now = tables(&Description::default(), &["a", "b"], &["c"], (0, 4)).expect("new");
+        let mut now = tables(&Description::default(), &["a", "b"], &["c"], 0, 4).expect("new");
         assert_eq!(ids(&now), [("a", 0, None), ("b", 1, None)]);
-        now = tables(&now, &["c", "a"], &["b"], (0, 10)).expect("dropped");
+        now = tables(&now, &["c", "a"], &["b"], 0, 10).expect("dropped");
         assert_eq!(ids(&now), [("a", 0, None), ("b", 1, Some(10)), ("c", 2, None)]);
-        now = tables(&now, &["b", "a"], &["c"], (9, 20)).expect("one of the name");
+        now = tables(&now, &["b", "a"], &["c"], 9, 20).expect("one of the name");
         assert_eq!(ids(&now), [("a", 0, None), ("b", 1, Some(10)), ("c", 2, Some(20)), ("b", 3, None)]);
         // The checkpoint began when the first one was gone already.
-        now = tables(&now, &[], &["a", "b"], (10, 30)).expect("forgotten");
+        now = tables(&now, &[], &["a", "b"], 10, 30).expect("forgotten");
         assert_eq!(ids(&now), [("a", 0, Some(30)), ("c", 2, Some(20)), ("b", 3, Some(30))]);
-        now = tables(&now, &[], &[], (31, 40)).expect("none left");
+        now = tables(&now, &[], &[], 31, 40).expect("none left");
         assert_eq!((ids(&now), now.next_id), (vec![], 4));
-        assert_eq!(ids(&tables(&now, &["a"], &[], (31, 50)).expect("new")), [("a", 4, None)]);
+        assert_eq!(ids(&tables(&now, &["a"], &[], 31, 50).expect("new")), [("a", 4, None)]);
     }
 
     #[test]
     fn ids_come_to_an_end() {
         let last = Description { next_id: TABLE_IDS_MAX - 1, tables: Vec::new() };
-        assert_eq!(tables(&last, &["a", "b"], &[], (0, 4)), Err(SchemaError::TooManyTables));
-        let now = tables(&last, &["a"], &[], (0, 4)).expect("the last one");
+        assert_eq!(tables(&last, &["a", "b"], &[], 0, 4), Err(SchemaError::TooManyTables));
+        let now = tables(&last, &["a"], &[], 0, 4).expect("the last one");
         assert_eq!(Description::decode(&now.encode()), Ok(now));
     }
 }

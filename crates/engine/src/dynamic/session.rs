@@ -118,22 +118,23 @@ impl<P: Platform, S: Scheme<P>> Upkeep for MemorySession<'_, P, S> {
 #[cold]
 fn follow<P: Platform, S: Scheme<P>>(
     transaction: &mut Transaction<'_, '_, P, S>,
-    (changes, c): (&Changes<P>, P::Core),
+    changes: &Changes<P>,
+    c: P::Core,
     body: &mut Body<'_>,
 ) -> Result<(), Abort> {
-    let forms = changes.conversion(c).filter(|forms| transaction.knows_table(forms.0.after()));
+    let forms = changes.conversion(c).filter(|(forms, _)| transaction.knows_table(forms.after()));
     // A transaction that began before the table was made has begun before rows get its form.
-    let Some(forms) = forms else { return body(transaction) };
-    let mut following = Following::new(transaction as &mut dyn AnyVerbs, forms);
+    let Some((conversion, reads)) = forms else { return body(transaction) };
+    let mut following = Following::new(transaction as &mut dyn AnyVerbs, conversion, reads);
     body(&mut following)?;
-    following.bring_along(changes.keeps_both(c, forms.0))
+    following.bring_along(changes.keeps_both(c, conversion))
 }
 
 impl<'d, P: Platform, S: Scheme<P>> AnySession<'d> for MemorySession<'d, P, S> {
     fn transact(&mut self, mode: Mode, bounds: &Bounds, body: &mut Body<'_>) -> Result<Ending<()>, Abort> {
         let (c, changes) = (self.core(), self.tables.changes());
         self.transact_as(mode, bounds, |transaction| match changes {
-            Some(changes) if changes.has_form() => follow(transaction, (changes, c), body),
+            Some(changes) if changes.has_form() => follow(transaction, changes, c, body),
             _ => body(transaction),
         })
     }

@@ -246,7 +246,7 @@ impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
         let width = primary.words;
         let mut transaction =
             Transaction::begin(&mut self.inner, &mut self.scratch, None, Mode::Single, None);
-        let outcome = match delete_rows(&mut transaction, (leaving.table, description), (&keys, width)) {
+        let outcome = match delete_rows(&mut transaction, leaving.table, description, &keys, width) {
             Ok(found) => transaction.commit().map(|_| found).map_err(|(abort, _)| abort),
             Err(abort) => Err(transaction.explain(abort).0),
         };
@@ -262,8 +262,10 @@ impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
 /// Deletes the rows with these primary keys, those that are there; whether there were any.
 fn delete_rows<P: Platform, S: Scheme<P>>(
     transaction: &mut Transaction<'_, '_, P, S>,
-    (table, description): (usize, &TableDescription),
-    (keys, width): (&[u64], usize),
+    table: usize,
+    description: &TableDescription,
+    keys: &[u64],
+    width: usize,
 ) -> Result<bool, Abort> {
     let indexes = description.indexes();
     let span = Span { offset: 0, bytes: description.row_bytes() };

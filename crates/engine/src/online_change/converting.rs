@@ -29,7 +29,7 @@ use storage::Walk;
 use terms::{Abort, Epoch, Fault};
 
 use crate::session::MemorySession;
-use crate::tables::conversion::{Conversion, Reads, RowImage};
+use crate::tables::conversion::{Conversion, Reads, RowImage, TableForm};
 use crate::tables::table_list::{Changes, End};
 
 /// Rows that are carried over in one transaction.
@@ -59,7 +59,7 @@ impl<P: Platform, S: Scheme<P>> MemorySession<'_, P, S> {
         let until = patience_nanos.map(|nanos| P::now(c).plus(nanos));
         self.inner.leave();
         self.await_conversion(changes, until, watch)?;
-        let begun = self.begin_forms(changes, table, (schema, template), watch);
+        let begun = self.begin_forms(changes, table, schema, template, watch);
         let number = begun.inspect_err(|_| changes.end_conversion(c))?;
         let (conversion, _) = changes.conversion(c).expect("a table changes its form");
         let filled = self.fill_form(changes, conversion, until, watch);
@@ -125,7 +125,8 @@ impl<P: Platform, S: Scheme<P>> MemorySession<'_, P, S> {
         &mut self,
         changes: &Changes<P>,
         table: usize,
-        (mut schema, template): (SchemaBuilder, Option<RowImage>),
+        mut schema: SchemaBuilder,
+        template: Option<RowImage>,
         watch: &mut dyn FnMut(ChangeStep) -> bool,
     ) -> Result<usize, ChangeError> {
         let (c, tables) = (self.inner.core(), self.tables);
@@ -135,8 +136,9 @@ impl<P: Platform, S: Scheme<P>> MemorySession<'_, P, S> {
         let declared = schema.tables.pop().filter(|declared| declared.description.name() == before.name());
         let declared = declared.ok_or(ChangeError::NoSuchTable)?;
         let after = tables.get().len();
-        let forms = ((table, before), (after, &declared.description));
-        let conversion = Conversion::new(forms, template)
+        let old = TableForm { table, description: before };
+        let new = TableForm { table: after, description: &declared.description };
+        let conversion = Conversion::new(old, new, template)
             .map_err(|reason| ChangeError::Form { table: before.name().to_owned(), reason })?;
         if changes.has_parts(c) {
             return Err(ChangeError::Parts);

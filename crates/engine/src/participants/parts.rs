@@ -123,7 +123,7 @@ impl<'d, P: Platform, S: Scheme<P>> PartKeeper<'_, 'd, P, S> {
         self.count(true);
         let mut cx = self.session.context();
         let logged = match &mut self.durable {
-            Some((redo, undecided)) => log_part(&mut cx, redo, undecided, (&prepared, part)),
+            Some((redo, undecided)) => log_part(&mut cx, redo, undecided, &prepared, part),
             None => Ok(PartLog::default()),
         };
         let logged = match logged {
@@ -153,7 +153,7 @@ impl<'d, P: Platform, S: Scheme<P>> PartKeeper<'_, 'd, P, S> {
                 // In this order: a checkpoint that begins later stands for these epochs.
                 let ended = durable.journal.durable(c);
                 let ended = (!durable.checkpoints.is(c, Phase::Turning)).then_some(ended);
-                let number = undecided.keep(c, (prepared, spares), record, ended);
+                let number = undecided.keep(c, prepared, spares, record, ended);
                 (KeptPart::Inside(number), Vote { changes, durable_with: durable_with.epoch() })
             }
         };
@@ -310,7 +310,8 @@ fn log_part<P: Platform, S: Scheme<P>>(
     cx: &mut Context<'_, '_, P, S>,
     redo: &mut RedoWriter<'_, P>,
     undecided: &Undecided<P, S>,
-    (prepared, part): (&S::Prepared, Option<PartOf>),
+    prepared: &S::Prepared,
+    part: Option<PartOf>,
 ) -> Result<PartLog<P>, OutOfMemory> {
     let (c, stamp) = (cx.c, S::prepared_at(prepared));
     redo.clear();

@@ -102,7 +102,8 @@ impl<P: Platform, S: Scheme<P>> Undecided<P, S> {
     pub(crate) fn keep(
         &self,
         c: P::Core,
-        prepared: (S::Prepared, Spares<P>),
+        prepared: S::Prepared,
+        spares: Spares<P>,
         record: Option<PartRecord>,
         durable: Option<u64>,
     ) -> usize {
@@ -111,7 +112,7 @@ impl<P: Platform, S: Scheme<P>> Undecided<P, S> {
                 state.ended.retain(|(epoch, _)| epoch.0 > durable);
                 state.forget_at = (2 * state.ended.len()).max(ENDED_LEAST);
             }
-            let part = Some(Part { prepared: Some(prepared), record });
+            let part = Some(Part { prepared: Some((prepared, spares)), record });
             match state.free.pop() {
                 Some(number) => {
                     state.parts[number] = part;

@@ -48,7 +48,7 @@ pub(super) struct Entry {
 const _: () = assert!(size_of::<Entry>() == 32);
 
 impl Entry {
-    pub fn new(row: RowName, kind: u8, stamp: u64, (block, at): (usize, usize)) -> Self {
+    pub fn new(row: RowName, kind: u8, stamp: u64, block: usize, at: usize) -> Self {
         let RowName { table, word, hash } = row;
         Entry { word, stamp, hash, table, kind, block: block as u32, at: at as u32 }
     }
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     fn entry(word: u64, stamp: u64, at: usize) -> Entry {
-        Entry::new(RowName { table: 1, word, hash: 0 }, 1, stamp, (0, at))
+        Entry::new(RowName { table: 1, word, hash: 0 }, 1, stamp, 0, at)
     }
 
     #[test]

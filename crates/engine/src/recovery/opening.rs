@@ -38,7 +38,7 @@ fn tables_of<P: Files>(opened: &OpenedDirectory<P>, schema: &SchemaBuilder) -> R
     };
     let declared =
         schema.tables.iter().map(|table| (table.description.clone(), TableCodec::declared(table))).collect();
-    Tables::new(found, declared, &schema.dropped, (opened.log.copied_epoch(), opened.first_epoch))
+    Tables::new(found, declared, &schema.dropped, opened.log.copied_epoch(), opened.first_epoch)
 }
 
 /// Opens the directory, and reads the log in it.

@@ -125,7 +125,7 @@ impl<'r, P: Files> Recovery<'r, P> {
         let expected: u64 = rests.iter().map(|rest| rest.changed).sum();
         let mut changed = 0;
         if let Some(checkpoint) = checkpoint {
-            changed = self.load(c, checkpoint, (division.as_ref(), &rests), &mut listener)?;
+            changed = self.load(c, checkpoint, division.as_ref(), &rests, &mut listener)?;
             replayed.repeated.rows = checkpoint.finish(c)?;
         }
         if changed == expected { Ok(replayed) } else { Err(missing()) }
@@ -135,7 +135,8 @@ impl<'r, P: Files> Recovery<'r, P> {
     fn on_all<T: Send>(
         &self,
         c: P::Core,
-        (stage, total): (Stage, u64),
+        stage: Stage,
+        total: u64,
         listener: &mut ProgressListener<'_>,
         body: impl Fn(P::Core, &ParallelJob<P>) -> Result<T, OpenError> + Sync,
     ) -> Result<Vec<T>, OpenError> {
@@ -150,7 +151,7 @@ impl<'r, P: Files> Recovery<'r, P> {
     }
 
     fn maker(&self, c: P::Core) -> Result<Maker<'_, '_, P>, OpenError> {
-        Ok(Maker::new(c, (self.codecs, self.blocks), self.database.filler(c)?))
+        Ok(Maker::new(c, self.codecs, self.blocks, self.database.filler(c)?))
     }
 
     /// Nothing found yet.
@@ -169,7 +170,7 @@ impl<'r, P: Files> Recovery<'r, P> {
         listener: &mut ProgressListener<'_>,
     ) -> Result<Vec<Findings>, OpenError> {
         let bytes = self.blocks.iter().map(|block| block.payload.len() as u64).sum();
-        self.on_all(c, (Stage::Dividing, bytes), listener, |c, job| {
+        self.on_all(c, Stage::Dividing, bytes, listener, |c, job| {
             let mut findings = self.findings(division);
             let mut decoder = Decoder::new(self.codecs, &[]);
             loop {
@@ -182,10 +183,10 @@ impl<'r, P: Files> Recovery<'r, P> {
                         is_part |= matches!(item, Item::Prepare(_));
                         let at = body.as_ptr().addr() - block.payload.as_ptr().addr();
                         let changes = || PartChanges { block: number, at, bytes: body.len() };
-                        findings.global.note(item, (record.stamp, record.epoch), changes);
+                        findings.global.note(item, record.stamp, record.epoch, changes);
                     }
                     if !is_part {
-                        self.divide(division, &mut decoder, (number, body), record.stamp, &mut findings)?;
+                        self.divide(division, &mut decoder, number, body, record.stamp, &mut findings)?;
                     }
                 }
                 job.add(c, block.payload.len() as u64);
@@ -205,14 +206,14 @@ impl<'r, P: Files> Recovery<'r, P> {
             return Ok(Vec::new());
         }
         let bytes = committed.iter().map(|(changes, _)| changes.bytes as u64).sum();
-        self.on_all(c, (Stage::Dividing, bytes), listener, |c, job| {
+        self.on_all(c, Stage::Dividing, bytes, listener, |c, job| {
             let mut findings = self.findings(division);
             let mut decoder = Decoder::new(self.codecs, &[]);
             loop {
                 let Some((changes, committed)) = committed.get(job.claim(c)) else { return Ok(findings) };
                 let PartChanges { block, at, bytes } = *changes;
                 let body = &self.blocks[block].payload[at..at + bytes];
-                self.divide(division, &mut decoder, (block, body), committed.stamp, &mut findings)?;
+                self.divide(division, &mut decoder, block, body, committed.stamp, &mut findings)?;
                 job.add(c, bytes as u64);
             }
         })
@@ -223,7 +224,8 @@ impl<'r, P: Files> Recovery<'r, P> {
         &self,
         division: &Division,
         decoder: &mut Decoder<'r, 'r>,
-        (number, body): (usize, &'r [u8]),
+        number: usize,
+        body: &'r [u8],
         stamp: u64,
         findings: &mut Findings,
     ) -> Result<(), OpenError> {
@@ -232,7 +234,7 @@ impl<'r, P: Files> Recovery<'r, P> {
         while let Some((table, kind, key)) = decoder.next_key()? {
             let at = start + body.len() - decoder.rest().len() - decoder.last().len();
             let row = division.name(table, key.words(self.codecs[table].key_words));
-            let entry = Entry::new(row, kind, stamp, (number, at));
+            let entry = Entry::new(row, kind, stamp, number, at);
             findings.shares[division.share_of(row)].push(entry);
         }
         Ok(())
@@ -248,7 +250,7 @@ impl<'r, P: Files> Recovery<'r, P> {
     ) -> Result<Vec<Remainder>, OpenError> {
         let count = shares.len();
         let shares = Latched::<P, _>::new(c, "recovery", shares)?;
-        let rests = self.on_all(c, (Stage::Repeating, changes), listener, |c, job| {
+        let rests = self.on_all(c, Stage::Repeating, changes, listener, |c, job| {
             let (mut maker, mut rests, mut entries) = (self.maker(c)?, Vec::new(), Vec::new());
             loop {
                 let number = job.claim(c);
@@ -273,10 +275,11 @@ impl<'r, P: Files> Recovery<'r, P> {
         &self,
         c: P::Core,
         checkpoint: &CheckpointReader<'_, P>,
-        (division, rests): (Option<&Division>, &[Remainder]),
+        division: Option<&Division>,
+        rests: &[Remainder],
         listener: &mut ProgressListener<'_>,
     ) -> Result<u64, OpenError> {
-        let changed = self.on_all(c, (Stage::Loading, checkpoint.bytes()), listener, |c, job| {
+        let changed = self.on_all(c, Stage::Loading, checkpoint.bytes(), listener, |c, job| {
             let mut maker = self.maker(c)?;
             let (mut hint, mut changed) = ((0, 0), 0);
             let mut reader = checkpoint.worker(c)?;

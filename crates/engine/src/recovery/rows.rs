@@ -29,7 +29,8 @@ pub(super) struct Maker<'m, 'd, P: Platform> {
 impl<'m, 'd, P: Platform> Maker<'m, 'd, P> {
     pub fn new(
         c: P::Core,
-        (codecs, blocks): (&'m Codecs, &'m [LogBlock<'m>]),
+        codecs: &'m Codecs,
+        blocks: &'m [LogBlock<'m>],
         filler: Box<dyn RowFiller + 'd>,
     ) -> Self {
         Maker { c, codecs, blocks, filler, decoder: Decoder::new(codecs, &[]), image: Vec::new() }
@@ -107,13 +108,13 @@ impl<'m, 'd, P: Platform> Maker<'m, 'd, P> {
             let TypedChange::Update { form: next, changes, tail: new_tail, .. } = self.change(entry)? else {
                 continue;
             };
-            self.convert(table, (&mut form, next), &mut image, &mut tail)?;
+            self.convert(table, &mut form, next, &mut image, &mut tail)?;
             for (offset, bytes) in changes {
                 image[offset..offset + bytes.len()].copy_from_slice(bytes);
             }
             tail = new_tail.map_or(tail, Cow::Borrowed);
         }
-        self.convert(table, (&mut form, Form::DECLARED), &mut image, &mut tail)?;
+        self.convert(table, &mut form, Form::DECLARED, &mut image, &mut tail)?;
         let put = self.put(table, &image, &tail);
         self.image = image;
         put
@@ -123,12 +124,13 @@ impl<'m, 'd, P: Platform> Maker<'m, 'd, P> {
     fn convert(
         &self,
         table: usize,
-        (form, to): (&mut Form, Form),
+        form: &mut Form,
+        to: Form,
         image: &mut Vec<u8>,
         tail: &mut Cow<'_, [u8]>,
     ) -> Result<(), OpenError> {
         if *form != to {
-            let converted = self.codecs.convert(table, (*form, to), (image, tail));
+            let converted = self.codecs.convert(table, *form, to, image, tail);
             let (fixed, new_tail) = converted.map_err(|error| OpenError::Contradiction(error.to_string()))?;
             *image = fixed;
             *tail = Cow::Owned(new_tail);

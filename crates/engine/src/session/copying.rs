@@ -38,7 +38,8 @@ pub(crate) struct RowCopier<'s, 'd, P: Platform, S: Scheme<P>> {
 
 impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
     pub(crate) fn new(
-        (session, tables): (&'s mut concurrency::WorkerContext<'d, P, S>, &'d TableList<P>),
+        session: &'s mut concurrency::WorkerContext<'d, P, S>,
+        tables: &'d TableList<P>,
         scratch: &'s mut Scratch<'d, P>,
         redo: &'s mut RedoWriter<'d, P>,
         undecided: &'d Undecided<P, S>,
@@ -118,7 +119,7 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
         let stamp = Stamp(local.announce_commit(c).first_stamp());
         assert!(stamp.epoch().0 > cut.epoch(), "the epochs that a checkpoint stands for are complete");
         for body in &parts {
-            self.redo.append_again(c, local, (stamp, body));
+            self.redo.append_again(c, local, stamp, body);
         }
         for decision in decisions {
             self.redo.clear();
@@ -151,7 +152,7 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
         let mut keys = Vec::new();
         self.session.enter();
         let is_gone = |table| self.tables.is_gone(table);
-        let task = durable.checkpoints.next_task(c, (self.session.tables(), &is_gone), &mut keys);
+        let task = durable.checkpoints.next_task(c, self.session.tables(), &is_gone, &mut keys);
         self.session.leave();
         match task {
             None => durable.checkpoints.try_end(c, &*durable.journal, self.epochs()),
@@ -160,10 +161,10 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
                 let writer = writer.or_else(|number| durable.journal.writer(c, &cut, number, node));
                 let mut left = Vec::new();
                 let copied = |mut writer: Box<dyn CheckpointWriter<P>>| {
-                    self.copy((table, &keys), &mut *writer, &mut left).map(|()| writer)
+                    self.copy(table, &keys, &mut *writer, &mut left).map(|()| writer)
                 };
                 let worked = writer.and_then(copied);
-                durable.checkpoints.end_task(c, worked, (table, left));
+                durable.checkpoints.end_task(c, worked, table, left);
                 Slice::More
             }
         }
@@ -173,7 +174,8 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
     /// of rows in use.
     fn copy(
         &mut self,
-        (table, keys): (usize, &[u64]),
+        table: usize,
+        keys: &[u64],
         writer: &mut dyn CheckpointWriter<P>,
         left: &mut Vec<u64>,
     ) -> Result<(), LogError> {
@@ -186,18 +188,18 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
         let mut is_kept = false;
         for group in keys.chunks(ROWS_TOGETHER * codec.key_words) {
             // A part that keeps whole partitions keeps the following rows too.
-            if !is_kept && self.read_rows((table, codec), group, &mut copies)? {
-                copies.push(self.session.core(), (table, codec), &mut encoder, writer)?;
+            if !is_kept && self.read_rows(table, codec, group, &mut copies)? {
+                copies.push(self.session.core(), table, codec, &mut encoder, writer)?;
                 continue;
             }
             others.clear();
-            self.read_before((table, codec), group, &mut copies, &mut others);
+            self.read_before(table, codec, group, &mut copies, &mut others);
             is_kept = others.len() < group.len();
-            copies.push(self.session.core(), (table, codec), &mut encoder, writer)?;
+            copies.push(self.session.core(), table, codec, &mut encoder, writer)?;
             // A row in use does not hold up the others.
             for key in others.chunks_exact(codec.key_words) {
-                if self.read_row_at_last((table, codec), key, &mut copies)? {
-                    copies.push(self.session.core(), (table, codec), &mut encoder, writer)?;
+                if self.read_row_at_last(table, codec, key, &mut copies)? {
+                    copies.push(self.session.core(), table, codec, &mut encoder, writer)?;
                 } else {
                     left.extend_from_slice(key);
                 }
@@ -210,7 +212,8 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
     /// `others` gets the keys of the rest.
     fn read_before(
         &mut self,
-        (table, codec): (usize, &TableCodec),
+        table: usize,
+        codec: &TableCodec,
         keys: &[u64],
         copies: &mut CopiedRows,
         others: &mut Vec<u64>,
@@ -233,12 +236,13 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
     /// Reads one row, in some attempts; false if other transactions were in the way each time.
     fn read_row_at_last(
         &mut self,
-        of: (usize, &TableCodec),
+        table: usize,
+        codec: &TableCodec,
         key: &[u64],
         copies: &mut CopiedRows,
     ) -> Result<bool, LogError> {
         for _ in 0..ATTEMPTS_MAX {
-            if self.read_rows(of, key, copies)? {
+            if self.read_rows(table, codec, key, copies)? {
                 return Ok(true);
             }
             self.session.leave();
@@ -250,14 +254,15 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
     /// Reads the rows with these keys in one transaction; false if it meets another transaction.
     fn read_rows(
         &mut self,
-        (table, codec): (usize, &TableCodec),
+        table: usize,
+        codec: &TableCodec,
         keys: &[u64],
         copies: &mut CopiedRows,
     ) -> Result<bool, LogError> {
         copies.clear();
         let redo = Some(&mut *self.redo);
         let mut transaction = Transaction::begin(self.session, self.scratch, redo, Mode::Single, None);
-        let outcome = match copy_rows(&mut transaction, (table, codec), keys, copies) {
+        let outcome = match copy_rows(&mut transaction, table, codec, keys, copies) {
             Ok(()) => transaction.commit().map(drop).map_err(|(abort, _)| abort),
             Err(abort) => Err(transaction.explain(abort).0),
         };
@@ -277,7 +282,8 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
 /// Copies the rows with these keys, those that are there.
 fn copy_rows<P: Platform, S: Scheme<P>>(
     transaction: &mut Transaction<'_, '_, P, S>,
-    (table, codec): (usize, &TableCodec),
+    table: usize,
+    codec: &TableCodec,
     keys: &[u64],
     copies: &mut CopiedRows,
 ) -> Result<(), Abort> {
@@ -319,7 +325,8 @@ impl CopiedRows {
     fn push<P: Platform>(
         &self,
         c: P::Core,
-        (table, codec): (usize, &TableCodec),
+        table: usize,
+        codec: &TableCodec,
         encoder: &mut Encoder<'_>,
         writer: &mut dyn CheckpointWriter<P>,
     ) -> Result<(), LogError> {

@@ -46,9 +46,11 @@ pub struct MemorySession<'d, P: Platform, S: Scheme<P>> {
 impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
     pub(crate) fn new(
         inner: concurrency::WorkerContext<'d, P, S>,
-        (redo, undecided): (Option<RedoWriter<'d, P>>, Option<&'d Undecided<P, S>>),
+        redo: Option<RedoWriter<'d, P>>,
+        undecided: Option<&'d Undecided<P, S>>,
         scratch: Scratch<'d, P>,
-        (elder, tables): (&'d Elder<P>, &'d TableList<P>),
+        elder: &'d Elder<P>,
+        tables: &'d TableList<P>,
     ) -> Self {
         let (backoff, stats, rests_until) = (Backoff::new(0), Stats::default(), Nanos(0));
         let branches = OpenBranches::new();
@@ -151,7 +153,7 @@ impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
     /// Copies rows for checkpoints through this session; `None` if the database is not durable.
     fn copier(&mut self) -> Option<RowCopier<'_, 'd, P, S>> {
         let (redo, undecided) = (self.redo.as_mut()?, self.undecided?);
-        Some(RowCopier::new((&mut self.inner, self.tables), &mut self.scratch, redo, undecided))
+        Some(RowCopier::new(&mut self.inner, self.tables, &mut self.scratch, redo, undecided))
     }
 
     /// Makes a checkpoint with everything that is committed now, and returns when the checkpoint
@@ -491,7 +493,7 @@ impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
         let undecided = self.undecided.expect("only durable databases have parts in doubt");
         self.keeper().count(true);
         let record = PartRecord { stamp: S::prepared_at(&prepared), ..record };
-        Ok(undecided.keep(self.inner.core(), (prepared, Spares::default()), Some(record), None))
+        Ok(undecided.keep(self.inner.core(), prepared, Spares::default(), Some(record), None))
     }
 
     /// Commits or rolls back what [`Self::prepare`] prepared in some session of this database.

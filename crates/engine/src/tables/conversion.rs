@@ -38,6 +38,13 @@ struct Side {
     template: RowImage,
 }
 
+/// The number and the description of one form of a table.
+#[derive(Clone, Copy)]
+pub(crate) struct TableForm<'a> {
+    pub table: usize,
+    pub description: &'a TableDescription,
+}
+
 /// Both forms of a table.
 pub(crate) struct Conversion {
     before: Side,
@@ -47,32 +54,33 @@ pub(crate) struct Conversion {
 }
 
 impl Conversion {
-    /// From a table to another one, each with its number. Columns that rows do not have yet are as
+    /// From a table to another one. Columns that rows do not have yet are as
     /// in `template`, a row of the table as it will be, or have no value.
     ///
     /// # Errors
     /// What is in the way, in words.
     pub(crate) fn new(
-        (before, after): ((usize, &TableDescription), (usize, &TableDescription)),
+        before: TableForm<'_>,
+        after: TableForm<'_>,
         template: Option<RowImage>,
     ) -> Result<Self, String> {
-        if let Some(obstacle) = before.1.obstacle(after.1, template.is_some()) {
+        if let Some(obstacle) = before.description.obstacle(after.description, template.is_some()) {
             return Err(obstacle);
         }
         let template = match template {
-            Some((fixed, _)) if fixed.len() != after.1.row_bytes() => {
+            Some((fixed, _)) if fixed.len() != after.description.row_bytes() => {
                 return Err("the row with the values of new columns is none of the table".to_owned());
             }
             Some(template) => template,
-            None => after.1.empty_row().map_err(|error| error.to_string())?,
+            None => after.description.empty_row().map_err(|error| error.to_string())?,
         };
-        let side = |(table, description): (usize, &TableDescription), template| Side {
+        let side = |TableForm { table, description }: TableForm<'_>, template| Side {
             table,
             description: description.clone(),
             template,
         };
-        let template_before = before.1.empty_row().map_err(|error| error.to_string())?;
-        let key_words = key_words(before.1.indexes()[0].key_bits);
+        let template_before = before.description.empty_row().map_err(|error| error.to_string())?;
+        let key_words = key_words(before.description.indexes()[0].key_bits);
         Ok(Conversion { before: side(before, template_before), after: side(after, template), key_words })
     }
 

@@ -104,7 +104,8 @@ impl<P: Platform> TableList<P> {
     pub(crate) fn new(
         c: P::Core,
         tables: Vec<TableDescription>,
-        (spare, faults): (usize, Faults),
+        spare: usize,
+        faults: Faults,
     ) -> Result<Self, OutOfMemory> {
         let changes = match spare {
             0 => None,

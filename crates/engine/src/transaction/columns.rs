@@ -6,6 +6,7 @@
 //! DBx1000 does in `Catalog::get_field_id`. Descriptions lie in shared memory like those of a
 //! system that reads them from its catalog tables; they never change.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use platform::{OutOfMemory, Platform, Work};
@@ -142,15 +143,16 @@ impl<P: Platform> Columns<P> {
         None
     }
 
-    /// Calls `visit` with each column, or part of one, that lies in bytes `start..end` of the row,
+    /// Calls `visit` with each column, or part of one, that lies in these bytes of the row,
     /// each looked up anew.
     pub(crate) fn for_each<E>(
         &self,
         c: P::Core,
         table: usize,
-        (start, end): (usize, usize),
+        bytes: Range<usize>,
         visit: &mut dyn FnMut(Described) -> Result<(), E>,
     ) -> Result<(), E> {
+        let Range { start, end } = bytes;
         let mut at = start;
         while at < end {
             let Some(column) = self.find(c, table, at).filter(|column| column.start < end) else { break };
@@ -200,7 +202,7 @@ mod tests {
     fn columns(
         catalog: &Columns<Hardware>,
         table: usize,
-        span: (usize, usize),
+        span: Range<usize>,
     ) -> Vec<(usize, usize, CopyKind)> {
         let mut seen = Vec::new();
         let all: Result<(), ()> = catalog.for_each(Hardware::core(), table, span, &mut |column| {
@@ -217,10 +219,10 @@ mod tests {
         let (key, a) = ((0, 2, CopyKind::Bytes2), (4, 8, CopyKind::Bytes4));
         let (b, list) = ((8, 11, CopyKind::Bytes), (16, 32, CopyKind::Bytes));
         let nulls = (32, 33, CopyKind::Bytes);
-        assert_eq!(columns(&catalog, 0, (0, 40)), [key, a, b, list, nulls]);
-        assert_eq!(columns(&catalog, 0, (4, 12)), [a, b], "a group");
-        assert_eq!(columns(&catalog, 0, (24, 32)), [(24, 32, CopyKind::Bytes)], "an element");
-        assert_eq!(columns(&catalog, 0, (12, 16)), [], "padding");
-        assert_eq!(columns(&catalog, 1, (0, 8)), [(0, 8, CopyKind::Bytes8)]);
+        assert_eq!(columns(&catalog, 0, 0..40), [key, a, b, list, nulls]);
+        assert_eq!(columns(&catalog, 0, 4..12), [a, b], "a group");
+        assert_eq!(columns(&catalog, 0, 24..32), [(24, 32, CopyKind::Bytes)], "an element");
+        assert_eq!(columns(&catalog, 0, 12..16), [], "padding");
+        assert_eq!(columns(&catalog, 1, 0..8), [(0, 8, CopyKind::Bytes8)]);
     }
 }

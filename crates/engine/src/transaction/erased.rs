@@ -95,10 +95,11 @@ impl<'i, P: Platform, S: Scheme<P>> Transaction<'_, 'i, P, S> {
         place: (usize, usize),
         range: (&[u64], &[u64]),
         order: (Direction, Intent),
-        (wanted, room): (RowWords, &mut [u64]),
+        wanted: RowWords,
+        room: &mut [u64],
         visit: &mut Reader<'_>,
     ) -> Result<(), Abort> {
-        S::scan_words(self, place, range, order, (wanted, room), &mut |transaction, words| {
+        S::scan_words(self, place, range, order, wanted, room, &mut |transaction, words| {
             transaction.count_verb()?;
             // As by a read: once into the buffer, and once out of the buffer.
             P::work(transaction.session.core(), Work::CopyWord, 2 * words.len() as u32);
@@ -111,7 +112,9 @@ impl<'i, P: Platform, S: Scheme<P>> Transaction<'_, 'i, P, S> {
     fn make_erased_row(
         &mut self,
         table: usize,
-        (keys, fixed, tail): (&[&[u64]], &[u8], &[u8]),
+        keys: &[&[u64]],
+        fixed: &[u8],
+        tail: &[u8],
         make: impl MakeRow<P, S>,
     ) -> Result<(), Abort> {
         self.count_verb()?;
@@ -165,9 +168,8 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
             return self.find_and_read_columns((table, index), key, first, out);
         }
         let c = self.session.core();
-        let found = call!(self, |inner, cx| {
-            S::find_words(inner, cx, (table, index), (storage, key), (first, &mut *out))
-        })?;
+        let found =
+            call!(self, |inner, cx| { S::find_words(inner, cx, (table, index), storage, key, first, out) })?;
         if found {
             P::work(c, Work::CopyWord, 2 * out.len() as u32);
         }
@@ -250,7 +252,7 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         }
         if let Some(columns) = self.scratch.columns {
             let shift = span.offset % 8;
-            let bytes = self.read_columns(columns, row, (span.offset, span.bytes))?;
+            let bytes = self.read_columns(columns, row, span.offset, span.bytes)?;
             bytemuck::cast_slice_mut(out)[shift..shift + span.bytes].copy_from_slice(&bytes);
             return Ok(());
         }
@@ -281,7 +283,7 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
     }
 
     fn insert(&mut self, table: usize, keys: &[&[u64]], fixed: &[u8], tail: &[u8]) -> Result<(), Abort> {
-        self.make_erased_row(table, (keys, fixed, tail), S::insert)
+        self.make_erased_row(table, keys, fixed, tail, S::insert)
     }
 
     fn insert_all(&mut self, table: usize, rows: NewRows<'_>) -> Result<(), Abort> {
@@ -308,7 +310,7 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         fixed: &[u8],
         tail: &[u8],
     ) -> Result<(), Abort> {
-        self.make_erased_row(table, (keys, fixed, tail), S::insert_unindexed)
+        self.make_erased_row(table, keys, fixed, tail, S::insert_unindexed)
     }
 
     fn delete(&mut self, row: RowId, keys: &[&[u64]]) -> Result<(), Abort> {
@@ -383,7 +385,7 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         let mut room = std::mem::take(&mut self.scratch.words);
         room.resize(wanted.count * wanted.ahead, 0);
         let scanned = match self.scratch.columns {
-            None => self.scan_words(place, range, order, (wanted, &mut room), visit),
+            None => self.scan_words(place, range, order, wanted, &mut room, visit),
             Some(_) => S::scan(self, place.0, place.1, range, order.0, order.1, &mut |transaction, row| {
                 transaction.count_verb()?;
                 let row = transaction.row_id(row);

@@ -44,7 +44,7 @@ pub(crate) struct Following<'c, V> {
 }
 
 impl<'c, V: HasVerbs> Following<'c, V> {
-    pub(crate) fn new(inner: V, (conversion, reads): (&'c Conversion, Reads)) -> Self {
+    pub(crate) fn new(inner: V, conversion: &'c Conversion, reads: Reads) -> Self {
         Following { inner, conversion, reads, changed: Vec::new(), failed: None }
     }
 

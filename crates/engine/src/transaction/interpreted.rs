@@ -25,14 +25,15 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
         &mut self,
         columns: &Columns<P>,
         row: u32,
-        (start, bytes): (usize, usize),
+        start: usize,
+        bytes: usize,
     ) -> Result<Vec<u8>, Abort> {
         let c = self.session.core();
         let mut value = vec![0; bytes];
         let mut words = std::mem::take(&mut self.scratch.words);
         let (inner, _) = self.parts();
         let table = S::table_of(inner, row);
-        let read: Result<(), Abort> = columns.for_each(c, table, (start, start + bytes), &mut |column| {
+        let read: Result<(), Abort> = columns.for_each(c, table, start..start + bytes, &mut |column| {
             let (first, end) = (column.start / 8, column.end.div_ceil(8));
             words.clear();
             words.resize(end - first, 0);
@@ -60,7 +61,7 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
         let (inner, _) = self.parts();
         let table = S::table_of(inner, row);
         let mut value = [0; 64];
-        columns.for_each(c, table, (start, start + bytes.len()), &mut |column| {
+        columns.for_each(c, table, start..start + bytes.len(), &mut |column| {
             let from = &bytes[column.start - start..column.end - start];
             declare::<P>(c, from.len());
             for (part, from) in from.chunks(value.len()).enumerate() {
@@ -77,7 +78,7 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
     pub(super) fn make_columns(&mut self, columns: &Columns<P>, table: usize, bytes: &[u8]) -> Vec<u8> {
         let c = self.session.core();
         let mut row = vec![0; bytes.len()];
-        let made: Result<(), Abort> = columns.for_each(c, table, (0, bytes.len()), &mut |column| {
+        let made: Result<(), Abort> = columns.for_each(c, table, 0..bytes.len(), &mut |column| {
             declare::<P>(c, column.end - column.start);
             let span = column.start..column.end;
             copy_value(column.kind, &bytes[span.clone()], &mut row[span]);

@@ -22,7 +22,7 @@ pub(crate) mod object;
 mod typed;
 
 use boundary::{Commit, RowBatch};
-use concurrency::{Ahead, Context, Holder, Keys, LookAhead, RowCopies, Scheme, WorkerContext};
+use concurrency::{Ahead, Context, Holder, KeyBatch, Keys, LookAhead, RowCopies, Scheme, WorkerContext};
 use platform::{Intent, Nanos, Platform, Work};
 use schema::{KeyBuffer, KeyRange, Routes, RowId, TAIL_BYTES_MAX, extent};
 use storage::{Optimisation, Optimisations};
@@ -158,7 +158,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         session.enter();
         P::work(session.core(), Work::Transaction, 1);
         let inner = S::begin(&mut session.context(), mode);
-        Self::of(session, scratch, inner, (redo, deadline))
+        Self::of(session, scratch, inner, redo, deadline)
     }
 
     /// An attempt with its own marks of rows.
@@ -167,7 +167,8 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         session: &'s mut WorkerContext<'i, P, S>,
         scratch: &'s mut Scratch<'i, P>,
         inner: S::Transaction,
-        (redo, deadline): (Option<&'s mut RedoWriter<'i, P>>, Option<Nanos>),
+        redo: Option<&'s mut RedoWriter<'i, P>>,
+        deadline: Option<Nanos>,
     ) -> Self {
         let inner = Some(inner);
         scratch.announced.clear();
@@ -193,7 +194,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         deadline: Option<Nanos>,
     ) -> Self {
         session.enter();
-        Self::of(session, scratch, inner, (None, deadline))
+        Self::of(session, scratch, inner, None, deadline)
     }
 
     /// Lets go of the session, with the branch as it is now, and what came of the act: a verb's
@@ -416,8 +417,8 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         found: impl FnMut(Option<u32>),
     ) -> Result<(), Abort> {
         let announced = self.scratch.announced.take(place);
-        let result =
-            call!(self, |inner, cx| S::find_many(inner, cx, place, (keys, &announced), intent, ahead, found));
+        let batch = KeyBatch { keys, approaches: &announced };
+        let result = call!(self, |inner, cx| S::find_many(inner, cx, place, batch, intent, ahead, found));
         self.scratch.announced.give_back(announced);
         result
     }

@@ -44,8 +44,8 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Attempt<'s, 'i, P, S> {
         let c = transaction.session.core();
         let changing = tables.changes().filter(|changes| changes.has_form());
         let transaction = match changing.and_then(|changes| changes.conversion(c)) {
-            Some(forms) if transaction.knows_table(forms.0.after()) => {
-                Followed::Both(Following::new(transaction, forms))
+            Some((conversion, reads)) if transaction.knows_table(conversion.after()) => {
+                Followed::Both(Following::new(transaction, conversion, reads))
             }
             _ => Followed::Plain(transaction),
         };

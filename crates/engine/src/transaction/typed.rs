@@ -80,7 +80,7 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
         decode: impl FnOnce(&[u8]) -> T,
     ) -> Result<T, Abort> {
         if let Some(columns) = self.scratch.columns {
-            let read = self.read_columns(columns, row, (start, bytes))?;
+            let read = self.read_columns(columns, row, start, bytes)?;
             return Ok(decode(&read));
         }
         let (first, rest) = (start / 8, start % 8);

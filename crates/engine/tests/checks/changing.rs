@@ -96,7 +96,7 @@ fn open_as<T>(
 ) -> Result<(Database, T), OpenError> {
     let mut schema = SchemaBuilder::new();
     let tables = declare(&mut schema);
-    let opened = engine_simulated::open(scheme, c, &instance(), schema, &|_| None, (&durable(), None));
+    let opened = engine_simulated::open(scheme, c, &instance(), schema, &|_| None, &durable(), None);
     opened.map(|(database, _)| (database, tables))
 }
 

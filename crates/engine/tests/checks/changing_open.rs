@@ -47,7 +47,7 @@ fn try_to_open<'n>(
 ) -> Result<(Database, Handles), OpenError> {
     let mut schema = SchemaBuilder::new();
     let handles = names.map(|name| (*name, table::<ByA>(&mut schema, name))).collect();
-    let opened = engine_simulated::open(scheme, c, &options(), schema, &|_| None, (&durable(), None));
+    let opened = engine_simulated::open(scheme, c, &options(), schema, &|_| None, &durable(), None);
     opened.map(|(database, _)| (database, handles))
 }
 
@@ -359,7 +359,7 @@ fn others_go_on(scheme: SchemeName, seed: u64, refused: &mut u64) {
         let mut schema = SchemaBuilder::new();
         let kept = table::<ByA>(&mut schema, "kept");
         let options = InstanceOptions { sessions_max: 4, ..options() };
-        let opened = engine_simulated::open(scheme, c, &options, schema, &|_| None, (&durable(), None));
+        let opened = engine_simulated::open(scheme, c, &options, schema, &|_| None, &durable(), None);
         let database = opened.expect("a database").0;
         let changes = |c: VirtualCore| {
             let mut session = database.session(c, None, false).expect("a session");

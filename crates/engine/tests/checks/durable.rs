@@ -56,7 +56,7 @@ fn open_under(scheme: SchemeName, c: VirtualCore, checkpoint_bytes: u64) -> Open
         ..InstanceOptions::default()
     };
     let durable = options(checkpoint_bytes);
-    let opened = engine_simulated::open(scheme, c, &instance, schema, &|_| None, (&durable, None));
+    let opened = engine_simulated::open(scheme, c, &instance, schema, &|_| None, &durable, None);
     opened.map(|(database, recovered)| (database, things, recovered))
 }
 
@@ -293,7 +293,7 @@ fn an_opening_tells_how_far_it_is() {
         let durable = options(u64::MAX);
         let listener = Some(&mut listener as &mut dyn FnMut(Progress));
         let opened =
-            engine_simulated::open(SchemeName::Silo, c, &instance, schema, &|_| None, (&durable, listener));
+            engine_simulated::open(SchemeName::Silo, c, &instance, schema, &|_| None, &durable, listener);
         let (_, recovered) = opened.expect("a database");
         assert!(heard.is_sorted_by_key(|progress| (progress.stage, progress.done)), "{heard:?}");
         let ends: Vec<_> = heard
@@ -393,7 +393,7 @@ fn other_tables_and_other_directories_are_refused() {
         schema.table::<Thing>("other things", TableOptions::default());
         let durable = options(u64::MAX);
         let opened =
-            engine_simulated::open(SchemeName::Silo, c, &instance, schema, &|_| None, (&durable, None));
+            engine_simulated::open(SchemeName::Silo, c, &instance, schema, &|_| None, &durable, None);
         assert!(matches!(opened.err(), Some(OpenError::Schema { .. })));
         let missing = survey::<VirtualMachine>(c, Path::new("nowhere"));
         assert!(matches!(missing.err(), Some(LogError::File(_))));

@@ -40,7 +40,7 @@ fn open(c: VirtualCore, directory: &str, segment_bytes: u64) -> Opened {
         checkpoint_bytes: 1 << 30,
         ..DurableOptions::new(directory.into())
     };
-    let opened = engine_simulated::open(SchemeName::Silo, c, &instance, schema, &|_| None, (&durable, None));
+    let opened = engine_simulated::open(SchemeName::Silo, c, &instance, schema, &|_| None, &durable, None);
     opened.map(|(database, _)| (database, notes))
 }
 

@@ -72,7 +72,7 @@ fn open_with<T>(
         places: vec![Place { thread: None }],
         ..DurableOptions::new("d".into())
     };
-    let opened = engine_simulated::open(scheme, c, &instance, schema, &|_| None, (&durable, None));
+    let opened = engine_simulated::open(scheme, c, &instance, schema, &|_| None, &durable, None);
     opened.map(|(database, _)| (database, things))
 }
 

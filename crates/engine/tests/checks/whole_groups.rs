@@ -47,7 +47,7 @@ fn open(scheme: SchemeName, c: VirtualCore, epoch_nanos: u64) -> (Database<P>, T
         ..LogOptions::default()
     };
     let durable = DurableOptions { log, checkpoint_bytes: 1 << 30, ..DurableOptions::new("d".into()) };
-    let opened = engine_simulated::open(scheme, c, &instance, schema, &|_| None, (&durable, None));
+    let opened = engine_simulated::open(scheme, c, &instance, schema, &|_| None, &durable, None);
     opened.map(|(database, _)| (database, notes)).expect("a database")
 }
 

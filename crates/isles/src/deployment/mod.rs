@@ -305,7 +305,7 @@ impl DeploymentBuilder {
         };
         let places = vec![Place { thread: None }; workers];
         let durable = DurableOptions { places, ..DurableOptions::new(path) };
-        Ok(engine_native::open(self.scheme, c, &options, schema, &nowhere, (&durable, None))?)
+        Ok(engine_native::open(self.scheme, c, &options, schema, &nowhere, &durable, None)?)
     }
 
     /// Fills the copied tables, and records the parts of each instance.

@@ -307,7 +307,7 @@ pub(crate) fn open<P: Host>(
     let progress = cx.control.progress;
     let mut listener = |at: boundary::Progress| progress.recovering(at.stage, at.done, at.total);
     let listening = Some(&mut listener as &mut dyn FnMut(boundary::Progress));
-    let (database, recovered) = P::OPEN(plan.scheme, c, options, schema, node_of, (&durable, listening))
+    let (database, recovered) = P::OPEN(plan.scheme, c, options, schema, node_of, &durable, listening)
         .map_err(|error| match &error {
             OpenError::Schema(other) => loaded_with::other_tables(&durable.path, other, with),
             OpenError::Log(LogError::RowsInPages(path)) => {
