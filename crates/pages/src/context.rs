@@ -70,7 +70,8 @@ pub(crate) struct Context<'d, P: Files> {
 impl<'d, P: Files> Context<'d, P> {
     pub(crate) fn new(
         shared: &'d SharedState<P>,
-        (c, number): (P::Core, usize),
+        c: P::Core,
+        number: usize,
         owner: Box<Owner>,
         measure: bool,
     ) -> Self {
@@ -94,15 +95,16 @@ impl<'d, P: Files> Context<'d, P> {
     #[inline]
     pub(crate) fn lock(&mut self, table: usize, name: u64, mode: LockMode) -> Result<(), Abort> {
         let before = self.meter.enter::<P>(self.worker.c, Category::Cc);
+        let request = self.request(table, name, mode);
         let answer = match self.wait_nanos_max {
-            None => self.acquire((table, name, mode), Some(self.deadline)),
-            Some(longest) => self.acquire_soon((table, name, mode), longest),
+            None => self.acquire(request, Some(self.deadline)),
+            Some(longest) => self.acquire_soon(request, longest),
         };
         self.meter.leave::<P>(self.worker.c, before);
         match answer {
             LockAnswer::Granted => Ok(()),
             LockAnswer::Refused => {
-                self.owner.locks.is_refused((table, name, mode));
+                self.owner.locks.is_refused(request);
                 Err(Abort::Conflict(Conflict::Locked))
             }
             LockAnswer::Late => Err(self.shared.failure(self.worker.c).map_or(Abort::Deadline, Abort::from)),
@@ -115,39 +117,37 @@ impl<'d, P: Files> Context<'d, P> {
     /// to be refused again.
     pub(crate) fn wait_for_refused(&mut self) -> Result<(), Abort> {
         match self.owner.locks.refused() {
-            Some((table, name, mode)) if !self.owner.locks.locks_nothing() => self.lock(table, name, mode),
+            Some(LockRequest { table, name, mode, .. }) if !self.owner.locks.locks_nothing() => {
+                self.lock(table, name, mode)
+            }
             _ => Ok(()),
         }
     }
 
     /// Locks a place, and waits for it no longer than this; what was not granted by then is
     /// refused.
-    fn acquire_soon(&mut self, place: (usize, u64, LockMode), longest: u64) -> LockAnswer {
-        let answer = self.acquire(place, None);
+    fn acquire_soon(&mut self, request: LockRequest, longest: u64) -> LockAnswer {
+        let answer = self.acquire(request, None);
         if answer != LockAnswer::Refused || longest == 0 {
             return answer;
         }
         let c = self.worker.c;
         let until = P::now(c).plus(longest);
         let is_last = self.deadline.is_some_and(|deadline| deadline <= until);
-        let answer = self.acquire(place, Some(if is_last { self.deadline } else { Some(until) }));
+        let answer = self.acquire(request, Some(if is_last { self.deadline } else { Some(until) }));
         match answer == LockAnswer::Late && !is_last && self.shared.failure(c).is_none() {
             true => LockAnswer::Refused,
             false => answer,
         }
     }
 
-    fn acquire(
-        &mut self,
-        (table, name, mode): (usize, u64, LockMode),
-        waits: Option<Option<Nanos>>,
-    ) -> LockAnswer {
-        let (c, request) = (self.worker.c, self.request(table, name, mode));
+    fn acquire(&mut self, request: LockRequest, waits: Option<Option<Nanos>>) -> LockAnswer {
+        let c = self.worker.c;
         let (owner, meter) = (&mut self.owner, &mut self.meter);
         let mut on_wait = || {
             meter.enter::<P>(c, Category::Wait);
         };
-        owner.locks.acquire((&self.shared.locks, c), request, waits, &mut on_wait)
+        owner.locks.acquire(&self.shared.locks, c, request, waits, &mut on_wait)
     }
 
     /// The request of this transaction for a place of a table.

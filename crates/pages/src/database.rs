@@ -36,7 +36,7 @@ pub struct PagedDatabase<P: Files> {
 impl<P: Files> PagedDatabase<P> {
     fn begin_session(&self, c: P::Core, measure: bool) -> Result<PagesSession<'_, P>, TooManySessions> {
         let (number, owner) = self.shared.begin_session(c)?;
-        Ok(PagesSession::new(&self.shared, (c, number), owner, measure))
+        Ok(PagesSession::new(&self.shared, c, number, owner, measure))
     }
 
     /// The error that has stopped the database, if the database has stopped.

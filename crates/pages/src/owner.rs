@@ -63,9 +63,9 @@ impl Owner {
         let Owner { locks, undo, .. } = self;
         undo.bury(worker, |tree, key| {
             let gap = name(tree.number, LockPlace::GapBelow, key);
-            locks.is_free((manager, c), gap, LockMode::IntentExclude)
+            locks.is_free(manager, c, gap, LockMode::IntentExclude)
         });
-        locks.release_all((manager, c));
+        locks.release_all(manager, c);
     }
 }
 
@@ -125,7 +125,7 @@ impl<P: Files> Owners<P> {
 
     /// Takes an owner back; of a part, or of a session. Its transaction is over.
     pub(crate) fn give_back(&self, c: P::Core, owner: &mut Owner, of_part: bool, manager: &LockManager<P>) {
-        owner.locks.end((manager, c));
+        owner.locks.end(manager, c);
         let fresh = Box::new(Owner::new(manager, owner.number, owner.transactions));
         self.free.with(c, |free| {
             free.parts_left += usize::from(of_part);

@@ -158,7 +158,7 @@ impl<P: Files> SharedState<P> {
                 false => name(tree.number, LockPlace::Key, &key),
             };
             let request = LockRequest { table, name, mode: LockMode::Exclude, age: owner.age };
-            if owner.locks.acquire((&self.locks, c), request, None, &mut || ()) != LockAnswer::Granted {
+            if owner.locks.acquire(&self.locks, c, request, None, &mut || ()) != LockAnswer::Granted {
                 return Err(refused());
             }
         }

@@ -9,6 +9,15 @@ use super::{LockManager, LockMode};
 /// The node of the database. Tables follow, in the order of their numbers.
 const DATABASE: usize = 0;
 
+/// A transaction's request for a lock of a node.
+#[derive(Clone, Copy)]
+pub(super) struct NodeLockRequest {
+    pub node: usize,
+    pub mode: LockMode,
+    /// The age of the transaction: smaller is older.
+    pub age: u64,
+}
+
 /// An owner's lock of a node.
 #[derive(Clone, Copy, Default)]
 struct HeldNode {
@@ -62,15 +71,17 @@ impl HeldNodes {
     /// table counts when the transaction has the database.
     pub(super) fn enter<P: Platform>(
         &mut self,
-        (manager, c): (&LockManager<P>, P::Core),
-        (node, mode, age): (usize, LockMode, u64),
+        manager: &LockManager<P>,
+        c: P::Core,
+        request: NodeLockRequest,
         waits: Option<Option<Nanos>>,
         on_wait: &mut dyn FnMut(),
     ) -> LockAnswer {
-        let intent = mode.intent();
+        let NodeLockRequest { node, mode, age } = request;
         for node in [DATABASE, node] {
-            if !self.inherit((manager, c), (node, intent, age)) {
-                let answer = self.acquire((manager, c), (node, intent, age), waits, on_wait);
+            let request = NodeLockRequest { node, mode: mode.intent(), age };
+            if !self.inherit(manager, c, request) {
+                let answer = self.acquire(manager, c, request, waits, on_wait);
                 if answer != LockAnswer::Granted {
                     return answer;
                 }
@@ -96,9 +107,11 @@ impl HeldNodes {
     #[inline]
     fn inherit<P: Platform>(
         &mut self,
-        (manager, c): (&LockManager<P>, P::Core),
-        (node, mode, age): (usize, LockMode, u64),
+        manager: &LockManager<P>,
+        c: P::Core,
+        request: NodeLockRequest,
     ) -> bool {
+        let NodeLockRequest { node, mode, age } = request;
         let held = &mut self.nodes[node];
         let Some(has) = held.mode else { return false };
         if held.is_inherited {
@@ -116,24 +129,25 @@ impl HeldNodes {
     /// it may, until the deadline, if there is one; before that `on_wait` is called.
     pub(super) fn acquire<P: Platform>(
         &mut self,
-        (manager, c): (&LockManager<P>, P::Core),
-        (node, mode, age): (usize, LockMode, u64),
+        manager: &LockManager<P>,
+        c: P::Core,
+        request: NodeLockRequest,
         waits: Option<Option<Nanos>>,
         on_wait: &mut dyn FnMut(),
     ) -> LockAnswer {
+        let NodeLockRequest { node, mode, age } = request;
         let (id, held) = (RequestId { owner: self.owner, node }, &mut self.nodes[node]);
         let target = held.mode.map_or(mode, |has| has.join(mode));
         if held.mode == Some(target) {
             return LockAnswer::Granted;
         }
-        let at = (c, &manager.waits);
         let request = NodeRequest { mode: target, age, waits: waits.is_some() };
-        let answer = match (manager.nodes.request_lock(at, id, request), waits) {
+        let answer = match (manager.nodes.request_lock(c, &manager.waits, id, request), waits) {
             (ImmediateAnswer::Granted, _) => LockAnswer::Granted,
             (ImmediateAnswer::Refused, _) | (_, None) => LockAnswer::Refused,
             (ImmediateAnswer::Waits, Some(deadline)) => {
                 on_wait();
-                manager.nodes.wait(at, id, deadline)
+                manager.nodes.wait(c, &manager.waits, id, deadline)
             }
         };
         if answer == LockAnswer::Granted {
@@ -163,23 +177,23 @@ impl HeldNodes {
 
     /// Ends a transaction: intentions are left to the next one if owners inherit; everything else
     /// is given back.
-    pub(super) fn release_all<P: Platform>(&mut self, (manager, c): (&LockManager<P>, P::Core)) {
+    pub(super) fn release_all<P: Platform>(&mut self, manager: &LockManager<P>, c: P::Core) {
         while let Some(node) = self.locked.pop() {
             let (id, held) = (RequestId { owner: self.owner, node }, &mut self.nodes[node]);
             let mode = held.mode.filter(|mode| manager.inherits && mode.covered_below() == 0);
             let mode = mode.filter(|mode| manager.nodes.bequeath(c, id, *mode));
             if mode.is_none() {
-                manager.nodes.release((c, &manager.waits), id);
+                manager.nodes.release(c, &manager.waits, id);
             }
             *held = HeldNode { mode, is_inherited: mode.is_some(), ..HeldNode::default() };
         }
     }
 
     /// Gives back what the owner has inherited.
-    pub(super) fn end<P: Platform>(&mut self, (manager, c): (&LockManager<P>, P::Core)) {
+    pub(super) fn end<P: Platform>(&mut self, manager: &LockManager<P>, c: P::Core) {
         for (node, held) in self.nodes.iter_mut().enumerate() {
             if std::mem::take(held).is_inherited {
-                manager.nodes.release((c, &manager.waits), RequestId { owner: self.owner, node });
+                manager.nodes.release(c, &manager.waits, RequestId { owner: self.owner, node });
             }
         }
     }

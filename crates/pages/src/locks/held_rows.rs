@@ -145,7 +145,8 @@ impl HeldRows {
     /// Pre: there is room for another lock.
     pub(super) fn acquire<P: Platform>(
         &mut self,
-        (manager, c): (&LockManager<P>, P::Core),
+        manager: &LockManager<P>,
+        c: P::Core,
         table: usize,
         request: RowRequest,
         waits: Option<Option<Nanos>>,
@@ -162,13 +163,13 @@ impl HeldRows {
         let slot = self.free.last().copied().unwrap_or(self.locks.len() as u32);
         let fresh = self.first + u64::from(slot);
         let own_request = own.map(|number| self.request(number));
-        let (rows, at) = (&manager.rows, (c, &manager.waits));
-        let answer = match (rows.request_lock(at, request, own_request, fresh, waits.is_some()), waits) {
+        let (rows, rule) = (&manager.rows, &manager.waits);
+        let answer = match (rows.request_lock(c, rule, request, own_request, fresh, waits.is_some()), waits) {
             (ImmediateAnswer::Granted, _) => LockAnswer::Granted,
             (ImmediateAnswer::Refused, _) | (_, None) => LockAnswer::Refused,
             (ImmediateAnswer::Waits, Some(deadline)) => {
                 on_wait();
-                rows.wait(at, own_request.unwrap_or(fresh), request.name, deadline)
+                rows.wait(c, rule, own_request.unwrap_or(fresh), request.name, deadline)
             }
         };
         if answer == LockAnswer::Granted {
@@ -186,7 +187,8 @@ impl HeldRows {
     /// Returns true if no other transaction has the place in a mode that excludes this one.
     pub(super) fn is_free<P: Platform>(
         &self,
-        (manager, c): (&LockManager<P>, P::Core),
+        manager: &LockManager<P>,
+        c: P::Core,
         name: u64,
         mode: LockMode,
     ) -> bool {
@@ -207,7 +209,8 @@ impl HeldRows {
     #[cold]
     pub(super) fn release_covered<P: Platform>(
         &mut self,
-        (manager, c): (&LockManager<P>, P::Core),
+        manager: &LockManager<P>,
+        c: P::Core,
         table: usize,
         mode: LockMode,
     ) -> usize {
@@ -219,7 +222,7 @@ impl HeldRows {
             let is_covered = is_here && mode.covers(lock.mode);
             left += usize::from(is_here && !is_covered);
             if is_covered {
-                manager.rows.release((c, &manager.waits), first + u64::from(lock.slot), lock.name);
+                manager.rows.release(c, &manager.waits, first + u64::from(lock.slot), lock.name);
                 free.push(lock.slot);
             }
             !is_covered
@@ -230,10 +233,10 @@ impl HeldRows {
     }
 
     /// Gives all locks back.
-    pub(super) fn release_all<P: Platform>(&mut self, (manager, c): (&LockManager<P>, P::Core)) {
+    pub(super) fn release_all<P: Platform>(&mut self, manager: &LockManager<P>, c: P::Core) {
         // The last ones first: rows that many want are taken late.
         for lock in self.locks.iter().rev() {
-            manager.rows.release((c, &manager.waits), self.first + u64::from(lock.slot), lock.name);
+            manager.rows.release(c, &manager.waits, self.first + u64::from(lock.slot), lock.name);
         }
         self.locks.clear();
         self.free.clear();

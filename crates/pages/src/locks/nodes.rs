@@ -37,7 +37,7 @@ use super::answer::{ImmediateAnswer, LockAnswer};
 use super::latched::{get, latched, set};
 use super::mode::LockMode;
 use super::mode::MODES;
-use super::waits::{ConflictingRequest, Waits};
+use super::waits::{ConflictingRequest, Rank, Waits};
 use crate::limits::OWNERS_MAX;
 
 /// Bits of each mode's count.
@@ -164,7 +164,8 @@ impl<P: Platform> NodeLocks<P> {
     /// Pre: the owner has inherited nothing of the node.
     pub(super) fn request_lock(
         &self,
-        (c, waits): (P::Core, &Waits<P>),
+        c: P::Core,
+        waits: &Waits<P>,
         id: RequestId,
         request: NodeRequest,
     ) -> ImmediateAnswer {
@@ -211,15 +212,17 @@ impl<P: Platform> NodeLocks<P> {
             let wanted = wanted != 0 && !LockMode::of(wanted).is_compatible(request.mode);
             // What is marked now does not end without the latch: its age is that of the transaction
             // that has it.
-            let rank = (self.is_new(c, words), get::<P>(c, &words[AGE]));
-            ConflictingRequest::of(owner, rank, (is_new, request.age), granted, wanted)
+            let rank = self.rank(c, words);
+            let own = Rank { is_new, age: request.age };
+            ConflictingRequest::of(owner, rank, own, granted, wanted)
         });
         conflicts.filter(ConflictingRequest::matters).collect()
     }
 
-    /// Returns true if a waiting request is no conversion.
-    fn is_new(&self, c: P::Core, words: &[P::Word]) -> bool {
-        granted(get::<P>(c, &words[STATE])).is_none()
+    /// The rank of a request.
+    fn rank(&self, c: P::Core, words: &[P::Word]) -> Rank {
+        let is_new = granted(get::<P>(c, &words[STATE])).is_none();
+        Rank { is_new, age: get::<P>(c, &words[AGE]) }
     }
 
     /// Returns true if a request is granted in a mode that excludes this one. Revokes it if it is
@@ -274,11 +277,11 @@ impl<P: Platform> NodeLocks<P> {
     ///
     /// Pre: the node is latched.
     #[cold]
-    fn grant(&self, (c, waits): (P::Core, &Waits<P>), node: usize) {
+    fn grant(&self, c: P::Core, waits: &Waits<P>, node: usize) {
         let waiting = (0..self.owners).filter_map(|owner| {
             let words = self.request(RequestId { owner, node });
             let wanted = get::<P>(c, &words[WANTED_MODE]);
-            let rank = (self.is_new(c, words), get::<P>(c, &words[AGE]));
+            let rank = self.rank(c, words);
             (wanted != 0).then(|| (rank, owner, LockMode::of(wanted)))
         });
         let mut waiting: Vec<_> = waiting.collect();
@@ -303,7 +306,8 @@ impl<P: Platform> NodeLocks<P> {
     /// Waits until a request is granted.
     pub(super) fn wait(
         &self,
-        (c, waits): (P::Core, &Waits<P>),
+        c: P::Core,
+        waits: &Waits<P>,
         id: RequestId,
         deadline: Option<Nanos>,
     ) -> LockAnswer {
@@ -315,21 +319,21 @@ impl<P: Platform> NodeLocks<P> {
             let answer = waits.stop(c, id.owner);
             if answer != LockAnswer::Granted {
                 self.retire(c, node, self.request(id));
-                self.grant((c, waits), id.node);
+                self.grant(c, waits, id.node);
             }
             answer
         })
     }
 
     /// Gives a lock back, held or inherited, unless it was taken away.
-    pub(super) fn release(&self, (c, waits): (P::Core, &Waits<P>), id: RequestId) {
+    pub(super) fn release(&self, c: P::Core, waits: &Waits<P>, id: RequestId) {
         let (node, words) = (self.node(id.node), self.request(id));
         latched::<P, _>(c, node, || {
             let Some(mode) = granted(get::<P>(c, &words[STATE])) else { return };
             set::<P>(c, &words[STATE], 0);
             set::<P>(c, &node[COUNTS], get::<P>(c, &node[COUNTS]) - unit(mode));
             if get::<P>(c, &node[WAITERS]) != 0 {
-                self.grant((c, waits), id.node);
+                self.grant(c, waits, id.node);
             }
         });
     }

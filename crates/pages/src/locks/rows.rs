@@ -89,7 +89,7 @@ impl<P: Platform> RowLocks<P> {
     }
 
     fn rank(c: P::Core, words: &[P::Word]) -> Rank {
-        (get::<P>(c, &words[GRANTED]) == 0, get::<P>(c, &words[AGE]))
+        Rank { is_new: get::<P>(c, &words[GRANTED]) == 0, age: get::<P>(c, &words[AGE]) }
     }
 
     /// Requests a lock: with `own` the request that the transaction has already, else with `fresh`,
@@ -97,7 +97,8 @@ impl<P: Platform> RowLocks<P> {
     /// that.
     pub(super) fn request_lock(
         &self,
-        (c, waits): (P::Core, &Waits<P>),
+        c: P::Core,
+        waits: &Waits<P>,
         request: RowRequest,
         own: Option<u64>,
         fresh: u64,
@@ -117,7 +118,7 @@ impl<P: Platform> RowLocks<P> {
                 let granted = excludes(get::<P>(c, &words[GRANTED]));
                 let wanted = excludes(get::<P>(c, &words[WANTED]));
                 if granted || wanted {
-                    let own_rank = (own.is_none(), request.age);
+                    let own_rank = Rank { is_new: own.is_none(), age: request.age };
                     conflicts.push(ConflictingRequest::of(
                         self.owner(other),
                         Self::rank(c, words),
@@ -184,7 +185,7 @@ impl<P: Platform> RowLocks<P> {
     ///
     /// Pre: the list is latched.
     #[cold]
-    fn grant(&self, (c, waits): (P::Core, &Waits<P>), list: &[P::Word], name: u64) {
+    fn grant(&self, c: P::Core, waits: &Waits<P>, list: &[P::Word], name: u64) {
         let waiting = self.requests(c, list, name).filter_map(|(number, words)| {
             let wanted = get::<P>(c, &words[WANTED]);
             (wanted != 0).then(|| (Self::rank(c, words), number, LockMode::of(wanted)))
@@ -210,7 +211,8 @@ impl<P: Platform> RowLocks<P> {
     /// Waits until a request is granted.
     pub(super) fn wait(
         &self,
-        (c, waits): (P::Core, &Waits<P>),
+        c: P::Core,
+        waits: &Waits<P>,
         number: u64,
         name: u64,
         deadline: Option<Nanos>,
@@ -227,19 +229,19 @@ impl<P: Platform> RowLocks<P> {
                 if get::<P>(c, &words[GRANTED]) == 0 {
                     self.unlink(c, list, number);
                 }
-                self.grant((c, waits), list, name);
+                self.grant(c, waits, list, name);
             }
             answer
         })
     }
 
     /// Gives a lock back.
-    pub(super) fn release(&self, (c, waits): (P::Core, &Waits<P>), number: u64, name: u64) {
+    pub(super) fn release(&self, c: P::Core, waits: &Waits<P>, number: u64, name: u64) {
         let list = self.list(name);
         latched::<P, _>(c, list, || {
             self.unlink(c, list, number);
             if get::<P>(c, &list[WAITERS]) != 0 {
-                self.grant((c, waits), list, name);
+                self.grant(c, waits, list, name);
             }
         });
     }

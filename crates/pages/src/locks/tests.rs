@@ -32,16 +32,16 @@ impl Tables {
 
     fn request_lock(&self, session: usize, node: usize, mode: LockMode) -> ImmediateAnswer {
         let request = NodeRequest { mode, age: session as u64, waits: true };
-        self.nodes.request_lock((Hardware::core(), &self.waits), RequestId { owner: session, node }, request)
+        self.nodes.request_lock(Hardware::core(), &self.waits, RequestId { owner: session, node }, request)
     }
 
     /// The outcome of a wait for a node; a wait that has not ended ends now.
     fn answered(&self, session: usize, node: usize) -> LockAnswer {
-        self.nodes.wait((Hardware::core(), &self.waits), RequestId { owner: session, node }, Some(Nanos(0)))
+        self.nodes.wait(Hardware::core(), &self.waits, RequestId { owner: session, node }, Some(Nanos(0)))
     }
 
     fn release(&self, session: usize, node: usize) {
-        self.nodes.release((Hardware::core(), &self.waits), RequestId { owner: session, node });
+        self.nodes.release(Hardware::core(), &self.waits, RequestId { owner: session, node });
     }
 
     fn bequeath(&self, session: usize, mode: LockMode) -> bool {
@@ -215,8 +215,13 @@ fn what_somebody_waits_for_is_not_inherited() {
     assert_eq!(tables.answered(1, 0), LockAnswer::Granted);
 }
 
-/// A table, a place in it, and the requested mode.
-type PlaceWish = ((usize, usize), LockMode);
+/// A request for a place of a table.
+#[derive(Clone, Copy)]
+struct PlaceRequest {
+    table: usize,
+    place: usize,
+    mode: LockMode,
+}
 
 const TABLES: usize = 2;
 const PLACES: usize = 6;
@@ -228,7 +233,8 @@ struct Rights([[[Option<LockMode>; PLACES]; TABLES]; SESSIONS]);
 
 impl Rights {
     /// Adds a right; false if another session has one that it excludes.
-    fn add(&mut self, session: usize, (table, place): (usize, usize), mode: LockMode) -> bool {
+    fn add(&mut self, session: usize, request: PlaceRequest) -> bool {
+        let PlaceRequest { table, place, mode } = request;
         let own = &mut self.0[session][table][place];
         *own = Some(own.map_or(mode, |has| has.join(mode)));
         let mut others = (0..SESSIONS).filter(|other| *other != session);
@@ -259,21 +265,21 @@ fn clashes(seed: u64, faults: Faults, optimisations: Optimisations) -> (usize, b
             let mut locks = TransactionLocks::new(&manager, session);
             for _ in 0..40 {
                 let age = VirtualMachine::timestamp(c) << 12 | session as u64;
-                let wishes: Vec<_> = (0..1 + below(7))
-                    .map(|_| ((below(TABLES), below(PLACES)), if below(3) == 0 { Exclude } else { Share }))
+                let requests: Vec<_> = (0..1 + below(7))
+                    .map(|_| PlaceRequest {
+                        table: below(TABLES),
+                        place: below(PLACES),
+                        mode: if below(3) == 0 { Exclude } else { Share },
+                    })
                     .collect();
                 let is_whole = below(4) == 0;
-                while !try_all(
-                    (&manager, c),
-                    (&mut locks, &rights, &clashes),
-                    (session, age),
-                    (&wishes, is_whole),
-                ) {
+                let attempt = Attempt { session, age, requests: &requests, is_whole };
+                while !try_all(&manager, c, &mut locks, attempt, &rights, &clashes) {
                     VirtualMachine::pause(c, 200 + below(400) as u64);
                 }
                 *inherited.lock().expect("no panic") |= manager.nodes.census(c, 0).0 > 0;
             }
-            locks.end((&manager, c));
+            locks.end(&manager, c);
         };
         VirtualMachine::parallel(c, &[Place { thread: None }; SESSIONS], &worker, &mut |_| ());
         // Nothing survives its session.
@@ -289,30 +295,43 @@ fn clashes(seed: u64, faults: Faults, optimisations: Optimisations) -> (usize, b
     }
 }
 
-/// One attempt of a transaction; false if it was refused.
+/// An attempt of a transaction.
+#[derive(Clone, Copy)]
+struct Attempt<'a> {
+    session: usize,
+    age: u64,
+    requests: &'a [PlaceRequest],
+    /// True if the transaction expects to lock the whole table of its first request.
+    is_whole: bool,
+}
+
+/// Runs an attempt; false if it was refused.
 fn try_all<P: Platform>(
-    (manager, c): (&LockManager<P>, P::Core),
-    (locks, rights, clashes): (&mut TransactionLocks, &Mutex<Rights>, &Mutex<usize>),
-    (session, age): (usize, u64),
-    (wishes, is_whole): (&[PlaceWish], bool),
+    manager: &LockManager<P>,
+    c: P::Core,
+    locks: &mut TransactionLocks,
+    attempt: Attempt<'_>,
+    rights: &Mutex<Rights>,
+    clashes: &Mutex<usize>,
 ) -> bool {
+    let Attempt { session, age, requests, is_whole } = attempt;
     if is_whole {
-        locks.expect_whole(wishes[0].0.0);
+        locks.expect_whole(requests[0].table);
     }
     let mut is_granted = true;
-    for ((table, place), mode) in wishes {
-        let request =
-            LockRequest { table: *table, name: (table * PLACES + place) as u64 + 1, mode: *mode, age };
-        let answer = locks.acquire((manager, c), request, Some(None), &mut || ());
+    for place_request in requests {
+        let PlaceRequest { table, place, mode } = *place_request;
+        let request = LockRequest { table, name: (table * PLACES + place) as u64 + 1, mode, age };
+        let answer = locks.acquire(manager, c, request, Some(None), &mut || ());
         if answer != LockAnswer::Granted {
             is_granted = false;
             break;
         }
         let mut rights = rights.lock().expect("no panic");
-        let mut is_sound = rights.add(session, (*table, *place), *mode);
+        let mut is_sound = rights.add(session, *place_request);
         for mode in [Share, Exclude] {
-            if locks.covers(*table, mode) {
-                is_sound &= (0..PLACES).all(|place| rights.add(session, (*table, place), mode));
+            if locks.covers(table, mode) {
+                is_sound &= (0..PLACES).all(|place| rights.add(session, PlaceRequest { table, place, mode }));
             }
         }
         *clashes.lock().expect("no panic") += usize::from(!is_sound);
@@ -320,7 +339,7 @@ fn try_all<P: Platform>(
         P::pause(c, 50);
     }
     rights.lock().expect("no panic").0[session] = Default::default();
-    locks.release_all((manager, c));
+    locks.release_all(manager, c);
     is_granted
 }
 

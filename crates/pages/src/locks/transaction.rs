@@ -9,7 +9,7 @@
 
 use platform::{Nanos, Platform};
 
-use super::held_nodes::HeldNodes;
+use super::held_nodes::{HeldNodes, NodeLockRequest};
 use super::held_rows::HeldRows;
 use super::rows::RowRequest;
 use super::{LockAnswer, LockManager, LockMode};
@@ -37,8 +37,8 @@ pub(crate) struct TransactionLocks {
     check_at: usize,
     /// True if there is no other transaction, so that nothing is locked.
     locks_nothing: bool,
-    /// The refused request of the transaction's last attempt: table, name and mode.
-    refused: Option<(usize, u64, LockMode)>,
+    /// The refused request of the transaction's last attempt.
+    refused: Option<LockRequest>,
 }
 
 impl TransactionLocks {
@@ -73,13 +73,13 @@ impl TransactionLocks {
         self.refused = None;
     }
 
-    /// An attempt is refused this, and gives up all that it has.
-    pub(crate) fn is_refused(&mut self, place: (usize, u64, LockMode)) {
-        self.refused = Some(place);
+    /// An attempt is refused this request, and gives up all that it has.
+    pub(crate) fn is_refused(&mut self, request: LockRequest) {
+        self.refused = Some(request);
     }
 
     /// The refused request of the attempt before.
-    pub(crate) fn refused(&self) -> Option<(usize, u64, LockMode)> {
+    pub(crate) fn refused(&self) -> Option<LockRequest> {
         self.refused
     }
 
@@ -102,24 +102,26 @@ impl TransactionLocks {
     /// long as it may, until the deadline, if there is one; before that `on_wait` is called.
     pub(crate) fn acquire<P: Platform>(
         &mut self,
-        (manager, c): (&LockManager<P>, P::Core),
+        manager: &LockManager<P>,
+        c: P::Core,
         request: LockRequest,
         waits: Option<Option<Nanos>>,
         on_wait: &mut dyn FnMut(),
     ) -> LockAnswer {
         let LockRequest { table, name, mode, age } = request;
         let is_ready = self.nodes.is_open(1 + table, mode) && self.rows.count() < self.check_at;
-        if !is_ready && let Some(answer) = self.get_ready((manager, c), request, waits, on_wait) {
+        if !is_ready && let Some(answer) = self.get_ready(manager, c, request, waits, on_wait) {
             return answer;
         }
-        self.rows.acquire((manager, c), table, RowRequest { name, mode, age }, waits, on_wait)
+        self.rows.acquire(manager, c, table, RowRequest { name, mode, age }, waits, on_wait)
     }
 
     /// Locks all that a place lies in, and perhaps the table instead of the place: the answer,
     /// unless the place is to be locked.
     fn get_ready<P: Platform>(
         &mut self,
-        (manager, c): (&LockManager<P>, P::Core),
+        manager: &LockManager<P>,
+        c: P::Core,
         request: LockRequest,
         waits: Option<Option<Nanos>>,
         on_wait: &mut dyn FnMut(),
@@ -130,13 +132,14 @@ impl TransactionLocks {
             return Some(answer);
         }
         if !manager.skips_intents {
-            answer = self.nodes.enter((manager, c), (1 + table, mode, age), waits, on_wait);
+            let request = NodeLockRequest { node: 1 + table, mode, age };
+            answer = self.nodes.enter(manager, c, request, waits, on_wait);
         }
         if answer == LockAnswer::Granted
             && self.rows.count() >= self.check_at
             && !self.nodes.covers(1 + table, mode)
         {
-            answer = self.escalate((manager, c), request, waits, on_wait);
+            answer = self.escalate(manager, c, request, waits, on_wait);
         }
         let is_done = answer != LockAnswer::Granted || self.nodes.covers(1 + table, mode);
         is_done.then_some(answer)
@@ -153,7 +156,8 @@ impl TransactionLocks {
     #[cold]
     fn escalate<P: Platform>(
         &mut self,
-        (manager, c): (&LockManager<P>, P::Core),
+        manager: &LockManager<P>,
+        c: P::Core,
         request: LockRequest,
         waits: Option<Option<Nanos>>,
         on_wait: &mut dyn FnMut(),
@@ -164,7 +168,8 @@ impl TransactionLocks {
         if count >= self.nodes.escalates_at(1 + table, manager.escalation) {
             let reads = mode.intent() == LockMode::IntentShare;
             let mode = if reads { LockMode::Share } else { LockMode::Exclude };
-            let taken = self.take_table((manager, c), (table, mode, age), None, on_wait);
+            let request = NodeLockRequest { node: 1 + table, mode, age };
+            let taken = self.take_table(manager, c, request, None, on_wait);
             if taken != LockAnswer::Granted {
                 self.nodes.escalate_at(1 + table, 2 * count);
             }
@@ -173,7 +178,8 @@ impl TransactionLocks {
             let fullest = counts.iter().max_by_key(|(_, count)| **count).map_or(table, |(table, _)| *table);
             // All locks in it are covered then.
             let mode = if self.nodes.writes(1 + fullest) { LockMode::Exclude } else { LockMode::Share };
-            let taken = self.take_table((manager, c), (fullest, mode, age), waits, on_wait);
+            let request = NodeLockRequest { node: 1 + fullest, mode, age };
+            let taken = self.take_table(manager, c, request, waits, on_wait);
             if taken != LockAnswer::Granted {
                 return taken;
             }
@@ -195,16 +201,17 @@ impl TransactionLocks {
     /// Locks a table, and gives back what that covers.
     fn take_table<P: Platform>(
         &mut self,
-        (manager, c): (&LockManager<P>, P::Core),
-        (table, mode, age): (usize, LockMode, u64),
+        manager: &LockManager<P>,
+        c: P::Core,
+        request: NodeLockRequest,
         waits: Option<Option<Nanos>>,
         on_wait: &mut dyn FnMut(),
     ) -> LockAnswer {
-        let request = (1 + table, mode, age);
-        let answer = self.nodes.acquire((manager, c), request, waits, on_wait);
-        if let (LockAnswer::Granted, Some(mode)) = (answer, self.nodes.mode(1 + table)) {
-            let left = self.rows.release_covered((manager, c), table, mode);
-            self.nodes.escalate_at(1 + table, left + manager.escalation);
+        let node = request.node;
+        let answer = self.nodes.acquire(manager, c, request, waits, on_wait);
+        if let (LockAnswer::Granted, Some(mode)) = (answer, self.nodes.mode(node)) {
+            let left = self.rows.release_covered(manager, c, node - 1, mode);
+            self.nodes.escalate_at(node, left + manager.escalation);
         }
         answer
     }
@@ -222,11 +229,12 @@ impl TransactionLocks {
     /// Returns true if no other transaction has the place in a mode that excludes this one.
     pub(crate) fn is_free<P: Platform>(
         &self,
-        (manager, c): (&LockManager<P>, P::Core),
+        manager: &LockManager<P>,
+        c: P::Core,
         name: u64,
         mode: LockMode,
     ) -> bool {
-        self.locks_nothing || self.rows.is_free((manager, c), name, mode)
+        self.locks_nothing || self.rows.is_free(manager, c, name, mode)
     }
 
     /// Returns true if the transaction has a table in such a mode that it needs no lock of this
@@ -237,18 +245,18 @@ impl TransactionLocks {
     }
 
     /// Ends a transaction.
-    pub(crate) fn release_all<P: Platform>(&mut self, (manager, c): (&LockManager<P>, P::Core)) {
+    pub(crate) fn release_all<P: Platform>(&mut self, manager: &LockManager<P>, c: P::Core) {
         if self.locks_nothing {
             return;
         }
-        self.rows.release_all((manager, c));
-        self.nodes.release_all((manager, c));
+        self.rows.release_all(manager, c);
+        self.nodes.release_all(manager, c);
         manager.waits.forget(c, self.owner);
         self.check_at = manager.escalation;
     }
 
     /// Ends the owner: nothing that it has inherited stays.
-    pub(crate) fn end<P: Platform>(&mut self, (manager, c): (&LockManager<P>, P::Core)) {
-        self.nodes.end((manager, c));
+    pub(crate) fn end<P: Platform>(&mut self, manager: &LockManager<P>, c: P::Core) {
+        self.nodes.end(manager, c);
     }
 }

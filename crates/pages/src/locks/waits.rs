@@ -52,8 +52,15 @@ const SPIN_NANOS: u64 = 20_000;
 /// A transaction sleeps for this long before it checks whether the database has stopped.
 const PATIENCE_NANOS: u64 = 10_000_000;
 
-/// The order of service for one place: whether the request is new (or a conversion), and its age.
-pub(super) type Rank = (bool, u64);
+/// The rank of a request in the order of service for one place: conversions come before new
+/// requests, and older transactions before younger ones.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Rank {
+    /// True if the request is no conversion.
+    pub is_new: bool,
+    /// Smaller is older.
+    pub age: u64,
+}
 
 /// Another transaction that conflicts with a request.
 #[derive(Clone, Copy)]
@@ -72,7 +79,7 @@ impl ConflictingRequest {
     pub(super) fn of(owner: usize, other: Rank, own: Rank, granted: bool, wanted: bool) -> Self {
         let is_before = other < own;
         let (is_blocking, is_behind) = (granted || (wanted && is_before), wanted && !is_before);
-        ConflictingRequest { owner, age: other.1, is_blocking, is_behind }
+        ConflictingRequest { owner, age: other.age, is_blocking, is_behind }
     }
 
     /// Returns true if it conflicts with the request.

@@ -61,7 +61,7 @@ impl<'d, P: Files> Context<'d, P> {
         let mut owner = std::mem::replace(&mut self.owner, next);
         owner.writing = self.worker.lay_aside();
         if self.shared.faults.has(Fault::EarlyPartUnlock) {
-            owner.locks.release_all((&self.shared.locks, c));
+            owner.locks.release_all(&self.shared.locks, c);
         }
         self.count(true);
         let vote = Vote { changes, durable_with: Epoch(durable_with.0) };

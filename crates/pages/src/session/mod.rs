@@ -35,12 +35,13 @@ pub(crate) struct PagesSession<'d, P: Files> {
 impl<'d, P: Files> PagesSession<'d, P> {
     pub(crate) fn new(
         shared: &'d SharedState<P>,
-        (c, number): (P::Core, usize),
+        c: P::Core,
+        number: usize,
         owner: Box<Owner>,
         measure: bool,
     ) -> Self {
         let (backoff, stats) = (Backoff::new(number as u64), Stats::default());
-        let context = Context::new(shared, (c, number), owner, measure);
+        let context = Context::new(shared, c, number, owner, measure);
         let branches = OpenBranches::new(number);
         let (wait_nanos_max, rolled_back_at) = (None, Lsn(0));
         PagesSession { context, number, backoff, stats, branches, wait_nanos_max, rolled_back_at }

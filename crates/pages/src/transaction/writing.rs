@@ -67,13 +67,13 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
             let mut guard = |next: NextKey| {
                 let (place, key) = gap(next);
                 let above = name(tree.number, place, &key);
-                if !locks.is_free((manager, c), above, LockMode::IntentExclude) {
+                if !locks.is_free(manager, c, above, LockMode::IntentExclude) {
                     wanted = Some((above, LockMode::IntentExclude));
                     return false;
                 }
                 // A gap that the transaction itself relies on is divided: it relies on both parts.
                 if locks.relies_on(above)
-                    && locks.acquire((manager, c), request, None, &mut || ()) != LockAnswer::Granted
+                    && locks.acquire(manager, c, request, None, &mut || ()) != LockAnswer::Granted
                 {
                     wanted = Some((own, LockMode::Share));
                     return false;
