@@ -15,14 +15,14 @@ use terms::{Abort, Epoch};
 
 use crate::error::PagedError;
 use crate::inspection::{TableTrees, check_trees};
-use crate::key::KeyWords;
+use crate::key::{KeyRange, KeyWords};
 use crate::lsn::Lsn;
 use crate::pool::PoolWorker;
 use crate::rows::overflow::piece_key;
 use crate::rows::tables::Table;
 use crate::session::PagesSession;
 use crate::shared::SharedState;
-use crate::tree::{NextKey, ReadAhead, Tree};
+use crate::tree::{EntryHint, NextKey, ReadAhead, Tree};
 
 /// The name of its concurrency control.
 pub const TWO_PHASE_LOCKING: &str = "2pl";
@@ -55,11 +55,11 @@ impl<P: Files> PagedDatabase<P> {
         for (table, description) in self.shared.tables.iter().zip(&self.descriptions) {
             let Table { overflow, division, .. } = *table;
             let trees = TableTrees { indexes: table.trees.clone(), overflow, division };
-            check_trees(&mut worker, &mut seen, (description.name(), &trees), &mut wrong)?;
+            check_trees(&mut worker, &mut seen, description.name(), &trees, &mut wrong)?;
             let mut counts = Vec::new();
             for index in 0..table.trees.len() {
                 let mut count = 0;
-                self.visit_all(&mut worker, (table, index), &mut |_, _| count += 1)?;
+                self.visit_all(&mut worker, table, index, &mut |_, _| count += 1)?;
                 counts.push(count);
             }
             if counts.iter().any(|count| *count != counts[0]) {
@@ -78,29 +78,31 @@ impl<P: Files> PagedDatabase<P> {
     fn visit_all(
         &self,
         worker: &mut PoolWorker<'_, P>,
-        (table, index): (&Table, usize),
+        table: &Table,
+        index: usize,
         visit: &mut dyn FnMut(&[u64], &[u8]),
     ) -> Result<(), PagedError> {
         let width = table.trees[index].width;
         let (least, most) = (KeyWords::from_fn(width, |_| 0), KeyWords::from_fn(width, |_| u64::MAX));
-        self.visit(worker, (table, index), (&least, &most), visit)
+        self.visit(worker, table, index, KeyRange { low: &least, high: &most }, visit)
     }
 
     /// Visits the rows with keys in a range of an index.
     fn visit(
         &self,
         worker: &mut PoolWorker<'_, P>,
-        (table, index): (&Table, usize),
-        (low, high): (&[u64], &[u64]),
+        table: &Table,
+        index: usize,
+        range: KeyRange<'_>,
         visit: &mut dyn FnMut(&[u64], &[u8]),
     ) -> Result<(), PagedError> {
         let c = worker.c;
         let tree = table.trees[index];
-        let (mut from, mut after) = (KeyWords::of(low), false);
+        let (mut from, mut after) = (KeyWords::of(range.low), false);
         let (mut record, mut ahead) = (Vec::new(), ReadAhead::default());
         loop {
-            let mut cursor = tree.seek_up(worker, (&from, after))?;
-            cursor.read_ahead(worker, &mut ahead, (Direction::Forward, high));
+            let mut cursor = tree.seek_up(worker, &from, after)?;
+            cursor.read_ahead(worker, &mut ahead, Direction::Forward, range.high);
             loop {
                 let look = match cursor.above(c) {
                     None => break,
@@ -112,7 +114,7 @@ impl<P: Files> PagedDatabase<P> {
                     }
                     Some(Ok(look)) => look,
                 };
-                if look.key[..] > *high {
+                if look.key[..] > *range.high {
                     return Ok(());
                 }
                 (from, after) = (look.key, true);
@@ -124,14 +126,13 @@ impl<P: Files> PagedDatabase<P> {
                 if index > 0 {
                     let width = table.trees[0].width;
                     let mut words = vec![0; width];
-                    let place = (&look.key[..], Some(look.hint));
-                    copy_record(&tree, worker, place, &mut words)?;
+                    copy_record(&tree, worker, &look.key, Some(look.hint), &mut words)?;
                     key = KeyWords::of(&words);
                 }
                 let hint = (index == 0).then_some(look.hint);
-                let found = copy_record(&table.trees[0], worker, (&key, hint), &mut record)?;
+                let found = copy_record(&table.trees[0], worker, &key, hint, &mut record)?;
                 if let Some(tail_bytes) = found {
-                    copy_pieces(table, worker, &key, (tail_bytes, &mut record))?;
+                    copy_pieces(table, worker, &key, tail_bytes, &mut record)?;
                     let (fixed, tail) = record.split_at(table.fixed_words);
                     visit(fixed, &bytemuck::cast_slice(tail)[..tail_bytes]);
                 }
@@ -142,17 +143,18 @@ impl<P: Files> PagedDatabase<P> {
 
 /// Copies a record; the bytes of its tail, if there is one with the key.
 fn copy_record<P: Files>(
-    tree: &crate::tree::Tree,
+    tree: &Tree,
     worker: &mut PoolWorker<'_, P>,
-    place: (&[u64], Option<crate::tree::EntryHint>),
+    key: &[u64],
+    hint: Option<EntryHint>,
     out: &mut Vec<u64>,
 ) -> Result<Option<usize>, PagedError> {
     let c = worker.c;
-    let read = tree.read(worker, place, |page, slot| {
+    let read = tree.read(worker, key, hint, |page, slot| {
         out.resize(slot.words(), 0);
         page.record(slot, 0, slot.words()).map(|words| P::read_words(c, words, out)).is_some()
     })?;
-    Ok(read.map(|(_, slot)| slot.tail_bytes()))
+    Ok(read.map(|hint| hint.slot().tail_bytes()))
 }
 
 /// Completes a row of which `row` has the record.
@@ -160,13 +162,15 @@ fn copy_pieces<P: Files>(
     table: &Table,
     worker: &mut PoolWorker<'_, P>,
     key: &[u64],
-    (tail_bytes, row): (usize, &mut Vec<u64>),
+    tail_bytes: usize,
+    row: &mut Vec<u64>,
 ) -> Result<(), PagedError> {
     let words = table.division.row_words(tail_bytes);
     let mut piece = Vec::new();
     for number in 0..table.division.pieces(words) {
-        let place = (&piece_key(key, number)[..], None);
-        let read = table.overflow.map(|tree| copy_record(&tree, worker, place, &mut piece)).transpose()?;
+        let key = piece_key(key, number);
+        let read =
+            table.overflow.map(|tree| copy_record(&tree, worker, &key, None, &mut piece)).transpose()?;
         if read.flatten().is_none() || piece.len() != table.division.piece_words(words, number) {
             let table = table.trees[0].number;
             return Err(PagedError::LostPiece { tree: table, piece: number });
@@ -258,7 +262,7 @@ impl<P: Files> AnyDatabase<P> for PagedDatabase<P> {
             // A key and the word beside it; the other trees have primary keys as records.
             let words = |(number, tree): (usize, &Tree)| tree.width + 1 + if number == 0 { 0 } else { width };
             let entries = 8 * table.trees.iter().enumerate().map(words).sum::<usize>() as u64;
-            let visited = self.visit_all(&mut worker, (table, 0), &mut |fixed, tail| {
+            let visited = self.visit_all(&mut worker, table, 0, &mut |fixed, tail| {
                 content.row_bytes += (8 * fixed.len() + tail.len()) as u64;
                 content.entry_bytes += entries;
             });
@@ -282,14 +286,14 @@ impl<P: Files> AnyDatabase<P> for PagedDatabase<P> {
         c: P::Core,
         table: usize,
         index: usize,
-        range: (&[u64], &[u64]),
+        (low, high): (&[u64], &[u64]),
         visit: &mut dyn FnMut(&[u64], &[u8]),
     ) {
         let Some(table) = self.shared.tables.get(table).filter(|table| index < table.trees.len()) else {
             return;
         };
         let mut worker = self.shared.pool.worker(c, 0);
-        if let Err(error) = self.visit(&mut worker, (table, index), range, visit) {
+        if let Err(error) = self.visit(&mut worker, table, index, KeyRange { low, high }, visit) {
             self.shared.fail(c, error);
         }
     }

@@ -7,16 +7,7 @@ use platform::files::Files;
 use crate::error::PagedError;
 use crate::pool::PoolWorker;
 use crate::rows::overflow::{Division, Pieces};
-use crate::tree::Tree;
-
-/// Findings about a tree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ExaminedTree {
-    /// Its pages.
-    pub pages: u64,
-    /// Its entries, those aside that are deleted.
-    pub entries: u64,
-}
+use crate::tree::{ExaminedTree, Tree};
 
 /// The trees of a table: those of its indexes, and that of pieces of long rows.
 pub(crate) struct TableTrees {
@@ -42,7 +33,8 @@ impl TableTrees {
 pub(crate) fn check_trees<P: Files>(
     worker: &mut PoolWorker<'_, P>,
     seen: &mut BTreeSet<u64>,
-    (name, trees): (&str, &TableTrees),
+    name: &str,
+    trees: &TableTrees,
     wrong: &mut Vec<String>,
 ) -> Result<Vec<ExaminedTree>, PagedError> {
     let (mut of_rows, mut there) = (Pieces::default(), Pieces::default());
@@ -55,12 +47,12 @@ pub(crate) fn check_trees<P: Files>(
             _ if number == indexes => there.add(key, slot.words()),
             _ => {}
         };
-        let (pages, entries) = tree.check(worker, seen, (&mut faults, &mut visit))?;
+        let examined = tree.check(worker, seen, &mut faults, &mut visit)?;
         let said = |fault: crate::tree::TreeFault| {
             format!("{name}, tree {}, page {}: {}", tree.number, fault.page, fault.what)
         };
         wrong.extend(faults.into_iter().map(said));
-        found.push(ExaminedTree { pages, entries });
+        found.push(examined);
     }
     let entries = || found[..indexes].iter().map(|tree| tree.entries);
     if entries().any(|count| count != found[0].entries) {

@@ -9,7 +9,7 @@ use crate::key::KeyWords;
 use crate::log::record::{StepWords, Takeback};
 use crate::page::RecordParts;
 use crate::pool::PoolWorker;
-use crate::tree::Tree;
+use crate::tree::{Tree, WriteRoom};
 
 /// A refused page is read again for at most this long, at this interval.
 const REFUSED_NANOS_MAX: u64 = 3_000_000_000;
@@ -154,15 +154,17 @@ impl Undo {
             self.ghosts.push((tree, key));
         }
         Ok(match *what {
-            What::Mark { ghost } => tree.mark(worker, (&key, None), ghost)?.is_some(),
+            What::Mark { ghost } => tree.mark(worker, &key, ghost)?.is_some(),
             What::Put { at, words, tail_bytes, ghost } => {
                 let parts = RecordParts { words: &self.before[at..at + words], tail_bytes };
-                tree.replace(worker, &key, (parts, ghost))?.is_some()
+                tree.replace(worker, &key, parts, ghost)?.is_some()
             }
             What::Write { first, at, words } => {
                 let before = &self.before[at..at + words];
                 let mut now = vec![0; 2 * words];
-                let written = tree.write(worker, (&key, None), first, now.split_at_mut(words), |after, _| {
+                let (present, after) = now.split_at_mut(words);
+                let room = WriteRoom { before: present, after };
+                let written = tree.write(worker, &key, None, first, room, |after, _| {
                     after.copy_from_slice(before);
                     true
                 });

@@ -239,7 +239,7 @@ impl<P: Files> Checkpoints<P> {
             if !copies.has_room() {
                 return Ok(false);
             }
-            if copies.send(c, store, (store.frame_id(job.next_frame), true))? == SendOutcome::WasUnderWay {
+            if copies.send(c, store, store.frame_id(job.next_frame), true)? == SendOutcome::WasUnderWay {
                 // What is under way, by whomever, need not be the last change. It may be from a
                 // checkpoint that was refused.
                 copies.submit(c, store);

@@ -31,6 +31,14 @@ pub(crate) struct PageFileAttributes {
     pub lives: Vec<Life>,
 }
 
+/// A page to be read, in the version that it has at least.
+#[derive(Clone, Copy)]
+pub(crate) struct WantedPage {
+    pub number: u64,
+    /// The page has all changes up to here in the log.
+    pub oldest: Lsn,
+}
+
 /// An open file of pages.
 pub(crate) struct PageFile<P: Files> {
     directory: P::Directory,
@@ -47,7 +55,8 @@ impl<P: Files> PageFile<P> {
     /// Makes the file of a new database, or opens that of an old one.
     pub(crate) fn open(
         c: P::Core,
-        (path, directory): (&Path, P::Directory),
+        path: &Path,
+        directory: P::Directory,
         existence: Existence,
         about: PageFileAttributes,
     ) -> Result<Self, PagedError> {
@@ -58,7 +67,7 @@ impl<P: Files> PageFile<P> {
         let open = Operation::Open { name: head::NAME.to_owned(), existence, access };
         let file = P::perform(c, &mut queue, open).into_file()?;
         if existence == Existence::New {
-            head::write::<P>(c, &mut queue, (file.clone(), about.identity))?;
+            head::write::<P>(c, &mut queue, file.clone(), about.identity)?;
             P::perform(c, &mut queue, Operation::FlushDirectory).result?;
         }
         let bytes = P::perform(c, &mut queue, Operation::Size { file: file.clone() }).bytes()?;
@@ -99,14 +108,16 @@ impl<P: Files> PageFile<P> {
         stride(self.about.page_bytes)
     }
 
-    /// Fills a frame with a page that has come, once it has been verified: it has all changes up to
-    /// `oldest`, and none that the log has lost.
+    /// Fills a frame with the bytes of a page, once they have been verified: the page has the
+    /// wanted version, and no changes that the log has lost.
     pub(crate) fn fill(
         &self,
         c: P::Core,
-        (number, oldest): (u64, Lsn),
-        (bytes, frame): (&[u8], &[P::Word]),
+        wanted: WantedPage,
+        bytes: &[u8],
+        frame: &[P::Word],
     ) -> Result<(), PagedError> {
+        let WantedPage { number, oldest } = wanted;
         let PageFileAttributes { page_bytes, identity, lives } = &self.about;
         let bytes = &bytes[..bytes.len().min(*page_bytes)];
         let verified = page::verify(bytes, *page_bytes, *identity, number, oldest);
@@ -171,15 +182,15 @@ impl<P: Files> Channel<P> {
         completion.result.map(drop).map_err(PagedError::from)
     }
 
-    /// Reads a page into a frame, once it has been verified: it has all changes up to `oldest`.
+    /// Reads a page into a frame, once it has been verified.
     pub(crate) fn read(
         &mut self,
         c: P::Core,
         file: &PageFile<P>,
-        (number, oldest): (u64, Lsn),
+        wanted: WantedPage,
         frame: &[P::Word],
     ) -> Result<(), PagedError> {
-        let offset = file.offset(number);
+        let offset = file.offset(wanted.number);
         let read = |of, buffer| Operation::Read { file: of, offset, buffer };
         let mut completion = self.perform(c, file, read, |buffer| buffer.set_len(0))?;
         let bytes = completion.bytes()? as usize;
@@ -188,6 +199,6 @@ impl<P: Files> Channel<P> {
         };
         let buffer = self.buffer.insert(buffer);
         buffer.set_len(bytes.min(file.about.page_bytes));
-        file.fill(c, (number, oldest), (buffer.bytes(), frame))
+        file.fill(c, wanted, buffer.bytes(), frame)
     }
 }

@@ -42,7 +42,8 @@ fn decode(block: &[u8]) -> Option<u64> {
 pub(crate) fn write<P: Files>(
     c: P::Core,
     queue: &mut P::Queue,
-    (file, identity): (P::File, u64),
+    file: P::File,
+    identity: u64,
 ) -> Result<(), PagedError> {
     let mut buffer = Buffer::new(c, None, BLOCK_BYTES, "head of pages")?;
     buffer.append(c, &encode(identity));

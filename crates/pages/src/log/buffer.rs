@@ -7,7 +7,7 @@ use platform::files::{BLOCK_BYTES, Files};
 use platform::{LINE_BYTES, OutOfMemory};
 use storage::Latched;
 
-use super::record::{self, MARK_BYTES};
+use super::record::{self, MARK_BYTES, RecordPlace};
 use super::segments::SegmentPlan;
 use crate::lsn::Lsn;
 
@@ -183,16 +183,20 @@ impl<P: Files> LogBuffer<P> {
             // A thread that fixes the end of the group knows what its mark says.
             self.pad(c, end, self.plan.end_of_segment(Lsn(end)) - MARK_BYTES);
         }
-        record::seal(record, (self.plan.names.life, Lsn(start)));
+        record::seal(record, self.record_place(start));
         self.copy_in(c, start, record);
         Some(Lsn(start + bytes))
+    }
+
+    fn record_place(&self, start: u64) -> RecordPlace {
+        RecordPlace { life: self.plan.names.life, lsn: Lsn(start) }
     }
 
     /// Fills up to `until` with nothing.
     fn pad(&self, c: P::Core, from: u64, until: u64) {
         if until > from {
             let mut word = [record::padding((until - from) / 8)];
-            record::seal(&mut word, (self.plan.names.life, Lsn(from)));
+            record::seal(&mut word, self.record_place(from));
             self.copy_in(c, from, &word);
         }
     }
@@ -243,7 +247,7 @@ impl<P: Files> LogBuffer<P> {
     /// Fills a place with the mark of a group.
     fn mark(&self, c: P::Core, place: Range<u64>, begins: u64) {
         let mut mark = record::group((place.end - place.start) / 8, Lsn(begins));
-        record::seal(&mut mark, (self.plan.names.life, Lsn(place.start)));
+        record::seal(&mut mark, self.record_place(place.start));
         self.copy_in(c, place.start, &mark);
     }
 
@@ -309,12 +313,18 @@ mod tests {
 
     const BLOCK_WORDS: u64 = BLOCK_BYTES as u64 / 8;
 
+    /// The place of a record at this word of a group, which begins behind the first block.
+    fn place(at: usize) -> RecordPlace {
+        RecordPlace { life: 1, lsn: Lsn((BLOCK_BYTES + at * 8) as u64) }
+    }
+
     /// The places of marks in this group, which begins behind the first block.
     fn marks(words: &[u64]) -> Vec<u64> {
-        let place = |at: usize| Lsn(BLOCK_BYTES as u64 + at as u64 * 8);
         let is_mark = |at: &usize| {
-            let found = record::find(&words[*at..], words.len() - at, (1, place(*at)));
-            found.is_some_and(|(found, _)| record::may_be_group(found[0]) && found[1] == place(0).0)
+            let found = record::find(&words[*at..], words.len() - at, place(*at));
+            found.is_some_and(|found| {
+                record::may_be_group(found.words[0]) && found.words[1] == BLOCK_BYTES as u64
+            })
         };
         (0..words.len()).filter(is_mark).map(|at| at as u64).collect()
     }
@@ -331,9 +341,8 @@ mod tests {
                 (1 + blocks, vec![mark]),
                 "{left} words are left"
             );
-            let (_, count) =
-                record::find(&out, out.len(), (1, Lsn(BLOCK_BYTES as u64))).expect("the first record");
-            assert_eq!(count, 2, "{left} words are left");
+            let found = record::find(&out, out.len(), place(0)).expect("the first record");
+            assert_eq!(found.count, 2, "{left} words are left");
         }
     }
 
@@ -353,8 +362,8 @@ mod tests {
             // A reader finds its way from record to record.
             let (mut at, mut count) = (0, 0);
             while at < BLOCK_WORDS as usize {
-                let here = (1, Lsn((BLOCK_BYTES + at * 8) as u64));
-                at += record::find(&out[at..], BLOCK_WORDS as usize - at, here).expect("a record").1;
+                let found = record::find(&out[at..], BLOCK_WORDS as usize - at, place(at));
+                at += found.expect("a record").count;
                 count += 1;
             }
             assert!(at == BLOCK_WORDS as usize && count <= 3, "{records:?}");

@@ -154,11 +154,11 @@ impl<P: Files> LogDriver<P> {
         self.buffer = Some(Buffer::new(c, None, WRITE_BYTES, "log on its way")?);
         let first = self.plan.segment(begins);
         let file = self.make_segment(c, first).map_err(|Refused { error, .. }| error)?;
-        self.enter((first, file));
+        self.enter(first, file);
         Ok(())
     }
 
-    fn enter(&mut self, (first, file): (Lsn, P::File)) {
+    fn enter(&mut self, first: Lsn, file: P::File) {
         self.cleared = first.0 + BLOCK_BYTES as u64;
         self.file = Some(file);
         self.segments.push(first);
@@ -195,14 +195,14 @@ impl<P: Files> LogDriver<P> {
         if size < bytes {
             // A file system may have no way to take space ahead; a full one has none to take.
             taken.or_else(|error| if error.kind == FileErrorKind::Full { Err(error) } else { Ok(()) })?;
-            self.write_block(c, (file, bytes - BLOCK_BYTES as u64), &[0; BLOCK_BYTES])?;
+            self.write_block(c, file, bytes - BLOCK_BYTES as u64, &[0; BLOCK_BYTES])?;
         }
         // A thread that finds the header finds the length.
         self.flush(c, Operation::Flush { file: file.clone() })?;
         let continues = if self.segments.is_empty() { continues } else { Lsn(0) };
         let (segment_bytes, file_bytes) = (bytes, bytes);
         let header = Header { names, generation, first, continues, segment_bytes, file_bytes };
-        self.write_block(c, (file, 0), &header.encode())?;
+        self.write_block(c, file, 0, &header.encode())?;
         self.flush(c, Operation::Flush { file: file.clone() })?;
         self.flush(c, Operation::FlushDirectory)
     }
@@ -210,7 +210,8 @@ impl<P: Files> LogDriver<P> {
     fn write_block(
         &mut self,
         c: P::Core,
-        (file, offset): (&P::File, u64),
+        file: &P::File,
+        offset: u64,
         block: &[u8; BLOCK_BYTES],
     ) -> Result<(), FileError> {
         let mut buffer = self.buffer.take().ok_or_else(FileError::stopped)?;
@@ -346,8 +347,8 @@ impl<P: Files> LogDriver<P> {
         }
         if self.taken.is_multiple_of(self.plan.bytes) {
             // The header of the next segment lies here, and is no part of any record.
-            let next = self.next.take().ok_or_else(FileError::stopped)?;
-            self.enter(next);
+            let (first, file) = self.next.take().ok_or_else(FileError::stopped)?;
+            self.enter(first, file);
             self.taken += BLOCK_BYTES as u64;
         }
         let segment_end = self.plan.end_of_segment(Lsn(self.taken));

@@ -4,7 +4,7 @@
 use platform::files::{Access, BLOCK_BYTES, Buffer, Existence, Files, Operation};
 use redo_log::LogError;
 
-use super::record::{self, Logged};
+use super::record::{self, FoundRecord, Logged, RecordPlace};
 use super::segments::{self, Header, SegmentNames};
 use super::window::{AHEAD, Window};
 use crate::error::PagedError;
@@ -191,7 +191,7 @@ impl LogFiles {
         let mut tail = LogTail { lsn: low, life, segment: current.first, ..LogTail::NONE };
         loop {
             let ended = self.read_segment::<P>(c, queue, current, &mut tail, visit)?;
-            let Some(next) = self.after::<P>(c, queue, (current, ended), tail.lsn)? else { break };
+            let Some(next) = self.after::<P>(c, queue, current, ended, tail.lsn)? else { break };
             if next.names.life != current.names.life {
                 let Header { names, continues, first, .. } = next;
                 tail.lives.push(Life { name: names.life, continues, begins: first });
@@ -213,7 +213,8 @@ impl LogFiles {
         &self,
         c: P::Core,
         queue: &mut P::Queue,
-        (current, ended): (Header, EndReason),
+        current: Header,
+        ended: EndReason,
         end: Lsn,
     ) -> Result<Option<Header>, PagedError> {
         let missing = |what| damaged(current.first, end, what);
@@ -330,11 +331,12 @@ impl LogFiles {
             let at = ((tail.lsn.0 - first.0) / 8) as usize;
             let rest = window.rest(at);
             let words = window.words_from(c, queue, at)?;
-            let Some((found, count)) = record::find(words, rest, (life, tail.lsn)) else {
-                tail.torn = torn_until::<P>(c, queue, &mut window, at, (segment, tail.lsn))?;
+            let place = RecordPlace { life, lsn: tail.lsn };
+            let Some(FoundRecord { words, count }) = record::find(words, rest, place) else {
+                tail.torn = torn_until::<P>(c, queue, &mut window, at, segment, tail.lsn)?;
                 return Ok(EndReason::Nothing);
             };
-            let Some(logged) = record::decode(found) else {
+            let Some(logged) = record::decode(words) else {
                 return Err(damaged(first, tail.lsn, "a record that this version does not know"));
             };
             tail.lsn = Lsn(tail.lsn.0 + count as u64 * 8);
@@ -358,7 +360,8 @@ fn torn_until<P: Files>(
     queue: &mut P::Queue,
     window: &mut Window<P>,
     mut at: usize,
-    (segment, lsn): (Header, Lsn),
+    segment: Header,
+    lsn: Lsn,
 ) -> Result<Lsn, PagedError> {
     let (begin, mut remains) = (at, SegmentRest::behind(segment.names.life, lsn));
     while window.rest(at) > 0 {
@@ -400,10 +403,11 @@ impl SegmentRest {
             self.until = lies(last + 1);
         }
         for at in (0..words.len()).filter(|at| record::may_be_group(words[*at])) {
-            if let Some((found, count)) = record::find(&words[at..], rest - at, (self.life, lies(at)))
-                && let Some(Logged::Group(begins)) = record::decode(found)
+            let place = RecordPlace { life: self.life, lsn: lies(at) };
+            if let Some(found) = record::find(&words[at..], rest - at, place)
+                && let Some(Logged::Group(begins)) = record::decode(found.words)
             {
-                self.group.get_or_insert(lies(at + count));
+                self.group.get_or_insert(lies(at + found.count));
                 self.is_begun_behind |= begins > self.lsn;
             }
         }
@@ -434,11 +438,10 @@ pub(crate) fn whole(segment: &[u8], first: Lsn) -> Option<WholeRecords> {
     let life = header.names.life;
     let words: Vec<u64> = segment.chunks_exact(8).map(bytemuck::pod_read_unaligned).collect();
     let mut at = BLOCK_BYTES / 8;
-    while let Some((_, count)) = words
-        .get(at..)
-        .and_then(|words| record::find(words, words.len(), (life, Lsn(first.0 + at as u64 * 8))))
-    {
-        at += count;
+    let place = |at: usize| RecordPlace { life, lsn: Lsn(first.0 + at as u64 * 8) };
+    let next = |at: usize| words.get(at..).and_then(|words| record::find(words, words.len(), place(at)));
+    while let Some(found) = next(at) {
+        at += found.count;
     }
     let rest = words.get(at..).unwrap_or_default();
     let lsn = Lsn(first.0 + at as u64 * 8);

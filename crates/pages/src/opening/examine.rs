@@ -15,7 +15,7 @@ use crate::error::PagedError;
 use crate::files::channel::{PageFile, PageFileAttributes};
 use crate::files::head;
 use crate::files::life::Life;
-use crate::inspection::{ExaminedTree, TableTrees, check_trees};
+use crate::inspection::{TableTrees, check_trees};
 use crate::log::reader::LogFiles;
 use crate::log::record::Logged;
 use crate::lsn::Lsn;
@@ -24,7 +24,7 @@ use crate::options::PagedOptions;
 use crate::page::PageFault;
 use crate::pool::Pool;
 use crate::rows::overflow::{self, Division};
-use crate::tree::Tree;
+use crate::tree::{ExaminedTree, Tree};
 
 /// Frames that an examination reads pages with.
 const FRAMES: u64 = 1 << 10;
@@ -86,22 +86,25 @@ impl<P: Files> Directory<P> {
 /// A small pool over the pages of a directory, which are only read.
 pub(crate) fn pool_over<P: Files>(
     c: P::Core,
-    (path, directory): (&Path, P::Directory),
+    path: &Path,
+    directory: P::Directory,
     master: &Master,
 ) -> Result<Pool<P>, PagedError> {
-    pool_with(c, (path, directory), (master, master.lives.clone()), FRAMES)
+    pool_with(c, path, directory, master, master.lives.clone(), FRAMES)
 }
 
 /// A pool of this many frames, with pages of these generations.
 fn pool_with<P: Files>(
     c: P::Core,
-    (path, directory): (&Path, P::Directory),
-    (master, lives): (&Master, Vec<Life>),
+    path: &Path,
+    directory: P::Directory,
+    master: &Master,
+    lives: Vec<Life>,
     frames: u64,
 ) -> Result<Pool<P>, PagedError> {
     let page_bytes = master.page_bytes;
     let about = PageFileAttributes { page_bytes, identity: master.identity, lives };
-    let mut file = PageFile::open(c, (path, directory), Existence::Old, about)?;
+    let mut file = PageFile::open(c, path, directory, Existence::Old, about)?;
     file.is_only_read = true;
     let options = PagedOptions {
         sessions_max: 1,
@@ -160,7 +163,7 @@ pub fn examine<P: Files>(c: P::Core, path: &Path) -> Result<Examined, PagedError
     // Nothing lies behind the end of the log.
     let mut lives = tail.lives;
     lives.push(Life { name: 0, continues: tail.lsn, begins: Lsn(u64::MAX) });
-    let pool = pool_with(c, (path, directory), (&master, master.lives_with(&lives)), frames)?;
+    let pool = pool_with(c, path, directory, &master, master.lives_with(&lives), frames)?;
     let pages = Pages::<P> { c, states: &states };
     pages.read_all(&pool, &rebuilt, &mut examined);
     if examined.wrong.is_empty() {
@@ -240,7 +243,7 @@ impl<P: Files> Pages<'_, P> {
         let mut worker = pool.worker(self.c, 0);
         let mut seen = BTreeSet::new();
         for (trees, (table, found)) in trees.iter().zip(&mut examined.tables) {
-            *found = check_trees(&mut worker, &mut seen, (table.name(), trees), &mut examined.wrong)?;
+            *found = check_trees(&mut worker, &mut seen, table.name(), trees, &mut examined.wrong)?;
         }
         let states = (1..).zip(self.states);
         let lost = states.filter(|(number, state)| **state != 0 && !seen.contains(number));

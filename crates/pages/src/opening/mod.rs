@@ -54,7 +54,7 @@ impl<P: Files> PagedDatabase<P> {
                 // Nothing of it outlives the process, and no other thread reads it.
                 let about =
                     PageFileAttributes { page_bytes: options.page_bytes, identity: 0, lives: Vec::new() };
-                Some(PageFile::open(c, (path, directory), Existence::New, about)?)
+                Some(PageFile::open(c, path, directory, Existence::New, about)?)
             }
             None => None,
         };
@@ -333,7 +333,7 @@ impl<P: Files> Opening<'_, P> {
         let path = options.directory.clone().unwrap_or_default();
         let (page_bytes, identity) = (options.page_bytes, self.found.master.identity);
         let about = PageFileAttributes { page_bytes, identity, lives: self.lives(begins) };
-        let file = PageFile::open(c, (&path, directory), existence, about)?;
+        let file = PageFile::open(c, &path, directory, existence, about)?;
         let pool = Pool::new(c, &options, Some(file), Some(log))?;
         pool.set_states(c, &self.analysis.states)?;
         pool.find_free(c);

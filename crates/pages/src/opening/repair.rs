@@ -52,9 +52,9 @@ pub fn repair<P: Files>(c: P::Core, path: &Path, backup: &Path) -> Result<Repair
     let agrees = agrees.filter(|_| own.master.page_bytes == source.master.page_bytes).ok_or_else(other)?;
     let Master { page_bytes, identity, lives, .. } = own.master.clone();
     let about = PageFileAttributes { page_bytes, identity, lives };
-    let file = PageFile::<P>::open(c, (path, own.directory), Existence::Old, about)?;
+    let file = PageFile::<P>::open(c, path, own.directory, Existence::Old, about)?;
     let mut channel = Channel::new();
-    let pool = pool_over::<P>(c, (backup, source.directory), &source.master)?;
+    let pool = pool_over::<P>(c, backup, source.directory, &source.master)?;
     let mut worker = pool.worker(c, 0);
     let numbers: BTreeSet<u64> = wanted.iter().copied().collect();
     let (redo, start) = (source.master.redo, source.master.start());
@@ -89,7 +89,7 @@ fn mend_head<P: Files>(c: P::Core, path: &Path) -> Result<(), PagedError> {
     let (name, existence) = (head::NAME.to_owned(), Existence::Old);
     let open = Operation::Open { name, existence, access: Access::Cached };
     let file = P::perform(c, &mut queue, open).into_file()?;
-    head::write::<P>(c, &mut queue, (file.clone(), master.identity))?;
+    head::write::<P>(c, &mut queue, file.clone(), master.identity)?;
     Ok(P::perform(c, &mut queue, Operation::Flush { file }).result.map(drop)?)
 }
 

@@ -2,7 +2,7 @@
 
 use platform::{Intent, Platform};
 
-use super::{Change, HEADER, HEAP, LSN, NewEntry, Page};
+use super::{Change, HEADER, HEAP, KeyPlace, LSN, NewEntry, Page};
 use crate::lsn::Lsn;
 
 impl<P: Platform> Page<'_, P> {
@@ -18,11 +18,12 @@ impl<P: Platform> Page<'_, P> {
         P::poke(&self.words[LSN], lsn.0);
     }
 
-    /// Makes a change of a leaf's entry, which has its place there: `at`, where the key is or would
-    /// be, and whether it is. False if the page is not one on which the change can have been made.
+    /// Makes a change of the entry of a key that has this place. Returns false if the page is not
+    /// one on which the change can have been made.
     ///
     /// Pre: the page is latched, and the entry fits.
-    pub(crate) fn apply(self, c: P::Core, (at, is_there): (usize, bool), change: Change<'_>) -> bool {
+    pub(crate) fn apply(self, c: P::Core, place: KeyPlace, change: Change<'_>) -> bool {
+        let KeyPlace { entry: at, is_there } = place;
         match change {
             Change::Put { parts, ghost, .. } if is_there => {
                 if !self.fits_instead(self.slot(c, at), parts.words()) {
@@ -90,15 +91,17 @@ impl<P: Platform> Page<'_, P> {
         self.insert(c, at, separator, NewEntry::Child(child));
     }
 
-    /// Makes a root of two children.
+    /// Makes a root of two children, the left one and the right one.
     ///
     /// Pre: the page is latched.
     pub(crate) fn become_root(
         self,
         c: P::Core,
-        (number, tree, level): (u64, u32, usize),
+        number: u64,
+        tree: u32,
+        level: usize,
         separator: &[u64],
-        (left, right): (u64, u64),
+        [left, right]: [u64; 2],
     ) {
         // A root covers all keys: no key is less than that of its first entry.
         let first = crate::key::KeyWords::from_fn(self.width, |_| 0);

@@ -45,6 +45,22 @@ impl Slot {
     }
 }
 
+/// The place of a key in a leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KeyPlace {
+    /// Number of the entry with the key, or of the entry that the key would become.
+    pub entry: usize,
+    /// True if there is an entry with the key.
+    pub is_there: bool,
+}
+
+/// Consecutive words of a record or of a row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WordSpan {
+    pub first: usize,
+    pub count: usize,
+}
+
 /// Content of a new entry.
 #[derive(Clone, Copy)]
 pub(crate) enum NewEntry<'r> {

@@ -29,7 +29,7 @@ mod filed;
 mod image;
 
 pub(crate) use change::Change;
-pub(crate) use entry::{NewEntry, RecordParts, Slot};
+pub(crate) use entry::{KeyPlace, NewEntry, RecordParts, Slot, WordSpan};
 pub use filed::PageFault;
 pub(crate) use filed::{seal, verify};
 pub(crate) use image::level_of;
@@ -185,7 +185,8 @@ impl<'p, P: Platform> Page<'p, P> {
 
     /// Prefetches words of a record.
     #[inline]
-    pub(crate) fn prefetch_record(self, c: P::Core, slot: Slot, (first, count): (usize, usize)) {
+    pub(crate) fn prefetch_record(self, c: P::Core, slot: Slot, words: WordSpan) {
+        let WordSpan { first, count } = words;
         if let Some(words) = self.record(slot, first, count.min(slot.words().saturating_sub(first))) {
             P::prefetch(c, words.as_ptr(), words.len() * 8, Intent::Read);
         }
@@ -271,12 +272,14 @@ impl<'p, P: Platform> Page<'p, P> {
         Order::Equal
     }
 
-    /// The place of a key in a leaf, and whether it is there.
+    /// The place of a key in a leaf.
     #[inline]
-    pub(crate) fn find(self, c: P::Core, key: &[u64]) -> (usize, bool) {
-        let (at, count) = (self.search(c, key, false), self.count());
-        let from = self.entry_at(at);
-        (at, at < count && Self::compare(c, &self.words[from..from + self.width], key) == Order::Equal)
+    pub(crate) fn find(self, c: P::Core, key: &[u64]) -> KeyPlace {
+        let (entry, count) = (self.search(c, key, false), self.count());
+        let from = self.entry_at(entry);
+        let is_there =
+            entry < count && Self::compare(c, &self.words[from..from + self.width], key) == Order::Equal;
+        KeyPlace { entry, is_there }
     }
 
     /// Returns true if a key comes right behind that of an entry, before that of the next one.

@@ -12,7 +12,7 @@ use super::store::{FREE, IN_USE};
 use super::worker::PoolWorker;
 use crate::error::PagedError;
 use crate::log::Log;
-use crate::log::record::{Encoder, End, ParticipantNote, Takeback};
+use crate::log::record::{ChangeHead, Encoder, End, ParticipantNote, Takeback};
 use crate::lsn::Lsn;
 use crate::page::Change;
 
@@ -83,9 +83,11 @@ impl<P: Files> PoolWorker<'_, P> {
     /// The log has stopped: the change must not be made.
     pub(crate) fn write_ahead(
         &mut self,
-        (tree, width): (u32, usize),
+        tree: u32,
+        width: usize,
         parts: &[Role<'_, '_, P>],
-        (change, takeback): (Change<'_>, Takeback<'_>),
+        change: Change<'_>,
+        takeback: Takeback<'_>,
     ) -> Result<(), PagedError> {
         let (c, pool) = (self.c, self.pool);
         let Some(log) = &pool.store.log else { return Ok(()) };
@@ -114,8 +116,8 @@ impl<P: Files> PoolWorker<'_, P> {
                 }
             };
             let encoder = Encoder::new(&mut ahead.record);
-            let whose = (transaction, compensates);
-            encoder.change(whose, (tree, width), (numbers, image), (change, takeback));
+            let head = ChangeHead { transaction, compensates, tree, width };
+            encoder.change(head, numbers, image, change, takeback);
             let lsn = log.buffer.fill(c, &window, &mut ahead.record);
             if let Some(lsn) = lsn {
                 for part in parts {

@@ -87,7 +87,8 @@ impl<P: Files> Copies<P> {
         &mut self,
         c: P::Core,
         store: &Store<P>,
-        (id, waits): (FrameId, bool),
+        id: FrameId,
+        waits: bool,
     ) -> Result<SendOutcome, PagedError> {
         let Some(file) = &store.file else { return Ok(SendOutcome::Done) };
         let frame = store.frame(id);

@@ -115,7 +115,7 @@ impl<'p, P: Files> PoolWorker<'p, P> {
                 let leaves = P::load(c, &frame.header[MARK], Ordering::Relaxed) != 0
                     && P::load(c, &frame.header[WRITING], Ordering::Relaxed) == 0;
                 if leaves {
-                    copies.send(c, store, (id, false))?;
+                    copies.send(c, store, id, false)?;
                 }
             }
             Ok(until)

@@ -80,6 +80,14 @@ impl<'p, P: Platform> Frame<'p, P> {
     }
 }
 
+/// A page and the frame that had it, at a version of the frame.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PageHint {
+    pub(super) frame: FrameId,
+    pub(super) version: u64,
+    pub(super) number: u64,
+}
+
 /// A frame as it was found: what is read in it is valid while the frame has this version.
 pub(crate) struct ReadPage<'p, P: Platform> {
     pub frame: Frame<'p, P>,
@@ -131,12 +139,6 @@ impl<'p, P: Platform> LatchedPage<'p, P> {
     #[inline]
     pub(crate) fn page(&self, width: usize) -> Page<'p, P> {
         self.frame.page(width)
-    }
-
-    /// The page as it was found.
-    #[inline]
-    pub(crate) fn as_read(&self) -> ReadPage<'p, P> {
-        ReadPage { frame: self.frame, version: self.version, number: self.number }
     }
 
     /// Unlatches a page that has changed; the page as its last holder left it.

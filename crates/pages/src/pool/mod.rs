@@ -45,7 +45,7 @@ mod worker;
 
 pub(crate) use ahead::Role;
 pub(crate) use copies::{Copies, SendOutcome};
-pub(crate) use frames::{FrameId, LatchedPage, ReadPage};
+pub(crate) use frames::{FrameId, LatchedPage, PageHint, ReadPage};
 pub(crate) use records::Writing;
 pub(crate) use store::{FREE, IN_USE};
 pub(crate) use worker::PoolWorker;

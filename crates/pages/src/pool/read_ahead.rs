@@ -93,8 +93,8 @@ impl<P: Files> ReadAhead<P> {
         Some(lane)
     }
 
-    /// Reads pages, which lie one behind the other, if there is a lane for them; whether there is.
-    pub(super) fn submit(&mut self, c: P::Core, store: &Store<P>, (first, count): (u64, usize)) -> bool {
+    /// Reads pages, which lie one behind the other; false if there is no lane for them.
+    pub(super) fn submit(&mut self, c: P::Core, store: &Store<P>, first: u64, count: usize) -> bool {
         let (scan, run_max) = (self.scan, self.run_max);
         let Some(file) = &store.file else { return false };
         let stride = file.stride();

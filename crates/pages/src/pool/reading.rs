@@ -44,8 +44,8 @@ impl<P: Files> PoolWorker<'_, P> {
         if is_down {
             runs.reverse();
         }
-        for run in runs {
-            if !self.reads.submit(c, &pool.store, run) {
+        for (first, count) in runs {
+            if !self.reads.submit(c, &pool.store, first, count) {
                 break;
             }
         }

@@ -58,8 +58,8 @@ impl<'p, P: Files> PoolWorker<'p, P> {
                     held.changed(self.c);
                     continue;
                 }
-                PageState::Readable => self.repeat_on(&held, (logged, place), None),
-                PageState::Lost(error) => self.repeat_on(&held, (logged, place), Some(error)),
+                PageState::Readable => self.repeat_on(&held, logged, place, None),
+                PageState::Lost(error) => self.repeat_on(&held, logged, place, Some(error)),
             };
             held.page(logged.width).set_lsn(lsn);
             held.changed(self.c);
@@ -79,7 +79,8 @@ impl<'p, P: Files> PoolWorker<'p, P> {
     fn repeat_on(
         &self,
         held: &LatchedPage<'p, P>,
-        (logged, place): (&LoggedChange<'_>, usize),
+        logged: &LoggedChange<'_>,
+        place: usize,
         lost: Option<PagedError>,
     ) -> Result<(), PagedError> {
         let (c, page) = (self.c, held.page(logged.width));
@@ -103,8 +104,8 @@ impl<'p, P: Files> PoolWorker<'p, P> {
             | (Change::SplitRoot { right: made, .. }, 2) => page.restore(c, made),
             (Change::SplitRoot { separator, left, .. }, _) => {
                 let level = page::level_of(left)? + 1;
-                let own = (number(0), logged.tree, level);
-                page.become_root(c, own, separator, (number(1), number(2)));
+                let children = [number(1), number(2)];
+                page.become_root(c, number(0), logged.tree, level, separator, children);
                 true
             }
             (Change::MergeRoot { child }, _) => page.become_child(c, number(0), logged.tree, child),

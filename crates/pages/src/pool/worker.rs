@@ -6,11 +6,11 @@ use platform::files::Files;
 use storage::latch::VersionLatch;
 
 use super::Pool;
-use super::frames::{Frame, FrameId, LATCH, LatchedPage, MARK, PAGE, ReadPage};
+use super::frames::{Frame, LATCH, LatchedPage, MARK, PAGE, PageHint, ReadPage};
 use super::read_ahead::ReadAhead;
 use super::records::Ahead;
 use crate::error::PagedError;
-use crate::files::channel::Channel;
+use crate::files::channel::{Channel, WantedPage};
 
 /// Numbers of free pages that a worker keeps to itself: those of a split of the root.
 const FREE_PAGES_KEPT: usize = 2;
@@ -110,8 +110,8 @@ impl<'p, P: Files> PoolWorker<'p, P> {
             held.frame.latch().unlock_changed(c, held.version);
             return Ok(());
         }
-        let (wanted, words) = ((number, pool.store.oldest(number)), held.frame.words);
-        let is_ahead = |bytes: &[u8]| file.fill(c, wanted, (bytes, words)).is_ok();
+        let (wanted, words) = (WantedPage { number, oldest: pool.store.oldest(number) }, held.frame.words);
+        let is_ahead = |bytes: &[u8]| file.fill(c, wanted, bytes, words).is_ok();
         let read = match self.reads.take(c, &pool.store, number, is_ahead) {
             true => Ok(()),
             false => self.channel.read(c, file, wanted, words),
@@ -204,14 +204,15 @@ impl<'p, P: Files> PoolWorker<'p, P> {
 
     /// A hint of earlier: the frame has not changed since, as long as the result validates.
     #[inline]
-    pub(crate) fn hinted(&self, (id, version, number): (FrameId, u64, u64)) -> ReadPage<'p, P> {
-        ReadPage { frame: self.pool.store.frame(id), version, number }
+    pub(crate) fn hinted(&self, hint: PageHint) -> ReadPage<'p, P> {
+        let PageHint { frame, version, number } = hint;
+        ReadPage { frame: self.pool.store.frame(frame), version, number }
     }
 
     /// The place of a page, for [`Self::hinted`].
     #[inline]
-    pub(crate) fn hint(read: &ReadPage<'p, P>) -> (FrameId, u64, u64) {
-        (read.frame.id, read.version, read.number)
+    pub(crate) fn hint(read: &ReadPage<'p, P>) -> PageHint {
+        PageHint { frame: read.frame.id, version: read.version, number: read.number }
     }
 }
 

@@ -16,7 +16,7 @@ use schema::TableDescription;
 
 use crate::key::KeyWords;
 use crate::locks::{LockPlace, name};
-use crate::page::record_words_max;
+use crate::page::{WordSpan, record_words_max};
 
 /// The division of a table's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +93,8 @@ impl Division {
     }
 
     /// The places of words of a row, `near` of which are in its record.
-    pub(crate) fn spans(&self, near: usize, (first, count): (usize, usize)) -> impl Iterator<Item = Span> {
+    pub(crate) fn spans(&self, near: usize, words: WordSpan) -> impl Iterator<Item = Span> {
+        let WordSpan { first, count } = words;
         let (mut at, end, piece) = (first, first + count, self.piece);
         std::iter::from_fn(move || {
             let span = match at.checked_sub(near) {
@@ -157,7 +158,7 @@ mod tests {
                     assert!(piece.len() <= record_words_max(page_words, width + 1));
                 }
                 for (first, count) in [(0, row.len()), (fixed, tail_words), (0, fixed), (fixed / 2, 1)] {
-                    let spans = division.spans(near, (first, count));
+                    let spans = division.spans(near, WordSpan { first, count });
                     let found: Vec<u64> = spans
                         .flat_map(|Span { piece, first, words }| {
                             let from = piece.map_or(&row[..near], |piece| pieces[piece as usize]);

@@ -49,27 +49,28 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
 
     /// Locks a key, whether it is there or not.
     #[inline]
-    fn lock_key(&mut self, at: (usize, Tree), key: &[u64], mode: LockMode) -> Result<(), Abort> {
+    fn lock_key(&mut self, table: usize, tree: Tree, key: &[u64], mode: LockMode) -> Result<(), Abort> {
         if mode == LockMode::Share && self.session.shared.faults.has(Fault::UnlockedReads) {
             return Ok(());
         }
-        self.lock(at, LockPlace::Key, key, mode)
+        self.lock(table, tree, LockPlace::Key, key, mode)
     }
 
     /// Locks the gap below what is given, to rely on its being empty.
-    fn lock_gap(&mut self, at: (usize, Tree), next: NextKey) -> Result<(), Abort> {
+    fn lock_gap(&mut self, table: usize, tree: Tree, next: NextKey) -> Result<(), Abort> {
         if self.session.shared.faults.has(Fault::UnlockedGaps) {
             return Ok(());
         }
         let (place, key) = gap(next);
-        self.lock(at, place, &key, LockMode::Share)
+        self.lock(table, tree, place, &key, LockMode::Share)
     }
 
     /// Locks a place in a table's tree.
     #[inline]
     fn lock(
         &mut self,
-        (table, tree): (usize, Tree),
+        table: usize,
+        tree: Tree,
         place: LockPlace,
         key: &[u64],
         mode: LockMode,

@@ -13,7 +13,7 @@ use super::Transaction;
 use crate::key::KeyWords;
 use crate::locks::LockMode;
 use crate::log::record::Takeback;
-use crate::page::RecordParts;
+use crate::page::{RecordParts, WordSpan};
 use crate::rows::overflow::piece_key;
 use crate::rows::tables::Table;
 use crate::tree::{Inserted, NextKey, Tree};
@@ -39,7 +39,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         if is_locked || described.read_only && self.is_loaded() {
             return Ok(());
         }
-        self.lock_key((table, described.trees[0]), &key, LockMode::Share)
+        self.lock_key(table, described.trees[0], &key, LockMode::Share)
     }
 
     /// Copies words of a row that lie in its pieces: `first` counts from the first of these.
@@ -49,17 +49,16 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         let c = self.core();
         let (table, tree) = self.overflow(number)?;
         let (key, mut rest) = (self.session.rows[number].key, out);
-        for span in table.division.spans(0, (first, rest.len())) {
+        for span in table.division.spans(0, WordSpan { first, count: rest.len() }) {
             let (part, others) = std::mem::take(&mut rest).split_at_mut(span.words);
             rest = others;
             let Some(piece) = span.piece else { continue };
             let mut is_whole = false;
-            let read =
-                tree.read(&mut self.session.worker, (&piece_key(&key, piece), None), |page, slot| {
-                    let words = page.record(slot, span.first, part.len());
-                    is_whole = words.map(|words| P::read_words(c, words, part)).is_some();
-                    true
-                })?;
+            let read = tree.read(&mut self.session.worker, &piece_key(&key, piece), None, |page, slot| {
+                let words = page.record(slot, span.first, part.len());
+                is_whole = words.map(|words| P::read_words(c, words, part)).is_some();
+                true
+            })?;
             if read.is_none() || !is_whole {
                 return Err(self.lost_piece(number));
             }
@@ -97,7 +96,8 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         &mut self,
         table: &Table,
         key: &[u64],
-        (before, row): (u64, &[u64]),
+        before: u64,
+        row: &[u64],
     ) -> Result<(), Abort> {
         let Some(tree) = table.overflow else { return Ok(()) };
         let pieces = table.division.divide(row);
@@ -127,9 +127,9 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         let parts = RecordParts { words, tail_bytes: 0 };
         let session = &mut *self.session;
         let (before, ghost) =
-            match tree.insert(&mut session.worker, (key, &mut None), parts, None::<fn(NextKey) -> bool>)? {
+            match tree.insert(&mut session.worker, key, &mut None, parts, None::<fn(NextKey) -> bool>)? {
                 Inserted::Done(ghost) => (ghost, true),
-                Inserted::Exists => (tree.replace(&mut session.worker, key, (parts, false))?, false),
+                Inserted::Exists => (tree.replace(&mut session.worker, key, parts, false)?, false),
                 Inserted::Refused => (None, false),
             };
         let back = match &before {
@@ -144,8 +144,8 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
     /// Deletes a piece: it is a ghost until the transaction ends.
     fn mark_piece(&mut self, tree: Tree, key: &KeyWords) -> Result<(), Abort> {
         let session = &mut *self.session;
-        match tree.mark(&mut session.worker, (key, None), true)? {
-            Some((false, _)) => {
+        match tree.mark(&mut session.worker, key, true)? {
+            Some(false) => {
                 session.owner.undo.push(tree, key, 0, Takeback::Mark { ghost: false });
                 Ok(())
             }

@@ -10,7 +10,7 @@ use super::Transaction;
 use crate::context::{Context, FoundRow};
 use crate::key::KeyWords;
 use crate::locks::LockMode;
-use crate::page::{Page, Slot};
+use crate::page::{Page, Slot, WordSpan};
 use crate::tree::{EntryHint, Tree};
 
 /// The lock mode of a row that is found for this intent.
@@ -21,12 +21,18 @@ pub(super) fn mode(intent: Intent) -> LockMode {
     }
 }
 
+/// The words that bytes of a row lie in.
+fn words_of(span: Span) -> WordSpan {
+    WordSpan { first: span.offset / 8, count: span.words() }
+}
+
 impl<P: Files> Transaction<'_, '_, P> {
     /// Finds a key; with a mode, its row is locked in it.
     #[inline]
     pub(super) fn find_row(
         &mut self,
-        (table, index): (usize, usize),
+        table: usize,
+        index: usize,
         key: &[u64],
         mode: Option<LockMode>,
     ) -> Result<Option<RowId>, Abort> {
@@ -36,9 +42,9 @@ impl<P: Files> Transaction<'_, '_, P> {
         let mut primary = KeyWords::of(key);
         if index > 0 {
             if mode.is_some() {
-                self.lock_key((table, tree), key, LockMode::Share)?;
+                self.lock_key(table, tree, key, LockMode::Share)?;
             }
-            match self.primary_key(tree, (key, None), described.trees[0].width)? {
+            match self.primary_key(tree, key, None, described.trees[0].width)? {
                 None => return Ok(None),
                 Some(found) => primary = found,
             }
@@ -50,14 +56,15 @@ impl<P: Files> Transaction<'_, '_, P> {
     pub(super) fn primary_key(
         &mut self,
         tree: Tree,
-        (key, hint): (&[u64], Option<EntryHint>),
+        key: &[u64],
+        hint: Option<EntryHint>,
         width: usize,
     ) -> Result<Option<KeyWords>, Abort> {
         let c = self.core();
         let mut words = [0; crate::key::KEY_WORDS_MAX];
         let words = &mut words[..width];
         let before = self.session.meter.enter::<P>(c, Category::Index);
-        let found = tree.read(&mut self.session.worker, (key, hint), |page, slot| {
+        let found = tree.read(&mut self.session.worker, key, hint, |page, slot| {
             page.record(slot, 0, width).map(|record| P::read_words(c, record, words)).is_some()
         });
         self.session.meter.leave::<P>(c, before);
@@ -76,7 +83,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         let tree = self.table(table)?.trees[0];
         if let Some(mode) = mode {
             let mode = self.session.owner.locks.in_one_step(table, mode);
-            self.lock_key((table, tree), &key, mode)?;
+            self.lock_key(table, tree, &key, mode)?;
         }
         let before = self.session.meter.enter::<P>(c, Category::Index);
         let entry = tree.find(&mut self.session.worker, &key);
@@ -91,7 +98,8 @@ impl<P: Files> Transaction<'_, '_, P> {
         &mut self,
         number: usize,
         keys: &[u64],
-        (mode, ahead): (LockMode, Option<Span>),
+        mode: LockMode,
+        ahead: Option<Span>,
         found: &mut Vec<Option<RowId>>,
     ) -> Result<(), Abort> {
         let table = self.table(number)?;
@@ -100,11 +108,11 @@ impl<P: Files> Transaction<'_, '_, P> {
         if is_locked {
             let mode = self.session.owner.locks.in_one_step(number, mode);
             for key in keys.chunks_exact(tree.width) {
-                self.lock_key((number, tree), key, mode)?;
+                self.lock_key(number, tree, key, mode)?;
             }
         }
         let c = self.core();
-        let words = ahead.map_or((0, 0), |span| (span.offset / 8, span.words()));
+        let words = ahead.map_or(WordSpan::default(), words_of);
         let is_locked = is_locked && !self.session.shared.faults.has(Fault::UnlockedReads);
         let before = self.session.meter.enter::<P>(c, Category::Index);
         let Context { worker, rows, leaves, attempt, .. } = &mut *self.session;
@@ -128,7 +136,7 @@ impl<P: Files> Transaction<'_, '_, P> {
             return;
         };
         if let (Some(hint), Some(table)) = (row.hint, self.session.shared.tables.get(row.table)) {
-            table.trees[0].prefetch(&self.session.worker, hint, (span.offset / 8, span.words()));
+            table.trees[0].prefetch(&self.session.worker, hint, words_of(span));
         }
     }
 
@@ -221,8 +229,8 @@ impl<P: Files> Transaction<'_, '_, P> {
         let row = &self.session.rows[number];
         let (key, hint) = (row.key, row.hint);
         let tree = self.table(row.table)?.trees[0];
-        match tree.read(&mut self.session.worker, (&key, hint), copy)? {
-            Some((hint, _)) => {
+        match tree.read(&mut self.session.worker, &key, hint, copy)? {
+            Some(hint) => {
                 self.session.rows[number].hint = Some(hint);
                 Ok(())
             }

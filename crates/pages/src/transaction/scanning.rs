@@ -13,8 +13,9 @@ use terms::{Abort, Category};
 
 use super::Transaction;
 use super::reading::mode;
-use crate::key::KeyWords;
+use crate::key::{KeyRange, KeyWords};
 use crate::locks::{LockMode, LockPlace, name};
+use crate::page::WordSpan;
 use crate::tree::{AdjacentEntry, Cursor, NextKey, ReadAhead, Tree};
 
 /// Entries that a scan prefetches ahead of its position: lists of locks lie anywhere, and records
@@ -28,8 +29,7 @@ const WORDS_AHEAD: usize = 32;
 pub(super) struct Scan<'k> {
     pub table: usize,
     pub index: usize,
-    pub low: &'k [u64],
-    pub high: &'k [u64],
+    pub range: KeyRange<'k>,
     pub intent: Intent,
     /// True if the scan locks.
     locks: bool,
@@ -47,11 +47,14 @@ impl<P: Files> Transaction<'_, '_, P> {
     /// Visits the rows in a range.
     pub(super) fn scan_range(
         &mut self,
-        (table, index): (usize, usize),
-        (low, high): (&[u64], &[u64]),
-        (direction, intent): (Direction, Intent),
+        table: usize,
+        index: usize,
+        range: KeyRange<'_>,
+        direction: Direction,
+        intent: Intent,
         visit: &mut RowVisitor<'_>,
     ) -> Result<(), Abort> {
+        let KeyRange { low, high } = range;
         let described = self.table(table)?;
         let tree = described.tree(index, low)?;
         described.tree(index, high)?;
@@ -59,7 +62,7 @@ impl<P: Files> Transaction<'_, '_, P> {
             return Ok(());
         }
         let locks = !(described.read_only && self.is_loaded());
-        let scan = Scan { table, index, low, high, intent, locks };
+        let scan = Scan { table, index, range, intent, locks };
         let is_whole = low.iter().all(|word| *word == 0) && high.iter().all(|word| *word == u64::MAX);
         if locks && is_whole {
             self.session.owner.locks.expect_whole(table);
@@ -84,7 +87,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         let Some(above) = cursor.above(c) else { return Ok(None) };
         let next = above.map_or_else(|bound| bound, |look| NextKey::Key(look.key));
         if scan.locks {
-            self.lock_gap((scan.table, tree), next)?;
+            self.lock_gap(scan.table, tree, next)?;
             if !cursor.is_current(c) {
                 return Ok(None);
             }
@@ -98,7 +101,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         let c = self.core();
         let Some((key, slot)) = place.and_then(|place| cursor.guess(c, place)) else { return };
         if scan.index == 0 {
-            cursor.prefetch_record(c, slot, (0, WORDS_AHEAD));
+            cursor.prefetch_record(c, slot, WordSpan { first: 0, count: WORDS_AHEAD });
         }
         if scan.locks && !self.session.owner.locks.locks_nothing() {
             P::work(c, Work::Hash, 2 * (key.len() as u32 + 1));
@@ -110,25 +113,25 @@ impl<P: Files> Transaction<'_, '_, P> {
 
     fn scan_up(&mut self, tree: Tree, scan: Scan<'_>, visit: &mut RowVisitor<'_>) -> Result<(), Abort> {
         let c = self.core();
-        let (mut from, mut after) = (KeyWords::of(scan.low), false);
+        let (mut from, mut after) = (KeyWords::of(scan.range.low), false);
         let mut ahead = ReadAhead::default();
         loop {
             let before = self.session.meter.enter::<P>(c, Category::Index);
-            let cursor = tree.seek_up(&mut self.session.worker, (&from, after));
+            let cursor = tree.seek_up(&mut self.session.worker, &from, after);
             self.session.meter.leave::<P>(c, before);
             let mut cursor = cursor?;
-            cursor.read_ahead(&mut self.session.worker, &mut ahead, (Direction::Forward, scan.high));
+            cursor.read_ahead(&mut self.session.worker, &mut ahead, Direction::Forward, scan.range.high);
             (0..AHEAD)
                 .for_each(|step| self.prefetch_entry(tree, scan, &cursor, cursor.place.checked_add(step)));
             while let Some(above) = self.lock_above(tree, scan, &cursor)? {
                 self.prefetch_entry(tree, scan, &cursor, cursor.place.checked_add(AHEAD));
                 let look = match above {
-                    Err(NextKey::Key(fence)) if fence[..] <= *scan.high => {
+                    Err(NextKey::Key(fence)) if fence[..] <= *scan.range.high => {
                         (from, after) = (fence, false);
                         ahead.crosses();
                         break;
                     }
-                    Ok(look) if look.key[..] <= *scan.high => look,
+                    Ok(look) if look.key[..] <= *scan.range.high => look,
                     _ => return Ok(()),
                 };
                 let ScanStep::Row(row) = self.take(tree, scan, &cursor, look)? else { break };
@@ -145,14 +148,14 @@ impl<P: Files> Transaction<'_, '_, P> {
 
     fn scan_down(&mut self, tree: Tree, scan: Scan<'_>, visit: &mut RowVisitor<'_>) -> Result<(), Abort> {
         let c = self.core();
-        let (mut until, mut before_it) = (KeyWords::of(scan.high), false);
+        let (mut until, mut before_it) = (KeyWords::of(scan.range.high), false);
         let mut ahead = ReadAhead::default();
         loop {
             let before = self.session.meter.enter::<P>(c, Category::Index);
-            let cursor = tree.seek_down(&mut self.session.worker, (&until, before_it));
+            let cursor = tree.seek_down(&mut self.session.worker, &until, before_it);
             self.session.meter.leave::<P>(c, before);
             let mut cursor = cursor?;
-            cursor.read_ahead(&mut self.session.worker, &mut ahead, (Direction::Reverse, scan.low));
+            cursor.read_ahead(&mut self.session.worker, &mut ahead, Direction::Reverse, scan.range.low);
             (0..AHEAD)
                 .for_each(|step| self.prefetch_entry(tree, scan, &cursor, cursor.place.checked_sub(step)));
             while self.lock_above(tree, scan, &cursor)?.is_some() {
@@ -160,13 +163,13 @@ impl<P: Files> Transaction<'_, '_, P> {
                 let Some(below) = cursor.below(c) else { break };
                 let Some(look) = below else {
                     match cursor.fences.low {
-                        Some(fence) if fence[..] > *scan.low => (until, before_it) = (fence, true),
+                        Some(fence) if fence[..] > *scan.range.low => (until, before_it) = (fence, true),
                         _ => return Ok(()),
                     }
                     ahead.crosses();
                     break;
                 };
-                if look.key[..] < *scan.low {
+                if look.key[..] < *scan.range.low {
                     return Ok(());
                 }
                 let ScanStep::Row(row) = self.take(tree, scan, &cursor, look)? else { break };
@@ -193,7 +196,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         let mode = scan.locks.then(|| mode(scan.intent));
         if let Some(mode) = mode {
             let mode = if scan.index == 0 { mode } else { LockMode::Share };
-            self.lock_key((scan.table, tree), &look.key, mode)?;
+            self.lock_key(scan.table, tree, &look.key, mode)?;
             if !cursor.is_current(c) {
                 return Ok(ScanStep::Again);
             }
@@ -205,7 +208,7 @@ impl<P: Files> Transaction<'_, '_, P> {
             return Ok(ScanStep::Row(Some(self.add_row(scan.table, look.key, look.hint, scan.locks))));
         }
         let width = self.table(scan.table)?.trees[0].width;
-        match self.primary_key(tree, (&look.key, Some(look.hint)), width)? {
+        match self.primary_key(tree, &look.key, Some(look.hint), width)? {
             Some(primary) => self.find_primary(scan.table, primary, mode).map(ScanStep::Row),
             None => Ok(ScanStep::Again),
         }

@@ -10,6 +10,7 @@ use terms::Abort;
 
 use super::Transaction;
 use super::reading::mode;
+use crate::key::KeyRange;
 
 impl<P: Files> AnyVerbs for Transaction<'_, '_, P> {
     fn find(
@@ -19,7 +20,7 @@ impl<P: Files> AnyVerbs for Transaction<'_, '_, P> {
         key: &[u64],
         intent: Intent,
     ) -> Result<Option<RowId>, Abort> {
-        self.verb(|own| own.find_row((table, index), key, Some(mode(intent))))
+        self.verb(|own| own.find_row(table, index, key, Some(mode(intent))))
     }
 
     fn find_constant(
@@ -32,12 +33,12 @@ impl<P: Files> AnyVerbs for Transaction<'_, '_, P> {
         self.verb(|own| {
             let is_constant = own.table(table)?.is_constant(words, own.is_loaded());
             let mode = (!is_constant).then(|| mode(Intent::Read));
-            own.find_row((table, index), key, mode)
+            own.find_row(table, index, key, mode)
         })
     }
 
     fn find_unvalidated(&mut self, table: usize, index: usize, key: &[u64]) -> Result<Option<RowId>, Abort> {
-        self.verb(|own| own.find_row((table, index), key, None))
+        self.verb(|own| own.find_row(table, index, key, None))
     }
 
     fn find_prefetched(
@@ -55,10 +56,10 @@ impl<P: Files> AnyVerbs for Transaction<'_, '_, P> {
                 return Err(Abort::Misuse("a key of another length than those of the index"));
             }
             if index == 0 {
-                return own.find_primaries(table, keys, (mode(intent), ahead), found);
+                return own.find_primaries(table, keys, mode(intent), ahead, found);
             }
             for key in keys.chunks_exact(width) {
-                found.push(own.find_row((table, index), key, Some(mode(intent)))?);
+                found.push(own.find_row(table, index, key, Some(mode(intent)))?);
             }
             Ok(())
         })
@@ -95,7 +96,7 @@ impl<P: Files> AnyVerbs for Transaction<'_, '_, P> {
     }
 
     fn insert(&mut self, table: usize, keys: &[&[u64]], fixed: &[u8], tail: &[u8]) -> Result<(), Abort> {
-        self.verb(|own| own.insert_row(table, (keys, &mut []), (fixed, tail)))
+        self.verb(|own| own.insert_row(table, keys, &mut [], fixed, tail))
     }
 
     fn insert_all(&mut self, table: usize, rows: NewRows<'_>) -> Result<(), Abort> {
@@ -115,7 +116,7 @@ impl<P: Files> AnyVerbs for Transaction<'_, '_, P> {
                     keys.push(key);
                     words = others;
                 }
-                own.insert_row(table, (&keys, &mut behind), (fixed, &[]))?;
+                own.insert_row(table, &keys, &mut behind, fixed, &[])?;
             }
             Ok(())
         })
@@ -142,7 +143,7 @@ impl<P: Files> AnyVerbs for Transaction<'_, '_, P> {
             }
             let table = own.session.rows[own.number(row)?].table;
             own.delete_row(row, before)?;
-            own.insert_row(table, (after, &mut []), (fixed, tail))
+            own.insert_row(table, after, &mut [], fixed, tail)
         })
     }
 
@@ -150,12 +151,12 @@ impl<P: Files> AnyVerbs for Transaction<'_, '_, P> {
         &mut self,
         table: usize,
         index: usize,
-        range: (&[u64], &[u64]),
+        (low, high): (&[u64], &[u64]),
         direction: Direction,
         intent: Intent,
         visit: &mut RowVisitor<'_>,
     ) -> Result<(), Abort> {
-        self.verb(|own| own.scan_range((table, index), range, (direction, intent), visit))
+        self.verb(|own| own.scan_range(table, index, KeyRange { low, high }, direction, intent, visit))
     }
 
     fn refuse(&mut self, what: &'static str) -> Result<(), Abort> {

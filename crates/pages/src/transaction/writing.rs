@@ -9,9 +9,20 @@ use super::{Transaction, gap};
 use crate::key::Words;
 use crate::locks::{LockAnswer, LockMode, LockPlace, name};
 use crate::log::record::Takeback;
-use crate::page::RecordParts;
+use crate::page::{RecordParts, WordSpan};
 use crate::rows::overflow::piece_key;
-use crate::tree::{Inserted, InsertionPlace, NextKey, Tree};
+use crate::tree::{Inserted, InsertionPlace, NextKey, Tree, WriteRoom};
+
+/// The record of a row, or one of its pieces.
+#[derive(Clone, Copy)]
+struct RowPart {
+    /// Number of the row.
+    number: usize,
+    /// The tree that the part lies in.
+    tree: Tree,
+    /// Number of the piece; none: the record.
+    piece: Option<u64>,
+}
 
 impl<'d, P: Files> Transaction<'_, 'd, P> {
     /// Inserts a row with these keys, one an index. `behind` is where the row before went, if it is
@@ -19,8 +30,10 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
     pub(super) fn insert_row(
         &mut self,
         number: usize,
-        (keys, behind): (&[&[u64]], &mut [Option<InsertionPlace<'d, P>>]),
-        (fixed, tail): (&[u8], &[u8]),
+        keys: &[&[u64]],
+        behind: &mut [Option<InsertionPlace<'d, P>>],
+        fixed: &[u8],
+        tail: &[u8],
     ) -> Result<(), Abort> {
         let table = self.table(number)?;
         table.check_row(fixed, tail)?;
@@ -36,14 +49,14 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
                 },
                 _ => RecordParts { words: keys[0], tail_bytes: 0 },
             };
-            self.lock_key((number, *tree), key, LockMode::Exclude)?;
+            self.lock_key(number, *tree, key, LockMode::Exclude)?;
             let mut unknown = None;
             let behind = behind.get_mut(index).unwrap_or(&mut unknown);
-            if !self.insert_entry((number, *tree), (key, behind), parts)? {
+            if !self.insert_entry(number, *tree, key, behind, parts)? {
                 return Err(Abort::duplicate(number, index));
             }
         }
-        self.put_pieces(table, keys[0], (0, &record))
+        self.put_pieces(table, keys[0], 0, &record)
     }
 
     /// Inserts an entry, when no other transaction relies on the gap that it splits; false if the
@@ -52,8 +65,10 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
     /// Pre: the key is locked.
     fn insert_entry(
         &mut self,
-        (table, tree): (usize, Tree),
-        (key, behind): (&[u64], &mut Option<InsertionPlace<'d, P>>),
+        table: usize,
+        tree: Tree,
+        key: &[u64],
+        behind: &mut Option<InsertionPlace<'d, P>>,
         parts: RecordParts<'_>,
     ) -> Result<bool, Abort> {
         let c = self.core();
@@ -82,7 +97,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
             };
             let before = session.meter.enter::<P>(c, Category::Index);
             let guard = (!is_alone).then_some(&mut guard);
-            let inserted = tree.insert(&mut session.worker, (key, &mut *behind), parts, guard);
+            let inserted = tree.insert(&mut session.worker, key, &mut *behind, parts, guard);
             session.meter.leave::<P>(c, before);
             match inserted? {
                 Inserted::Done(ghost) => {
@@ -107,7 +122,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         let row = &self.session.rows[number];
         let (table, key) = (row.table, row.key);
         let tree = self.table(table)?.trees[0];
-        self.lock_key((table, tree), &key, LockMode::Exclude)?;
+        self.lock_key(table, tree, &key, LockMode::Exclude)?;
         Ok(tree)
     }
 
@@ -127,30 +142,33 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         let (first, last) = (offset / 8, end.div_ceil(8));
         let near = table.division.near_fixed();
         if last <= near {
-            return self.write_span((number, tree, None), first, (offset, bytes), keys);
+            return self.write_span(RowPart { number, tree, piece: None }, first, offset, bytes, keys);
         }
         let (mut offset, mut bytes) = (offset, bytes);
-        for span in table.division.spans(near, (first, last - first)) {
-            let (part, rest) = bytes.split_at(bytes.len().min(span.words * 8 - offset % 8));
+        for span in table.division.spans(near, WordSpan { first, count: last - first }) {
+            let (here, rest) = bytes.split_at(bytes.len().min(span.words * 8 - offset % 8));
             let tree = if span.piece.is_some() { self.overflow(number)?.1 } else { tree };
-            self.write_span((number, tree, span.piece), span.first, (offset, part), keys)?;
-            (offset, bytes) = (offset + part.len(), rest);
+            let part = RowPart { number, tree, piece: span.piece };
+            self.write_span(part, span.first, offset, here, keys)?;
+            (offset, bytes) = (offset + here.len(), rest);
         }
         Ok(())
     }
 
-    /// Writes bytes of a row's record, or of a piece, which begin within word `first` there. They
-    /// are those from `offset` on of the row's fixed part, in which keys take the bytes `keys`:
-    /// these may be written as they are only.
+    /// Writes bytes of a part of a row, which begin within word `first` there. They are those from
+    /// `offset` on of the row's fixed part, in which keys take the bytes `keys`: these may be
+    /// written as they are only.
     ///
     /// Pre: the row is locked.
     fn write_span(
         &mut self,
-        (number, tree, piece): (usize, Tree, Option<u64>),
+        part: RowPart,
         first: usize,
-        (offset, bytes): (usize, &[u8]),
+        offset: usize,
+        bytes: &[u8],
         keys: &[(usize, usize)],
     ) -> Result<(), Abort> {
+        let RowPart { number, tree, piece } = part;
         let session = &mut *self.session;
         let row = &mut session.rows[number];
         let (key, hint) = match piece {
@@ -160,8 +178,8 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         let skipped = offset % 8;
         let (count, mut changes_key) = ((skipped + bytes.len()).div_ceil(8), false);
         let (mut before, mut after) = (Words::zero(count), Words::zero(count));
-        let words = (&mut *before, &mut *after);
-        let changed = tree.write(&mut session.worker, (&key, hint), first, words, |after, is_ghost| {
+        let room = WriteRoom { before: &mut before, after: &mut after };
+        let changed = tree.write(&mut session.worker, &key, hint, first, room, |after, is_ghost| {
             let place = &mut bytemuck::cast_slice_mut::<u64, u8>(after)[skipped..][..bytes.len()];
             changes_key = keys.iter().any(|(from, to)| {
                 let from = from.max(&offset) - offset;
@@ -211,11 +229,11 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
             RecordParts { words: &record[..table.division.near(record.len())], tail_bytes: tail.len() };
         let session = &mut *self.session;
         let key = session.rows[number].key;
-        let Some(before) = tree.replace(&mut session.worker, &key, (parts, false))? else {
+        let Some(before) = tree.replace(&mut session.worker, &key, parts, false)? else {
             return Err(self.missing(number));
         };
         session.owner.undo.push(tree, &key, 0, Takeback::Put { parts: before.parts(), ghost: false });
-        self.put_pieces(table, &key, (pieces, &record))
+        self.put_pieces(table, &key, pieces, &record)
     }
 
     /// Deletes a row, which has these keys.
@@ -229,16 +247,16 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         }
         let mut pieces = 0;
         for (tree, key) in table.trees.iter().zip(keys) {
-            self.lock_key((at, *tree), key, LockMode::Exclude)?;
+            self.lock_key(at, *tree, key, LockMode::Exclude)?;
             if tree.number == table.trees[0].number {
                 pieces = self.pieces(number)?;
             }
             let session = &mut *self.session;
             let before = session.meter.enter::<P>(c, Category::Index);
-            let marked = tree.mark(&mut session.worker, (key, None), true);
+            let marked = tree.mark(&mut session.worker, key, true);
             session.meter.leave::<P>(c, before);
             match marked? {
-                Some((false, _)) => session.owner.undo.push(*tree, key, 0, Takeback::Mark { ghost: false }),
+                Some(false) => session.owner.undo.push(*tree, key, 0, Takeback::Mark { ghost: false }),
                 _ => return Err(Abort::Misuse("keys that the row does not have")),
             }
         }

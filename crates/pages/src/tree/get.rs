@@ -5,14 +5,13 @@ use platform::files::Files;
 use super::Tree;
 use crate::error::PagedError;
 use crate::log::record::Takeback;
-use crate::page::Change;
-use crate::page::{Page, Slot};
-use crate::pool::{FrameId, LatchedPage, PoolWorker, ReadPage, Role};
+use crate::page::{Change, KeyPlace, Page, Slot, WordSpan};
+use crate::pool::{LatchedPage, PageHint, PoolWorker, ReadPage, Role};
 
 /// The place of a found entry: valid while its frame has the version.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EntryHint {
-    frame: (FrameId, u64, u64),
+    page: PageHint,
     place: usize,
     slot: Slot,
 }
@@ -23,6 +22,19 @@ pub(crate) struct Entry<'p, P: Files> {
     /// The place where the key is, or would be.
     pub place: usize,
     pub slot: Option<Slot>,
+}
+
+/// An entry of a latched leaf.
+struct LatchedEntry<'p, P: Files> {
+    leaf: LatchedPage<'p, P>,
+    place: usize,
+    slot: Slot,
+}
+
+/// Room for the words of a record before and after a write.
+pub(crate) struct WriteRoom<'b> {
+    pub before: &'b mut [u64],
+    pub after: &'b mut [u64],
 }
 
 impl<'p, P: Files> Entry<'p, P> {
@@ -38,7 +50,13 @@ impl EntryHint {
     /// The place of an entry with this slot.
     #[inline]
     pub(crate) fn new<P: Files>(leaf: &ReadPage<'_, P>, place: usize, slot: Slot) -> Self {
-        EntryHint { frame: PoolWorker::hint(leaf), place, slot }
+        EntryHint { page: PoolWorker::hint(leaf), place, slot }
+    }
+
+    /// The slot of the entry.
+    #[inline]
+    pub(crate) fn slot(&self) -> Slot {
+        self.slot
     }
 }
 
@@ -62,7 +80,7 @@ impl Tree {
     #[inline]
     fn find_in<'p, P: Files>(&self, c: P::Core, leaf: ReadPage<'p, P>, key: &[u64]) -> Option<Entry<'p, P>> {
         let page = leaf.page(self.width);
-        let (place, is_there) = page.find(c, key);
+        let KeyPlace { entry: place, is_there } = page.find(c, key);
         let slot = is_there.then(|| page.slot(c, place));
         leaf.validate(c).then_some(Entry { leaf, place, slot })
     }
@@ -74,7 +92,7 @@ impl Tree {
         &self,
         worker: &mut PoolWorker<'p, P>,
         keys: &[u64],
-        words: (usize, usize),
+        words: WordSpan,
         leaves: &mut Vec<ReadPage<'p, P>>,
         mut found: impl FnMut(&[u64], Entry<'p, P>),
     ) -> Result<(), PagedError> {
@@ -100,14 +118,9 @@ impl Tree {
 
     /// Prefetches words of a record, if the hint is still valid.
     #[inline]
-    pub(crate) fn prefetch<P: Files>(
-        &self,
-        worker: &PoolWorker<'_, P>,
-        hint: EntryHint,
-        words: (usize, usize),
-    ) {
-        let EntryHint { frame, slot, .. } = hint;
-        worker.hinted(frame).page(self.width).prefetch_record(worker.c, slot, words);
+    pub(crate) fn prefetch<P: Files>(&self, worker: &PoolWorker<'_, P>, hint: EntryHint, words: WordSpan) {
+        let EntryHint { page, slot, .. } = hint;
+        worker.hinted(page).page(self.width).prefetch_record(worker.c, slot, words);
     }
 
     /// The same, without a descent and without validation if there is a hint: it may not hold any
@@ -120,88 +133,88 @@ impl Tree {
         hint: Option<EntryHint>,
     ) -> Result<Entry<'p, P>, PagedError> {
         match hint {
-            Some(EntryHint { frame, place, slot }) => {
-                Ok(Entry { leaf: worker.hinted(frame), place, slot: Some(slot) })
+            Some(EntryHint { page, place, slot }) => {
+                Ok(Entry { leaf: worker.hinted(page), place, slot: Some(slot) })
             }
             None => self.find(worker, key),
         }
     }
 
-    /// Copies words of a record, from number `first` on; `None` if the key is not there, or is a
-    /// ghost. Gives where it was found, and its slot.
+    /// Copies words of a record, and returns the place of its entry; `None` if the key is not
+    /// there, or is a ghost.
     #[inline]
     pub(crate) fn read<P: Files>(
         &self,
         worker: &mut PoolWorker<'_, P>,
-        (key, mut hint): (&[u64], Option<EntryHint>),
+        key: &[u64],
+        mut hint: Option<EntryHint>,
         mut copy: impl FnMut(Page<'_, P>, Slot) -> bool,
-    ) -> Result<Option<(EntryHint, Slot)>, PagedError> {
+    ) -> Result<Option<EntryHint>, PagedError> {
         let c = worker.c;
         loop {
             let entry = self.find_again(worker, key, hint.take())?;
             let Some(slot) = entry.slot.filter(|slot| !slot.is_ghost()) else { return Ok(None) };
             let copied = copy(entry.leaf.page(self.width), slot);
             if copied && entry.leaf.validate(c) {
-                return Ok(Some((EntryHint::new(&entry.leaf, entry.place, slot), slot)));
+                return Ok(Some(EntryHint::new(&entry.leaf, entry.place, slot)));
             }
         }
     }
 
-    /// The entry of a key with its leaf latched, the place, and the slot; `None` if there is no
-    /// such entry.
+    /// The entry of a key with its leaf latched; `None` if there is no such entry.
     fn latch_entry<'p, P: Files>(
         &self,
         worker: &mut PoolWorker<'p, P>,
-        (key, mut hint): (&[u64], Option<EntryHint>),
-    ) -> Result<Option<(LatchedPage<'p, P>, usize, Slot)>, PagedError> {
+        key: &[u64],
+        mut hint: Option<EntryHint>,
+    ) -> Result<Option<LatchedEntry<'p, P>>, PagedError> {
         let c = worker.c;
         loop {
             let Entry { leaf, place, slot } = self.find_again(worker, key, hint.take())?;
             let Some(slot) = slot else { return Ok(None) };
-            if let Some(held) = leaf.latch(c) {
-                return Ok(Some((held, place, slot)));
+            if let Some(leaf) = leaf.latch(c) {
+                return Ok(Some(LatchedEntry { leaf, place, slot }));
             }
         }
     }
 
-    /// Logs and makes a change of an entry of a latched leaf, which has this slot then; where the
-    /// entry is now.
+    /// Logs and makes a change of an entry, which has the slot of `entry` then; returns its place.
     fn change_entry<P: Files>(
         &self,
         worker: &mut PoolWorker<'_, P>,
-        (held, place, slot): (LatchedPage<'_, P>, usize, Slot),
-        (change, takeback): (Change<'_>, Takeback<'_>),
+        entry: LatchedEntry<'_, P>,
+        change: Change<'_>,
+        takeback: Takeback<'_>,
     ) -> Result<EntryHint, PagedError> {
-        let c = worker.c;
-        let logged = worker.write_ahead((self.number, self.width), &[Role::Old(&held)], (change, takeback));
+        let (c, LatchedEntry { leaf: held, place, slot }) = (worker.c, entry);
+        let logged = worker.write_ahead(self.number, self.width, &[Role::Old(&held)], change, takeback);
         if let Err(error) = logged {
             held.unchanged(c);
             return Err(error);
         }
-        let is_made = held.page(self.width).apply(c, (place, true), change);
+        let is_made = held.page(self.width).apply(c, KeyPlace { entry: place, is_there: true }, change);
         debug_assert!(is_made, "the entry was looked at");
         let leaf = held.changed(c);
         Ok(EntryHint::new(&leaf, place, slot))
     }
 
-    /// Makes the record of a key a ghost, or one that is there again: whether it was a ghost
-    /// before, and where it is; `None` if there is no such key.
+    /// Makes the record of a key a ghost, or one that is there again; returns true if it was a
+    /// ghost before, `None` if there is no such key.
     pub(crate) fn mark<P: Files>(
         &self,
         worker: &mut PoolWorker<'_, P>,
-        (key, hint): (&[u64], Option<EntryHint>),
+        key: &[u64],
         ghost: bool,
-    ) -> Result<Option<(bool, EntryHint)>, PagedError> {
-        let Some((held, place, slot)) = self.latch_entry(worker, (key, hint))? else { return Ok(None) };
-        let was = slot.is_ghost();
+    ) -> Result<Option<bool>, PagedError> {
+        let Some(entry) = self.latch_entry(worker, key, None)? else { return Ok(None) };
+        let was = entry.slot.is_ghost();
         if was == ghost {
-            let hint = EntryHint::new(&held.as_read(), place, slot);
-            held.unchanged(worker.c);
-            return Ok(Some((was, hint)));
+            entry.leaf.unchanged(worker.c);
+        } else {
+            let entry = LatchedEntry { slot: entry.slot.as_ghost(ghost), ..entry };
+            self.change_entry(worker, entry, Change::Mark { key, ghost }, Takeback::Mark { ghost: was })?;
         }
-        let (change, back) = (Change::Mark { key, ghost }, Takeback::Mark { ghost: was });
-        let hint = self.change_entry(worker, (held, place, slot.as_ghost(ghost)), (change, back))?;
-        Ok(Some((was, hint)))
+        Ok(Some(was))
     }
 
     /// Writes words of a record, from number `first` on. `decide` receives the present words in
@@ -210,24 +223,26 @@ impl Tree {
     pub(crate) fn write<P: Files>(
         &self,
         worker: &mut PoolWorker<'_, P>,
-        (key, hint): (&[u64], Option<EntryHint>),
+        key: &[u64],
+        hint: Option<EntryHint>,
         first: usize,
-        (before, after): (&mut [u64], &mut [u64]),
+        room: WriteRoom<'_>,
         decide: impl FnOnce(&mut [u64], bool) -> bool,
     ) -> Result<Option<EntryHint>, PagedError> {
-        let c = worker.c;
-        let Some((held, place, slot)) = self.latch_entry(worker, (key, hint))? else { return Ok(None) };
-        let decided = held.page(self.width).record(slot, first, before.len()).is_some_and(|record| {
+        let (c, WriteRoom { before, after }) = (worker.c, room);
+        let Some(entry) = self.latch_entry(worker, key, hint)? else { return Ok(None) };
+        let slot = entry.slot;
+        let decided = entry.leaf.page(self.width).record(slot, first, before.len()).is_some_and(|record| {
             P::read_words(c, record, before);
             after.copy_from_slice(before);
             decide(after, slot.is_ghost())
         });
         if !decided {
-            held.unchanged(c);
+            entry.leaf.unchanged(c);
             return Ok(None);
         }
         let change = Change::Write { key, first, words: after };
         let back = Takeback::Write { words: before };
-        self.change_entry(worker, (held, place, slot), (change, back)).map(Some)
+        self.change_entry(worker, entry, change, back).map(Some)
     }
 }

@@ -8,8 +8,7 @@ use super::get::Entry;
 use crate::error::PagedError;
 use crate::key::KeyWords;
 use crate::log::record::Takeback;
-use crate::page::Change;
-use crate::page::{RecordParts, Slot};
+use crate::page::{Change, KeyPlace, RecordParts, Slot};
 use crate::pool::{LatchedPage, PoolWorker, ReadPage, Role};
 
 /// The entry above a new key: the gap below it is split.
@@ -72,7 +71,8 @@ impl Tree {
     pub(crate) fn insert<'p, P: Files>(
         &self,
         worker: &mut PoolWorker<'p, P>,
-        (key, behind): (&[u64], &mut Option<InsertionPlace<'p, P>>),
+        key: &[u64],
+        behind: &mut Option<InsertionPlace<'p, P>>,
         parts: RecordParts<'_>,
         mut guard: Option<impl Guard>,
     ) -> Result<Inserted, PagedError> {
@@ -88,8 +88,8 @@ impl Tree {
                 None => (self.leaf(worker, key)?, None),
             };
             let page = leaf.page(self.width);
-            let (place, is_there) = match known {
-                Some(InsertionPlace { place, .. }) => (place + 1, false),
+            let KeyPlace { entry: place, is_there } = match known {
+                Some(InsertionPlace { place, .. }) => KeyPlace { entry: place + 1, is_there: false },
                 None => page.find(c, key),
             };
             let slot = is_there.then(|| page.slot(c, place));
@@ -133,7 +133,8 @@ impl Tree {
                 Some(before) => Takeback::Put { parts: before.parts(), ghost: true },
                 None => Takeback::Mark { ghost: true },
             };
-            let leaf = self.put(worker, held, (place, ghost.is_some()), (change, back))?;
+            let at = KeyPlace { entry: place, is_there: ghost.is_some() };
+            let leaf = self.put(worker, held, at, change, back)?;
             *behind = Some(InsertionPlace { leaf, place });
             return Ok(Inserted::Done(ghost));
         }
@@ -144,11 +145,12 @@ impl Tree {
         &self,
         worker: &mut PoolWorker<'p, P>,
         held: LatchedPage<'p, P>,
-        place: (usize, bool),
-        (change, back): (Change<'_>, Takeback<'_>),
+        place: KeyPlace,
+        change: Change<'_>,
+        takeback: Takeback<'_>,
     ) -> Result<ReadPage<'p, P>, PagedError> {
         let c = worker.c;
-        let logged = worker.write_ahead((self.number, self.width), &[Role::Old(&held)], (change, back));
+        let logged = worker.write_ahead(self.number, self.width, &[Role::Old(&held)], change, takeback);
         if let Err(error) = logged {
             held.unchanged(c);
             return Err(error);
@@ -164,7 +166,8 @@ impl Tree {
         &self,
         worker: &mut PoolWorker<'_, P>,
         key: &[u64],
-        (parts, ghost): (RecordParts<'_>, bool),
+        parts: RecordParts<'_>,
+        ghost: bool,
     ) -> Result<Option<Replaced>, PagedError> {
         let c = worker.c;
         loop {
@@ -183,7 +186,8 @@ impl Tree {
             let page = held.page(self.width);
             let before = replaced(page, c, slot);
             let back = Takeback::Put { parts: before.parts(), ghost: slot.is_ghost() };
-            self.put(worker, held, (place, true), (Change::Put { key, parts, ghost }, back))?;
+            let place = KeyPlace { entry: place, is_there: true };
+            self.put(worker, held, place, Change::Put { key, parts, ghost }, back)?;
             return Ok(Some(before));
         }
     }

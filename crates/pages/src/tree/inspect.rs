@@ -19,19 +19,26 @@ pub(crate) struct TreeFault {
     pub what: &'static str,
 }
 
-/// The faults found, and the visitor of entries.
-type Findings<'f> = (&'f mut Vec<TreeFault>, &'f mut dyn FnMut(&[u64], Slot));
+/// Findings about a tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExaminedTree {
+    /// Its pages.
+    pub pages: u64,
+    /// Its entries, those aside that are deleted.
+    pub entries: u64,
+}
 
 impl Tree {
     /// Checks that all pages are in their places, each once, with keys that ascend within their
-    /// fences. Returns the number of pages, and of entries that are no ghosts, which `visit`
-    /// receives. `seen` has the pages of other trees.
+    /// fences. Faults go to `faults`, and entries that are no ghosts to `visit`. `seen` has the
+    /// pages of other trees.
     pub(crate) fn check<P: Files>(
         &self,
         worker: &mut PoolWorker<'_, P>,
         seen: &mut BTreeSet<u64>,
-        (faults, visit): Findings<'_>,
-    ) -> Result<(u64, u64), PagedError> {
+        faults: &mut Vec<TreeFault>,
+        visit: &mut dyn FnMut(&[u64], Slot),
+    ) -> Result<ExaminedTree, PagedError> {
         let mut left = vec![(self.root, None::<usize>, None::<KeyWords>, None::<KeyWords>)];
         let (mut pages, mut entries): (u64, u64) = (0, 0);
         worker.begin_read_ahead();
@@ -95,6 +102,6 @@ impl Tree {
                 left.push((child, Some(own - 1), low, high));
             }
         }
-        Ok((pages, entries))
+        Ok(ExaminedTree { pages, entries })
     }
 }

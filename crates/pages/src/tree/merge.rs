@@ -121,9 +121,9 @@ impl Tree {
         }
         let mut image = Vec::new();
         right.page(width).append_image(c, &mut image);
-        let change = (Change::Merge { entry, right: &image }, Takeback::None);
+        let change = Change::Merge { entry, right: &image };
         let parts = [Role::Old(&left), Role::Gone(&right), Role::Old(&parent)];
-        if let Err(error) = worker.write_ahead((self.number, width), &parts, change) {
+        if let Err(error) = worker.write_ahead(self.number, width, &parts, change, Takeback::None) {
             unlatch(c, [right, left, parent]);
             return Err(error);
         }
@@ -161,9 +161,9 @@ impl Tree {
         }
         let mut image = Vec::new();
         child.page(self.width).append_image(c, &mut image);
-        let change = (Change::MergeRoot { child: &image }, Takeback::None);
+        let change = Change::MergeRoot { child: &image };
         let parts = [Role::Old(&root), Role::Gone(&child)];
-        if let Err(error) = worker.write_ahead((self.number, self.width), &parts, change) {
+        if let Err(error) = worker.write_ahead(self.number, self.width, &parts, change, Takeback::None) {
             unlatch(c, [child, root]);
             return Err(error);
         }

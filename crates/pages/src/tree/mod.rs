@@ -28,8 +28,9 @@ mod remove;
 mod scan;
 mod split;
 
-pub(crate) use get::EntryHint;
+pub(crate) use get::{EntryHint, WriteRoom};
 pub(crate) use insert::{Inserted, InsertionPlace, NextKey};
+pub use inspect::ExaminedTree;
 pub(crate) use inspect::TreeFault;
 pub(crate) use scan::{AdjacentEntry, Cursor, ReadAhead};
 

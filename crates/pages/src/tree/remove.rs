@@ -11,8 +11,7 @@ use super::Tree;
 use super::descend::DescentTarget;
 use crate::error::PagedError;
 use crate::log::record::Takeback;
-use crate::page::Change;
-use crate::page::THIN_FILL;
+use crate::page::{Change, KeyPlace, THIN_FILL};
 use crate::pool::{PoolWorker, Role};
 
 impl Tree {
@@ -28,7 +27,7 @@ impl Tree {
         loop {
             let way = self.descend(worker, DescentTarget::Key(key), 0)?;
             let page = way.at.page(self.width);
-            let (place, is_there) = page.find(c, key);
+            let KeyPlace { entry: place, is_there } = page.find(c, key);
             let is_ghost = is_there && page.slot(c, place).is_ghost();
             if !way.at.validate(c) {
                 continue;
@@ -41,8 +40,8 @@ impl Tree {
                 held.unchanged(c);
                 return Ok(());
             }
-            let change = (Change::Remove { key }, Takeback::None);
-            let logged = worker.write_ahead((self.number, self.width), &[Role::Old(&held)], change);
+            let (parts, change) = ([Role::Old(&held)], Change::Remove { key });
+            let logged = worker.write_ahead(self.number, self.width, &parts, change, Takeback::None);
             if let Err(error) = logged {
                 held.unchanged(c);
                 return Err(error);

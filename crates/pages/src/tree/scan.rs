@@ -8,7 +8,7 @@ use super::get::EntryHint;
 use super::{NextKey, Tree};
 use crate::error::PagedError;
 use crate::key::KeyWords;
-use crate::page::Slot;
+use crate::page::{Slot, WordSpan};
 use crate::pool::{PoolWorker, ReadPage};
 
 /// A place between two entries of a leaf, as it was found.
@@ -61,9 +61,10 @@ impl Tree {
     pub(crate) fn seek_up<'p, P: Files>(
         &self,
         worker: &mut PoolWorker<'p, P>,
-        (key, after): (&[u64], bool),
+        key: &[u64],
+        after: bool,
     ) -> Result<Cursor<'p, P>, PagedError> {
-        self.seek(worker, DescentTarget::Key(key), (key, after))
+        self.seek(worker, DescentTarget::Key(key), key, after)
     }
 
     /// The place behind the last entry with this key or a smaller one; with `before`, a smaller
@@ -71,10 +72,11 @@ impl Tree {
     pub(crate) fn seek_down<'p, P: Files>(
         &self,
         worker: &mut PoolWorker<'p, P>,
-        (key, before): (&[u64], bool),
+        key: &[u64],
+        before: bool,
     ) -> Result<Cursor<'p, P>, PagedError> {
         let target = if before { DescentTarget::Below(key) } else { DescentTarget::Key(key) };
-        self.seek(worker, target, (key, !before))
+        self.seek(worker, target, key, !before)
     }
 
     /// The place behind the entries of a leaf with smaller keys, and behind that with the key
@@ -83,13 +85,14 @@ impl Tree {
         &self,
         worker: &mut PoolWorker<'p, P>,
         target: DescentTarget<'_>,
-        (key, behind): (&[u64], bool),
+        key: &[u64],
+        behind: bool,
     ) -> Result<Cursor<'p, P>, PagedError> {
         let c = worker.c;
         loop {
             let Way { at: leaf, parent, fences } = self.descend(worker, target, 0)?;
             let page = leaf.page(self.width);
-            let place = if behind { page.count_up_to(c, key) } else { page.find(c, key).0 };
+            let place = if behind { page.count_up_to(c, key) } else { page.find(c, key).entry };
             if leaf.validate(c) {
                 return Ok(Cursor { leaf, fences, place, parent, tree: *self });
             }
@@ -103,7 +106,8 @@ impl<P: Files> Cursor<'_, P> {
         &self,
         worker: &mut PoolWorker<'_, P>,
         ahead: &mut ReadAhead,
-        (direction, bound): (Direction, &[u64]),
+        direction: Direction,
+        bound: &[u64],
     ) {
         let Some(window) = ahead.window(worker.read_ahead_max()) else { return };
         let Some((parent, entry)) = self.parent else { return };
@@ -150,7 +154,7 @@ impl<P: Files> Cursor<'_, P> {
 
     /// Prefetches words of a record of the leaf.
     #[inline]
-    pub(crate) fn prefetch_record(&self, c: P::Core, slot: Slot, words: (usize, usize)) {
+    pub(crate) fn prefetch_record(&self, c: P::Core, slot: Slot, words: WordSpan) {
         self.leaf.page(self.tree.width).prefetch_record(c, slot, words);
     }
 

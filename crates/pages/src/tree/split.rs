@@ -78,8 +78,8 @@ impl Tree {
         let image = self.image(c, worker, &right);
         let change = Change::Split { separator: &separator, stays, right: &image };
         let parts = [Role::Old(&left), Role::New(&right), Role::Old(&parent)];
-        let place = (self.number, self.width);
-        if let Err(error) = worker.write_ahead(place, &parts, (change, Takeback::None)) {
+        let logged = worker.write_ahead(self.number, self.width, &parts, change, Takeback::None);
+        if let Err(error) = logged {
             worker.free_page(right);
             left.unchanged(c);
             parent.unchanged(c);
@@ -106,8 +106,7 @@ impl Tree {
     /// The entries that stay in a page that is split.
     fn stays<P: Files>(&self, c: P::Core, page: &LatchedPage<'_, P>, key: &[u64]) -> usize {
         let page = page.page(self.width);
-        let (place, _) = page.find(c, key);
-        page.split_at(c, place)
+        page.split_at(c, page.find(c, key).entry)
     }
 
     /// A new, empty page of the same level.
@@ -143,15 +142,15 @@ impl Tree {
         let images = [self.image(c, worker, &left), self.image(c, worker, &right)];
         let change = Change::SplitRoot { separator: &separator, left: &images[0], right: &images[1] };
         let parts = [Role::Old(&root), Role::New(&left), Role::New(&right)];
-        let place = (self.number, self.width);
-        if let Err(error) = worker.write_ahead(place, &parts, (change, Takeback::None)) {
+        let logged = worker.write_ahead(self.number, self.width, &parts, change, Takeback::None);
+        if let Err(error) = logged {
             worker.free_page(left);
             worker.free_page(right);
             root.unchanged(c);
             return Err(error);
         }
-        let own = (root.number, self.number, page.level() + 1);
-        page.become_root(c, own, &separator, (left.number, right.number));
+        let (level, children) = (page.level() + 1, [left.number, right.number]);
+        page.become_root(c, root.number, self.number, level, &separator, children);
         right.changed(c);
         left.changed(c);
         root.changed(c);

@@ -3,9 +3,9 @@
 use boundary::{Decision, GlobalId, PartOf};
 
 use super::{
-    COMMITTED, COMMITTED_TOGETHER, COMPENSATES, Change, DECIDED, End, FORGOTTEN, MARK, MERGE, MERGE_ROOT,
-    PREPARED, PUT, ParticipantNote, REMOVE, ROLLED_BACK, SPLIT, SPLIT_ROOT, Takeback, WORDS_MAX, WRITE,
-    words_of,
+    COMMITTED, COMMITTED_TOGETHER, COMPENSATES, Change, ChangeHead, DECIDED, End, FORGOTTEN, MARK, MERGE,
+    MERGE_ROOT, PREPARED, PUT, ParticipantNote, REMOVE, ROLLED_BACK, SPLIT, SPLIT_ROOT, Takeback, WORDS_MAX,
+    WRITE, words_of,
 };
 use crate::page::RecordParts;
 
@@ -79,11 +79,13 @@ impl<'v> Encoder<'v> {
     /// the list; none if it writes nothing.
     pub(crate) fn change(
         mut self,
-        (transaction, compensates): (u64, bool),
-        (tree, width): (u32, usize),
-        (pages, mut image): (&[u64], impl FnMut(usize, &mut Vec<u64>)),
-        (change, takeback): (Change<'_>, Takeback<'_>),
+        head: ChangeHead,
+        pages: &[u64],
+        mut image: impl FnMut(usize, &mut Vec<u64>),
+        change: Change<'_>,
+        takeback: Takeback<'_>,
     ) {
+        let ChangeHead { transaction, compensates, tree, width } = head;
         let flags = if compensates { COMPENSATES } else { 0 };
         let head = u64::from(tree) | (pages.len() as u64) << 32 | (width as u64) << 40 | flags << 48;
         self.0.extend([0, transaction, head]);

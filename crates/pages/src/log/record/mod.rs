@@ -55,6 +55,18 @@ pub(crate) struct ChangedPage<'r> {
     pub image: &'r [u64],
 }
 
+/// The head of the record of a change.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChangeHead {
+    /// 0: none.
+    pub transaction: u64,
+    /// True if the change takes back an earlier one.
+    pub compensates: bool,
+    pub tree: u32,
+    /// Words of a key of the tree.
+    pub width: usize,
+}
+
 /// A change with all fields of its record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LoggedChange<'r> {
@@ -145,19 +157,39 @@ pub(super) fn may_be_group(word: u64) -> bool {
     word & 0xff == GROUP
 }
 
+/// The place of a record in the log: its checksum covers both, so that no record is read at another
+/// place, or as that of another life.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RecordPlace {
+    /// The name of the life that writes the record.
+    pub life: u64,
+    /// The beginning of the record.
+    pub lsn: Lsn,
+}
+
+/// A record that was found in words of the log.
+#[derive(Debug)]
+pub(super) struct FoundRecord<'w> {
+    /// The words of the record.
+    pub words: &'w [u64],
+    /// The number of words to the next record: more than the record has, if it stands for padding.
+    pub count: usize,
+}
+
 /// Completes a record that will lie here.
-pub(super) fn seal(record: &mut [u64], place: (u64, Lsn)) {
+pub(super) fn seal(record: &mut [u64], place: RecordPlace) {
     record[0] = record[0] & 0xffff_ffff | u64::from(checksum(record, place)) << 32;
 }
 
-fn checksum(record: &[u64], (life, lsn): (u64, Lsn)) -> u32 {
+fn checksum(record: &[u64], place: RecordPlace) -> u32 {
+    let RecordPlace { life, lsn } = place;
     let sum = crc32c::crc32c(bytemuck::cast_slice(&[life, lsn.0, record[0] & 0xffff_ffff]));
     crc32c::crc32c_append(sum, bytemuck::cast_slice(&record[1..]))
 }
 
-/// The words of the record that begins `words` and lies here, and how many words it stands for, at
-/// most `rest`; `None` if none does.
-pub(super) fn find(words: &[u64], rest: usize, place: (u64, Lsn)) -> Option<(&[u64], usize)> {
+/// The record that begins `words` and lies here, and stands for `rest` words at most; `None` if
+/// there is none.
+pub(super) fn find(words: &[u64], rest: usize, place: RecordPlace) -> Option<FoundRecord<'_>> {
     let head = *words.first()?;
     let count = (head >> 8 & WORDS_MAX) as usize;
     if count == 0 || count > rest {
@@ -168,8 +200,8 @@ pub(super) fn find(words: &[u64], rest: usize, place: (u64, Lsn)) -> Option<(&[u
         GROUP => 2,
         _ => count,
     };
-    let record = words.get(..said)?;
-    (u64::from(checksum(record, place)) == head >> 32).then_some((record, count))
+    let words = words.get(..said)?;
+    (u64::from(checksum(words, place)) == head >> 32).then_some(FoundRecord { words, count })
 }
 
 /// The words of a transaction's number among several databases.

@@ -4,6 +4,10 @@ use super::*;
 
 const KEY: [u64; 2] = [7, 8];
 
+fn place(life: u64, lsn: u64) -> RecordPlace {
+    RecordPlace { life, lsn: Lsn(lsn) }
+}
+
 fn changes() -> Vec<(Change<'static>, Takeback<'static>, usize)> {
     let parts = RecordParts { words: &[1, 2, 3], tail_bytes: 9 };
     let before = RecordParts { words: &[4, 5], tail_bytes: 0 };
@@ -28,13 +32,14 @@ fn records_are_read_as_written() {
         // Every second page has an image.
         let image = |page: usize, to: &mut Vec<u64>| to.extend(vec![page as u64 + 1; page % 2 * 5]);
         let encoder = Encoder::new(&mut words);
-        encoder.change((99, true), (12, 2), (&numbers, image), (change, takeback));
-        let place = (3, Lsn(4096));
-        seal(&mut words, place);
+        let head = ChangeHead { transaction: 99, compensates: true, tree: 12, width: 2 };
+        encoder.change(head, &numbers, image, change, takeback);
+        let here = place(3, 4096);
+        seal(&mut words, here);
         words.push(1234);
-        let (found, count) = find(&words, words.len(), place).expect("a record");
-        assert_eq!(count + 1, words.len());
-        let Some(Logged::Change(read)) = decode(found) else { panic!("{change:?}") };
+        let found = find(&words, words.len(), here).expect("a record");
+        assert_eq!(found.count + 1, words.len());
+        let Some(Logged::Change(read)) = decode(found.words) else { panic!("{change:?}") };
         let images: Vec<usize> = read.pages.iter().map(|page| page.image.len()).collect();
         assert_eq!(images, (0..numbers.len()).map(|page| page % 2 * 5).collect::<Vec<_>>());
         assert_eq!((read.change, read.takeback), (change, takeback));
@@ -47,17 +52,18 @@ fn records_are_read_as_written() {
 fn nothing_else_is_taken_for_a_record() {
     let (change, takeback, _) = changes()[1];
     let mut words = Vec::new();
-    Encoder::new(&mut words).change((5, false), (1, 2), (&[3], |_, _| ()), (change, takeback));
-    let place = (2, Lsn(800));
-    seal(&mut words, place);
-    assert!(find(&words, words.len(), place).is_some());
-    assert!(find(&words, words.len(), (3, Lsn(800))).is_none(), "of another generation");
-    assert!(find(&words, words.len(), (2, Lsn(808))).is_none(), "of another place");
-    assert!(find(&words[..words.len() - 1], words.len() - 1, place).is_none(), "cut off");
+    let head = ChangeHead { transaction: 5, compensates: false, tree: 1, width: 2 };
+    Encoder::new(&mut words).change(head, &[3], |_, _| (), change, takeback);
+    let here = place(2, 800);
+    seal(&mut words, here);
+    assert!(find(&words, words.len(), here).is_some());
+    assert!(find(&words, words.len(), place(3, 800)).is_none(), "of another generation");
+    assert!(find(&words, words.len(), place(2, 808)).is_none(), "of another place");
+    assert!(find(&words[..words.len() - 1], words.len() - 1, here).is_none(), "cut off");
     for bit in 0..words.len() * 64 {
         let mut flipped = words.clone();
         flipped[bit / 64] ^= 1 << (bit % 64);
-        assert!(find(&flipped, flipped.len(), place).is_none(), "bit {bit}");
+        assert!(find(&flipped, flipped.len(), here).is_none(), "bit {bit}");
         // Nonsense with a right checksum does no harm.
         let _ = decode(&flipped);
     }
@@ -71,8 +77,9 @@ fn what_is_said_of_several_databases_is_read_as_written() {
     let read = |encode: &dyn Fn(Encoder<'_>)| {
         let mut words = Vec::new();
         encode(Encoder::new(&mut words));
-        seal(&mut words, (1, Lsn(64)));
-        let (found, _) = find(&words, words.len(), (1, Lsn(64))).expect("a record");
+        seal(&mut words, place(1, 64));
+        let found = find(&words, words.len(), place(1, 64)).expect("a record");
+        let found = found.words;
         (2..found.len()).for_each(|count| assert_eq!(decode(&found[..count]), None, "{count}"));
         format!("{:?}", decode(found).expect("a record that is known"))
     };
@@ -87,22 +94,22 @@ fn what_is_said_of_several_databases_is_read_as_written() {
 fn branches_that_commit_together_are_read_as_written() {
     let mut words = Vec::new();
     Encoder::new(&mut words).ending(9, End::CommittedWith(&[11, 4]));
-    seal(&mut words, (1, Lsn(64)));
-    let (found, _) = find(&words, words.len(), (1, Lsn(64))).expect("a record");
-    assert_eq!(decode(found), Some(Logged::CommittedTogether(vec![9, 11, 4])));
+    seal(&mut words, place(1, 64));
+    let found = find(&words, words.len(), place(1, 64)).expect("a record");
+    assert_eq!(decode(found.words), Some(Logged::CommittedTogether(vec![9, 11, 4])));
 }
 
 #[test]
 fn padding_stands_for_words_that_are_not_there() {
     let mut words = vec![padding(3)];
-    seal(&mut words, (1, Lsn(8)));
+    seal(&mut words, place(1, 8));
     words.extend([77, 78, 79]);
-    let (record, count) = find(&words, words.len(), (1, Lsn(8))).expect("padding");
-    assert_eq!((decode(record), count), (Some(Logged::Padding), 3));
+    let found = find(&words, words.len(), place(1, 8)).expect("padding");
+    assert_eq!((decode(found.words), found.count), (Some(Logged::Padding), 3));
     let mut words = group(4, Lsn(4096)).to_vec();
-    seal(&mut words, (1, Lsn(8)));
+    seal(&mut words, place(1, 8));
     words.extend([78, 79]);
     assert!(may_be_group(words[0]));
-    let (record, count) = find(&words, words.len(), (1, Lsn(8))).expect("the end of a group");
-    assert_eq!((decode(record), count), (Some(Logged::Group(Lsn(4096))), 4));
+    let found = find(&words, words.len(), place(1, 8)).expect("the end of a group");
+    assert_eq!((decode(found.words), found.count), (Some(Logged::Group(Lsn(4096))), 4));
 }
