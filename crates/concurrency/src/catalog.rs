@@ -65,7 +65,8 @@ impl<P: Platform> TableDraft<P> {
     /// The same table with descriptors from `descriptors`, which receives the number of each index.
     pub(crate) fn of(
         table: &Table<P>,
-        (read_only, constant): (bool, u64),
+        read_only: bool,
+        constant: u64,
         mut descriptors: impl FnMut(usize) -> Descriptors<P>,
     ) -> Self {
         let indexes = table.indexes.iter().enumerate().map(|(number, index)| IndexDraft {

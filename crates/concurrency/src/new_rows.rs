@@ -1,4 +1,15 @@
-//! Several rows that are inserted at once, as an argument.
+//! Rows to insert, as an argument.
+
+/// A row to insert.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewRow<'r> {
+    /// Its keys, one an index of the table.
+    pub keys: &'r [&'r [u64]],
+    /// Its fixed part.
+    pub fixed: &'r [u8],
+    /// Its tail; empty if the table has none.
+    pub tail: &'r [u8],
+}
 
 /// Rows to insert into one table, without tails.
 #[derive(Clone, Copy, Debug)]

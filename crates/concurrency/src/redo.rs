@@ -152,7 +152,8 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         c: P::Core,
         tables: &[Table<P>],
         was_there: impl Fn(&Access<P, H>) -> bool,
-        (table, key): (usize, &[u64]),
+        table: usize,
+        key: &[u64],
     ) -> Option<Before> {
         let bits = tables[table].indexes[0].partition(key).get(c, key).value?;
         let is_it = |access: &&Access<P, H>| {

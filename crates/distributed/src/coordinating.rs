@@ -23,18 +23,20 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         &mut self,
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),
-        (procedure, ticket): (Q, T),
+        procedure: Q,
+        ticket: T,
         bounds: Bounds,
     ) -> Result<(), MemberError> {
         self.own_turn.is_over();
-        self.begin(c, session, (procedure, ticket), bounds, true)
+        self.begin(c, session, procedure, ticket, bounds, true)
     }
 
     fn begin(
         &mut self,
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),
-        (mut procedure, ticket): (Q, T),
+        mut procedure: Q,
+        ticket: T,
         bounds: Bounds,
         may_be_last: bool,
     ) -> Result<(), MemberError> {
@@ -90,7 +92,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         let id = GlobalId { coordinator: self.setting.me, sequence: self.sequence };
         let asked = match in_order && flow == Flow::First {
             true => self.request_in_turn(id, parts)?,
-            false => self.send_requests(c, (id, flow), parts)?,
+            false => self.send_requests(c, id, flow, parts)?,
         };
         let RequestedParts { coordinator, parts, requests, act } = match asked {
             Ok(asked) => asked,
@@ -115,7 +117,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             refused: None,
             decided: None,
         };
-        self.perform(c, session, Box::new(flight), (act, me))?;
+        self.perform(c, session, Box::new(flight), act, me)?;
         self.start_own_turns(c, session)
     }
 
@@ -149,7 +151,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     fn send_requests(
         &mut self,
         c: P::Core,
-        (id, flow): (GlobalId, Flow),
+        id: GlobalId,
+        flow: Flow,
         parts: Vec<PartRequest<Q::Action>>,
     ) -> Result<Result<RequestedParts, Failure>, MemberError> {
         let only_reads = parts.iter().map(|part| part.only_reads);
@@ -252,7 +255,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         let mut flight = self.flights.swap_remove(flight);
         let mut act = std::mem::take(&mut self.act);
         flight.coordinator.step(event, &mut act).map_err(illegal)?;
-        self.perform(c, session, flight, (act, from))
+        self.perform(c, session, flight, act, from)
     }
 
     /// Does what a coordinator wants.
@@ -261,7 +264,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),
         mut flight: Box<Flight<'d, Q, T>>,
-        (mut act, from): (Vec<Action>, WorkerName),
+        mut act: Vec<Action>,
+        from: WorkerName,
     ) -> Result<(), MemberError> {
         let illegal = |error| MemberError::Illegal { from, error };
         let mut forget = false;
@@ -300,7 +304,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             session.forget(flight.id.number());
         }
         match again {
-            Some((work, bounds)) => self.begin(c, session, work, bounds, false),
+            Some(((procedure, ticket), bounds)) => self.begin(c, session, procedure, ticket, bounds, false),
             None => Ok(()),
         }
     }
@@ -346,8 +350,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             true => Attempt::Committed,
             false => Attempt::Aborted { yes: flight.coordinator.yes() },
         };
-        let (flow, counts) = (flight.coordinator.flow(), flight.coordinator.counts());
-        self.counts.expected += messages(flow, counts, attempt);
+        let (changing, reading) = flight.coordinator.counts();
+        self.counts.expected += messages(flight.coordinator.flow(), changing, reading, attempt);
         let (mut procedure, ticket) = flight.work.take()?;
         let mut end = flight.refused.take().unwrap_or(End::Conflict);
         if let Some(early) = flight.early.take().filter(|_| flight.is_last()) {

@@ -470,8 +470,14 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
 
     /// Waits until something comes, or the deadline has passed, which counts for this category. May
     /// return early.
-    pub fn wait(&mut self, c: P::Core, session: &mut (dyn AnySession<'d> + 'd), until: (Category, Nanos)) {
-        self.wait_or(c, session, until, &mut |_| false);
+    pub fn wait(
+        &mut self,
+        c: P::Core,
+        session: &mut (dyn AnySession<'d> + 'd),
+        category: Category,
+        deadline: Nanos,
+    ) {
+        self.wait_or(c, session, category, deadline, &mut |_| false);
     }
 
     /// As [`Self::wait`], or until `ready` says that something else is to be done: a worker that
@@ -480,7 +486,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         &mut self,
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),
-        (category, deadline): (Category, Nanos),
+        category: Category,
+        deadline: Nanos,
         ready: &mut dyn FnMut(P::Core) -> bool,
     ) {
         let soon = P::now(c).plus(FULL_NANOS);
@@ -510,7 +517,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         }
         match message {
             Message::Hello { version, fingerprint, from: who, to } => {
-                let result = self.greet(peer, version, fingerprint, (who, to));
+                let result = self.greet(peer, version, fingerprint, who, to);
                 result.map_err(|error| MemberError::Message { from, error })
             }
             Message::Request { id, is_last, only_reads, actions } => {
@@ -518,7 +525,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 self.serve_in_order(c, session, request)
             }
             Message::Vote { id, result } => self.receive_vote(c, session, peer, id, result),
-            Message::Decision { id, commit } => self.receive_decision(c, session, peer, (id, commit)),
+            Message::Decision { id, commit } => self.receive_decision(c, session, peer, id, commit),
             Message::Acknowledgement { id } => {
                 let Some((flight, part)) = self.part_here(id, from.instance) else { return Ok(()) };
                 self.step(c, session, flight, Event::Acknowledged { from: part }, from)
@@ -536,7 +543,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         peer: usize,
         version: u32,
         fingerprint: u32,
-        (from, to): (WorkerName, WorkerName),
+        from: WorkerName,
+        to: WorkerName,
     ) -> Result<(), MessageError> {
         let (expected, me) = (self.peers[peer].name, self.setting.me);
         if version != VERSION {

@@ -102,8 +102,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             return Ok(());
         }
         self.own_turn.is_next = true;
-        let WaitingRequest { peer, id, is_last, only_reads, actions, .. } = request;
-        self.serve(c, session, peer, (id, is_last, only_reads), &actions)
+        self.serve(c, session, request)
     }
 
     /// Goes on with requests whose turn has come, and refuses those that have waited too long.
@@ -113,12 +112,9 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         session: &mut (dyn AnySession<'d> + 'd),
     ) -> Result<(), MemberError> {
         while !self.queue.is_empty() && !self.is_taken() {
-            let Some(WaitingRequest { peer, id, is_last, only_reads, actions, .. }) = self.queue.pop_front()
-            else {
-                break;
-            };
+            let Some(request) = self.queue.pop_front() else { break };
             self.own_turn.is_next = true;
-            self.serve(c, session, peer, (id, is_last, only_reads), &actions)?;
+            self.serve(c, session, request)?;
         }
         while let Some(waiting) = self.queue.front() {
             if P::now(c).since(waiting.since) < WAIT_NANOS_MAX {

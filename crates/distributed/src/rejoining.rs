@@ -120,7 +120,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 decided: Some(Epoch(0)),
             };
             let me = self.setting.me;
-            self.perform(c, session, Box::new(flight), (act, me))?;
+            self.perform(c, session, Box::new(flight), act, me)?;
         }
         Ok(())
     }

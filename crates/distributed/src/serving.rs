@@ -4,7 +4,7 @@ use boundary::{AnyPrepared, AnySession, AnyVerbs, Bounds, PartOf, Procedure, Tra
 use platform::link::Links;
 use terms::{Abort, Epoch, Fault};
 
-use crate::flight::{PreparedPart, enlist, execute};
+use crate::flight::{PreparedPart, WaitingRequest, enlist, execute};
 use crate::member::{DurabilityWaiter, Member, ProcedureMessage};
 use crate::messages::{GlobalId, Message, Refusal, Unsaid, encode};
 use crate::protocol::{Participant, ParticipantAction, ParticipantEvent};
@@ -24,10 +24,9 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         &mut self,
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),
-        peer: usize,
-        (id, is_last, only_reads): (GlobalId, bool, bool),
-        actions: &[Q::Action],
+        request: WaitingRequest<Q::Action>,
     ) -> Result<(), MemberError> {
+        let WaitingRequest { peer, id, is_last, only_reads, actions, .. } = request;
         let from = self.peers[peer].name;
         if id.coordinator != from {
             return Err(MemberError::Stranger { from, coordinator: id.coordinator });
@@ -45,7 +44,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         let mut participant = Participant::new(is_last, only_reads, faults);
         participant.step(ParticipantEvent::Asked, &mut act).map_err(illegal)?;
         act.clear();
-        let (prepared, vote, epoch) = match self.run(session, id, actions) {
+        let (prepared, vote, epoch) = match self.run(session, id, &actions) {
             Ok((outputs, prepared, epoch)) => match yes::<Q>(id, outputs) {
                 Ok(frame) => {
                     self.counts.served += 1;
@@ -65,7 +64,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         participant.step(heard, &mut act).map_err(illegal)?;
         let mut request = Vec::new();
         if faults.has(Fault::RepeatedDecision) {
-            request = postcard::to_allocvec(actions).unwrap_or_default();
+            request = postcard::to_allocvec(&actions).unwrap_or_default();
         }
         let held = PreparedPart { id, peer, participant, prepared, vote: Some(vote), epoch, request };
         self.answer(c, session, held, act)
@@ -176,7 +175,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),
         peer: usize,
-        (id, commit): (GlobalId, bool),
+        id: GlobalId,
+        commit: bool,
     ) -> Result<(), MemberError> {
         let from = self.peers[peer].name;
         // A coordinator that there is no more has left its decisions to another worker of its

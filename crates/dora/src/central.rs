@@ -133,7 +133,7 @@ impl<P: Platform> Central<P> {
                     P::fetch_add(c, lock, ONE.wrapping_neg(), Ordering::Relaxed);
                     return false;
                 }
-                list.enter(c, &mut seat.latch, &Entries(&self.entries), (seat.worker, number));
+                list.enter(c, &mut seat.latch, &Entries(&self.entries), seat.worker, number);
             }
             None => {
                 debug_assert!(number != 0, "a number that says that there is a transaction");

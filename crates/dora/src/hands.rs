@@ -53,7 +53,8 @@ pub trait ActionExecutor {
     /// See [`Abort`].
     fn act(
         &mut self,
-        branch: (usize, Option<Nanos>),
+        branch: usize,
+        deadline: Option<Nanos>,
         phase: usize,
         which: &dyn Fn(usize) -> bool,
     ) -> Result<(), Abort>;
@@ -86,29 +87,37 @@ pub trait ActionExecutor {
     fn act_for(
         &mut self,
         whose: u16,
-        branch: (usize, Option<Nanos>),
+        branch: usize,
+        deadline: Option<Nanos>,
         outputs: &mut Vec<u8>,
     ) -> Result<(), Abort>;
 }
 
-/// Tables, actions on them, and which of these are meant, by their numbers.
-pub type Meant<'a, Q> =
-    (&'a <Q as Procedure>::Tables, &'a [<Q as Procedure>::Action], &'a dyn Fn(usize) -> bool);
+/// Some of the actions of a list.
+pub struct SelectedActions<'a, Q: Procedure> {
+    /// The tables on which the actions run.
+    pub tables: &'a Q::Tables,
+    /// The list.
+    pub actions: &'a [Q::Action],
+    /// True of the numbers of the selected actions.
+    pub is_selected: &'a dyn Fn(usize) -> bool,
+}
 
 /// Takes the outputs of actions, by their numbers.
 pub type Done<'f, Q> = dyn FnMut(usize, <Q as Procedure>::Output) -> Result<(), Abort> + 'f;
 
-/// Runs those of these actions that are meant, one after the other.
+/// Runs the selected actions, one after the other.
 ///
 /// # Errors
 /// See [`Abort`].
 #[inline]
-pub fn execute_meant<Q: Procedure>(
-    (tables, actions, which): Meant<'_, Q>,
+pub fn execute_selected<Q: Procedure>(
+    selected: &SelectedActions<'_, Q>,
     transaction: &mut impl Verbs,
     done: &mut Done<'_, Q>,
 ) -> Result<(), Abort> {
-    for (number, action) in actions.iter().enumerate().filter(|(number, _)| which(*number)) {
+    let SelectedActions { tables, actions, is_selected } = *selected;
+    for (number, action) in actions.iter().enumerate().filter(|(number, _)| is_selected(*number)) {
         done(number, Q::execute(tables, action, transaction)?)?;
     }
     Ok(())
@@ -119,14 +128,15 @@ pub trait Acting<Q: Procedure> {
     /// The branches of the session.
     fn branches(&mut self) -> &mut dyn Branches;
 
-    /// Runs those of these actions that are meant in one act of the branch.
+    /// Runs the selected actions in one act of the branch.
     ///
     /// # Errors
     /// See [`Abort`].
     fn act(
         &mut self,
-        branch: (usize, Option<Nanos>),
-        actions: Meant<'_, Q>,
+        branch: usize,
+        deadline: Option<Nanos>,
+        actions: &SelectedActions<'_, Q>,
         done: &mut Done<'_, Q>,
     ) -> Result<(), Abort>;
 }
@@ -141,12 +151,13 @@ impl<Q: Procedure> Acting<Q> for Dynamic<'_> {
 
     fn act(
         &mut self,
-        (branch, deadline): (usize, Option<Nanos>),
-        meant: Meant<'_, Q>,
+        branch: usize,
+        deadline: Option<Nanos>,
+        actions: &SelectedActions<'_, Q>,
         done: &mut Done<'_, Q>,
     ) -> Result<(), Abort> {
         self.0.act(branch, deadline, &mut |verbs: &mut dyn AnyVerbs| {
-            execute_meant::<Q>(meant, &mut Transaction::new(verbs), done)
+            execute_selected::<Q>(actions, &mut Transaction::new(verbs), done)
         })
     }
 }
@@ -179,7 +190,8 @@ impl<'h, Q: Procedure, A: Acting<Q>> Typed<'h, Q, A> {
     /// ActionExecutor that run procedures on these tables.
     pub fn new(
         acting: A,
-        (tables, actions): (&'h Q::Tables, &'h mut Actions<Q>),
+        tables: &'h Q::Tables,
+        actions: &'h mut Actions<Q>,
         procedure: Option<&'h mut Q>,
     ) -> Self {
         Typed { acting, tables, actions, procedure }
@@ -222,12 +234,14 @@ impl<Q: Procedure, A: Acting<Q>> ActionExecutor for Typed<'_, Q, A> {
 
     fn act(
         &mut self,
-        branch: (usize, Option<Nanos>),
+        branch: usize,
+        deadline: Option<Nanos>,
         phase: usize,
         which: &dyn Fn(usize) -> bool,
     ) -> Result<(), Abort> {
-        let Typed { acting, tables, actions, procedure, .. } = self;
-        acting.act(branch, (tables, &actions.own, which), &mut |number, output| {
+        let Typed { acting, tables, actions, procedure } = self;
+        let selected = SelectedActions { tables: *tables, actions: &actions.own, is_selected: which };
+        acting.act(branch, deadline, &selected, &mut |number, output| {
             if let Some(procedure) = procedure {
                 procedure.absorb(phase, number, output);
             }
@@ -269,11 +283,13 @@ impl<Q: Procedure, A: Acting<Q>> ActionExecutor for Typed<'_, Q, A> {
     fn act_for(
         &mut self,
         whose: u16,
-        branch: (usize, Option<Nanos>),
+        branch: usize,
+        deadline: Option<Nanos>,
         outputs: &mut Vec<u8>,
     ) -> Result<(), Abort> {
         let Typed { acting, tables, actions, .. } = self;
-        let kept = &actions.kept[usize::from(whose)];
-        acting.act(branch, (tables, kept, &|_| true), &mut |_, output| write(&output, outputs))
+        let actions = &actions.kept[usize::from(whose)];
+        let all = SelectedActions { tables: *tables, actions, is_selected: &|_| true };
+        acting.act(branch, deadline, &all, &mut |_, output| write(&output, outputs))
     }
 }

@@ -95,7 +95,7 @@ impl<P: Platform> Inbox<P> {
     /// Returns true if the slots of a message of this many words are empty that were claimed from
     /// `first` on. `emptied` is what the sender remembers of this inbox.
     #[inline]
-    pub(crate) fn has_room(&self, c: P::Core, emptied: &mut u64, (first, words): (u64, usize)) -> bool {
+    pub(crate) fn has_room(&self, c: P::Core, emptied: &mut u64, first: u64, words: usize) -> bool {
         let end = first + slots_of(words);
         if end > *emptied + self.slots {
             // Acquire: pairs with the release of the receiver, whose reads of the slots are over.
@@ -186,7 +186,7 @@ mod tests {
                 for number in 0..COUNT {
                     let words = vec![(me as u64) << 32 | number; 1 + (number % 40) as usize];
                     let first = inbox.claim(c, words.len());
-                    while !inbox.has_room(c, &mut emptied, (first, words.len())) {
+                    while !inbox.has_room(c, &mut emptied, first, words.len()) {
                         Hardware::pause(c, 1_000);
                     }
                     inbox.fill(c, first, words.len() * 8, &words);
@@ -215,13 +215,13 @@ mod tests {
         let sent = inbox.slots;
         for number in 0..sent {
             let first = inbox.claim(c, 1);
-            assert!(inbox.has_room(c, &mut emptied, (first, 1)), "{number}");
+            assert!(inbox.has_room(c, &mut emptied, first, 1), "{number}");
             inbox.fill(c, first, 8, &[number]);
         }
         let first = inbox.claim(c, 1);
-        assert!(!inbox.has_room(c, &mut emptied, (first, 1)));
+        assert!(!inbox.has_room(c, &mut emptied, first, 1));
         assert_eq!(inbox.take(c, &mut next, &mut words), Some(8));
-        assert!(inbox.has_room(c, &mut emptied, (first, 1)));
+        assert!(inbox.has_room(c, &mut emptied, first, 1));
         inbox.fill(c, first, 8, &[sent]);
         for number in 1..=sent {
             assert_eq!(inbox.take(c, &mut next, &mut words), Some(8));

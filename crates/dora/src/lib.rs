@@ -56,7 +56,9 @@ mod shared;
 mod worker;
 
 pub use central::Sharing;
-pub use hands::{Acting, ActionExecutor, Actions, Copied, Done, Dynamic, Meant, Typed, execute_meant};
+pub use hands::{
+    Acting, ActionExecutor, Actions, Copied, Done, Dynamic, SelectedActions, Typed, execute_selected,
+};
 pub use map::{Map, MapError};
 pub use shared::{Shared, Site};
 pub use worker::{Counts, NO_BRANCHES, OwnerWorker};

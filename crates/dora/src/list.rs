@@ -40,7 +40,8 @@ impl<P: Platform> List<P> {
         c: P::Core,
         seat: &mut LatchSeat<P>,
         entries: &Entries<'_, P>,
-        (worker, number): (usize, u64),
+        worker: usize,
+        number: u64,
     ) {
         let name = worker as u64 + 1;
         self.latch.hold(c, 0, seat, || {

@@ -60,7 +60,8 @@ impl Owned {
     /// Asks for what a request needs; one that waits is kept.
     pub(crate) fn ask(
         &mut self,
-        (whose, age): (u16, u64),
+        whose: u16,
+        age: u64,
         routes: &[Route],
         request: Option<Request>,
     ) -> (Answer, Option<Request>) {

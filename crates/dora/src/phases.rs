@@ -56,7 +56,7 @@ impl<P: Platform> OwnerWorker<'_, P> {
         self.lock_all(from);
         self.send_requests(hands, deadline)?;
         self.count_asked();
-        self.request_here(hands, (from, deadline));
+        self.request_here(hands, from, deadline);
         self.receive_all(hands, deadline)
     }
 
@@ -97,12 +97,12 @@ impl<P: Platform> OwnerWorker<'_, P> {
         let branch = self.branch(hands, me)?;
         let began = self.begin_sample();
         let Attempt { phase, owners, .. } = &self.attempt;
-        hands.act((branch, deadline), *phase, &|number| owners[number] == me)?;
+        hands.act(branch, deadline, *phase, &|number| owners[number] == me)?;
         self.count_own();
         if let Some(began) = began {
             let mut own = homes(&self.attempt, me);
-            let of_run = (own.next().copied(), 1 + own.count());
-            self.end_sample(began, of_run, For::Own);
+            let (home, actions) = (own.next().copied(), 1 + own.count());
+            self.end_sample(began, home, actions, For::Own);
         }
         Ok(())
     }
@@ -139,7 +139,7 @@ impl<P: Platform> OwnerWorker<'_, P> {
     }
 
     /// Runs the actions of the phase that belong here, when their locks are granted.
-    fn request_here(&mut self, hands: &mut dyn ActionExecutor, (from, deadline): (usize, Option<Nanos>)) {
+    fn request_here(&mut self, hands: &mut dyn ActionExecutor, from: usize, deadline: Option<Nanos>) {
         let Attempt { routes, ends, owners, .. } = &self.attempt;
         let mut begin = from;
         let mut own = Vec::new();
@@ -153,7 +153,7 @@ impl<P: Platform> OwnerWorker<'_, P> {
             return;
         }
         look::<P>(self.c, own.len() + self.owned.locks().comparisons(own.len()));
-        let outcome = match self.ask((self.me, self.age), &own, None).0 {
+        let outcome = match self.ask(self.me, self.age, &own, None).0 {
             Answer::Granted => self.run_here(hands, deadline),
             Answer::Refused => {
                 self.attempt.is_refused_here = true;

@@ -85,9 +85,9 @@ impl<'d, P: Platform> Post<'d, P> {
         // Written as bytes, and copied to the ring.
         P::work(c, Work::CopyWord, 2 * words.len() as u32);
         let (inbox, emptied) = (&self.shared.inboxes[usize::from(to)], &mut self.emptied[usize::from(to)]);
-        let slots = (inbox.claim(c, words.len()), words.len());
+        let first = inbox.claim(c, words.len());
         let own = &self.shared.inboxes[usize::from(self.me)];
-        while !inbox.has_room(c, emptied, slots) {
+        while !inbox.has_room(c, emptied, first, words.len()) {
             // The other one may wait for room here.
             let mut kept = Vec::new();
             while let Some(bytes) = own.take(c, &mut self.next, &mut kept) {
@@ -100,7 +100,7 @@ impl<'d, P: Platform> Post<'d, P> {
             }
             P::pause(c, FULL_NANOS);
         }
-        inbox.fill(c, slots.0, self.bytes.len(), &words);
+        inbox.fill(c, first, self.bytes.len(), &words);
         self.words = words;
         self.sent += 1;
         Ok(())

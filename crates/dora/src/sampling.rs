@@ -96,7 +96,7 @@ impl<P: Platform> OwnerWorker<'_, P> {
     }
 
     /// Some actions, of which this is the first one's home, began then and are over.
-    pub(crate) fn end_sample(&mut self, began: Nanos, (home, actions): (Option<Route>, usize), whose: For) {
+    pub(crate) fn end_sample(&mut self, began: Nanos, home: Option<Route>, actions: usize, whose: For) {
         if let (Some(counting), Some(home)) = (&mut self.counting, home) {
             let nanos = P::now(self.c).since(began);
             counting.arrays.measure(class(&home, whose), actions as u64, nanos);

@@ -20,10 +20,10 @@ impl<P: Platform> OwnerWorker<'_, P> {
     /// of.
     pub(crate) fn serve(&mut self, hands: &mut dyn ActionExecutor) -> Result<(), Abort> {
         let looked = self.begin_look();
-        let Some(heard) = self.post.take(&mut self.body)? else { return Ok(()) };
+        let Some((from, message)) = self.post.take(&mut self.body)? else { return Ok(()) };
         hands.branches().meter().begin_aside::<P>(self.c, Category::Communication);
         let began = self.end_look(looked);
-        self.answer(hands, heard, began)?;
+        self.answer(hands, from, message, began)?;
         for _ in 1..self.shared.workers() {
             if !self.hear(hands)? {
                 break;
@@ -36,22 +36,23 @@ impl<P: Platform> OwnerWorker<'_, P> {
     /// Takes one message, if there is one, and does what follows from it.
     pub(crate) fn hear(&mut self, hands: &mut dyn ActionExecutor) -> Result<bool, Abort> {
         let looked = self.begin_look();
-        let Some(heard) = self.post.take(&mut self.body)? else { return Ok(false) };
+        let Some((from, message)) = self.post.take(&mut self.body)? else { return Ok(false) };
         let began = self.end_look(looked);
-        self.answer(hands, heard, began)?;
+        self.answer(hands, from, message, began)?;
         Ok(true)
     }
 
     fn answer(
         &mut self,
         hands: &mut dyn ActionExecutor,
-        (from, said): (u16, OwnerMessage),
+        from: u16,
+        message: OwnerMessage,
         began: Option<Nanos>,
     ) -> Result<(), Abort> {
-        match said {
+        match message {
             OwnerMessage::Request { age, deadline, actions } => {
                 hands.keep(from, actions, &self.body)?;
-                self.accept(hands, (from, age), Request { deadline, actions }, began)
+                self.accept(hands, from, age, Request { deadline, actions }, began)
             }
             OwnerMessage::Reply(result) => {
                 let Attempt { phase, owners, others, pending, failed, .. } = &mut self.attempt;
@@ -94,7 +95,8 @@ impl<P: Platform> OwnerWorker<'_, P> {
     fn accept(
         &mut self,
         hands: &mut dyn ActionExecutor,
-        whose: (u16, u64),
+        whose: u16,
+        age: u64,
         request: Request,
         began: Option<Nanos>,
     ) -> Result<(), Abort> {
@@ -104,23 +106,23 @@ impl<P: Platform> OwnerWorker<'_, P> {
         routes.clear();
         for action in 0..request.actions {
             let home = routes.entries().len();
-            hands.route_kept(whose.0, action, &mut routes);
+            hands.route_kept(whose, action, &mut routes);
             self.count_other(routes.entries().get(home));
         }
         if self.counting.is_some() {
-            *self.owned.class(whose.0) = routes.home().map(|home| class(home, For::Other));
+            *self.owned.class(whose) = routes.home().map(|home| class(home, For::Other));
         }
         let owned = owned_routes(&self.map, routes.entries());
         self.routes = routes;
         let is_mine = |route: &Route| self.map.owner(std::slice::from_ref(route)) == Ok(Some(self.me));
         if !self.shared.faults.has(Fault::MisroutedActions) && !owned.iter().all(is_mine) {
             let why = "an action came to a worker that does not own what it touches".to_owned();
-            return self.refuse(whose.0, Refusal::Failed(why));
+            return self.refuse(whose, Refusal::Failed(why));
         }
         look::<P>(self.c, owned.len() + self.owned.locks().comparisons(owned.len()));
-        match self.ask(whose, &owned, Some(request)) {
-            (Answer::Granted, Some(request)) => self.run_theirs(hands, whose.0, (request, began)),
-            (Answer::Refused, _) => self.refuse(whose.0, Refusal::Conflict),
+        match self.ask(whose, age, &owned, Some(request)) {
+            (Answer::Granted, Some(request)) => self.run_theirs(hands, whose, request, began),
+            (Answer::Refused, _) => self.refuse(whose, Refusal::Conflict),
             _ => Ok(()),
         }
     }
@@ -145,15 +147,15 @@ impl<P: Platform> OwnerWorker<'_, P> {
         &mut self,
         hands: &mut dyn ActionExecutor,
         whose: u16,
-        (request, began): (Request, Option<Nanos>),
+        Request { deadline, actions }: Request,
+        began: Option<Nanos>,
     ) -> Result<(), Abort> {
-        let Request { deadline, actions } = request;
         let before = hands.branches().meter().enter::<P>(self.c, Category::Useful);
         let mut outputs = std::mem::take(&mut self.outputs);
         outputs.clear();
         let outcome = self.branch(hands, whose).and_then(|branch| {
             P::work(self.c, Work::CopyWord, hands.copied().action * actions as u32);
-            hands.act_for(whose, (branch, deadline.map(Nanos)), &mut outputs)?;
+            hands.act_for(whose, branch, deadline.map(Nanos), &mut outputs)?;
             Ok(hands.branches().name(branch).map(|name| name.0))
         });
         hands.branches().meter().enter::<P>(self.c, Category::Communication);
@@ -166,8 +168,8 @@ impl<P: Platform> OwnerWorker<'_, P> {
         };
         self.outputs = outputs;
         if let Some(began) = began {
-            let of_run = (self.home(hands, whose), actions);
-            self.end_sample(began, of_run, For::Other);
+            let home = self.home(hands, whose);
+            self.end_sample(began, home, actions, For::Other);
         }
         hands.branches().meter().leave::<P>(self.c, before);
         sent
@@ -188,7 +190,7 @@ impl<P: Platform> OwnerWorker<'_, P> {
                 None => self.attempt.is_granted = true,
                 Some(request) => {
                     let began = self.begin_sample();
-                    self.run_theirs(hands, whose, (request, began))?;
+                    self.run_theirs(hands, whose, request, began)?;
                 }
             }
         }

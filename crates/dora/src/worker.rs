@@ -134,7 +134,7 @@ impl<'d, P: Platform> OwnerWorker<'d, P> {
     ///
     /// # Errors
     /// There is no memory.
-    pub fn new(c: P::Core, shared: &'d Shared<P>, (me, site): (usize, Site)) -> Result<Self, OutOfMemory> {
+    pub fn new(c: P::Core, shared: &'d Shared<P>, me: usize, site: Site) -> Result<Self, OutOfMemory> {
         let map = shared.map(c);
         Ok(OwnerWorker {
             c,
@@ -379,13 +379,14 @@ impl<'d, P: Platform> OwnerWorker<'d, P> {
 
     pub(crate) fn ask(
         &mut self,
-        whose: (u16, u64),
+        whose: u16,
+        age: u64,
         routes: &[Route],
         request: Option<Request>,
     ) -> (Answer, Option<Request>) {
         match self.shared.faults.has(Fault::MissingOwnerLocks) {
             true => (Answer::Granted, request),
-            false => self.owned.ask(whose, routes, request),
+            false => self.owned.ask(whose, age, routes, request),
         }
     }
 }

@@ -192,7 +192,7 @@ fn copy_pages(from: &Path, to: &Path) -> Copied<Backup> {
             last_epoch: 0,
             rows: 0,
             records: examined.records,
-            pages: Some(examined.pages.0),
+            pages: Some(examined.pages_in_use),
         }),
     }
 }

@@ -41,7 +41,7 @@ pub(crate) fn check(path: &Path) -> Result<DirectoryReport, Failure> {
         };
         return Err(Failure::at(path, &format!("{shown}{more}: {what}")));
     }
-    let mut text = format!("{}: ok, {} pages\n", path.display(), thousands(examined.pages.0));
+    let mut text = format!("{}: ok, {} pages\n", path.display(), thousands(examined.pages_in_use));
     for (table, trees) in &examined.tables {
         if let Some(first) = trees.first() {
             text += &format!("  {}: {} rows\n", one_line(table.name()), thousands(first.entries));
@@ -104,7 +104,7 @@ fn left(examined: &Examined) -> String {
 /// [`Failure::Failed`] if it cannot be read.
 pub(crate) fn inspect(path: &Path) -> Result<DirectoryReport, Failure> {
     let examined = examine(path)?;
-    let (in_use, free) = examined.pages;
+    let (in_use, free) = (examined.pages_in_use, examined.pages_free);
     let mut text = format!(
         "{}: rows in pages of {} bytes: {} in use, {} free; opening {}\n\ntables\n",
         path.display(),

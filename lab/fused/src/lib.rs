@@ -9,7 +9,7 @@
 
 use boundary::{AnySession, Bounds, Branches, Database, Ending, Procedure};
 use concurrency::{Branching, Scheme, SchemeName, SchemeVisitor, TooManySessions};
-use dora::{Acting, Done, Meant, execute_meant};
+use dora::{Acting, Done, SelectedActions, execute_selected};
 use engine::MemorySession;
 use platform::{Hardware, Nanos, Node, Platform};
 use terms::Abort;
@@ -86,11 +86,12 @@ impl<Q: Procedure> Acting<Q> for Together<'_> {
 
     fn act(
         &mut self,
-        (branch, deadline): (usize, Option<Nanos>),
-        meant: Meant<'_, Q>,
+        branch: usize,
+        deadline: Option<Nanos>,
+        actions: &SelectedActions<'_, Q>,
         done: &mut Done<'_, Q>,
     ) -> Result<(), Abort> {
-        self.0.act_as(branch, deadline, |transaction| execute_meant::<Q>(meant, transaction, done))
+        self.0.act_as(branch, deadline, |transaction| execute_selected::<Q>(actions, transaction, done))
     }
 }
 

@@ -106,7 +106,8 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
     fn with_same_key(
         &self,
         table: &Table<P>,
-        (number, position): (u32, usize),
+        number: u32,
+        position: usize,
         bits: impl Fn(&Access<P, H>) -> u16,
     ) -> Option<u32> {
         let its_table = self.list[number as usize].table;
@@ -131,7 +132,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         if access.passed >> position & 1 == 0 {
             return None;
         }
-        self.with_same_key(table, (number, position), |successor| successor.inherits)
+        self.with_same_key(table, number, position, |successor| successor.inherits)
     }
 
     /// Returns true if row `number`, which is to be inserted, takes over the entry that index
@@ -174,7 +175,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         let inherits = self.list[number as usize].inherits;
         let positions = (0..table.indexes.len()).filter(move |position| inherits >> position & 1 != 0);
         positions.filter_map(move |position| {
-            let before = self.with_same_key(table, (number, position), |before| before.passed)?;
+            let before = self.with_same_key(table, number, position, |before| before.passed)?;
             Some((position, before))
         })
     }
@@ -188,7 +189,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
                 continue;
             }
             self.list[number as usize].inherits &= !bit;
-            if let Some(other) = self.with_same_key(table, (number, position), |before| before.passed) {
+            if let Some(other) = self.with_same_key(table, number, position, |before| before.passed) {
                 let before = &mut self.list[other as usize];
                 before.passed &= !bit;
                 before.linked |= bit;

@@ -32,6 +32,7 @@ use storage::{Loan, Local, Optimisation, RecordHeader, RecordRef, Table};
 use terms::{Abort, Category};
 
 use crate::meter::Meter;
+use crate::new_rows::NewRow;
 use crate::writes::{Chain, WriteBuffer};
 use free::{FreeRow, FreeRows};
 use places::Places;
@@ -239,7 +240,9 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         &mut self,
         c: P::Core,
         meter: &mut Meter,
-        (number, table, index): (usize, &Table<P>, usize),
+        number: usize,
+        table: &Table<P>,
+        index: usize,
         key: &[u64],
     ) -> Result<Option<u32>, Abort> {
         let before = meter.enter::<P>(c, Category::Index);
@@ -323,14 +326,13 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         &mut self,
         c: P::Core,
         local: &mut Local<P>,
-        (number, table): (usize, &Table<P>),
-        keys: &[&[u64]],
-        fixed: &[u8],
-        tail_bytes: &[u8],
+        number: usize,
+        table: &Table<P>,
+        NewRow { keys, fixed, tail }: NewRow<'_>,
     ) -> Result<u32, Abort> {
-        check_row(table, keys, fixed, tail_bytes)?;
+        check_row(table, keys, fixed, tail)?;
         self.check_room()?;
-        let row = new_row(c, local, table, fixed, tail_bytes)?;
+        let row = new_row(c, local, table, fixed, tail)?;
         let place = P::address(c, row.start());
         let access = self.push(row, place, number, 0, INSERTED | WRITTEN)?;
         self.remember_keys(access, keys);

@@ -84,7 +84,8 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         &mut self,
         c: P::Core,
         local: &mut Local<P>,
-        (number, table): (usize, &Table<P>),
+        number: usize,
+        table: &Table<P>,
         rows: NewRows<'_>,
     ) -> Result<Range<u32>, Abort> {
         check_rows(table, rows)?;

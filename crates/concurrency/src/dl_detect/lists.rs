@@ -196,14 +196,7 @@ impl<P: Platform> Lists<P> {
     }
 
     /// `add_dep`: adds what the worker's transaction waits for to its list.
-    fn add(
-        &self,
-        c: P::Core,
-        (worker, node): (usize, u64),
-        waits: &Waits,
-        held: usize,
-        local: &mut Local<P>,
-    ) {
+    fn add(&self, c: P::Core, worker: usize, node: u64, waits: &Waits, held: usize, local: &mut Local<P>) {
         // SAFETY: the node is the worker's own, which waits in no queue of a latch.
         unsafe {
             self.with(c, worker, node, |list| {
@@ -267,7 +260,7 @@ impl<P: Platform> Lists<P> {
                 return Err(Refusal::Held);
             }
             if !added {
-                self.add(c, (worker, queued.node), waits, queued.held, local);
+                self.add(c, worker, queued.node, waits, queued.held, local);
                 added = true;
             }
             self.detect(c, worker, queued.node, waits);
@@ -441,7 +434,7 @@ mod tests {
         }
         for worker in 0..3 {
             lists.note(c, &mut waits[worker], waits_for[worker].iter().copied());
-            lists.add(c, (worker, node), &waits[worker], locks[worker], &mut local);
+            lists.add(c, worker, node, &waits[worker], locks[worker], &mut local);
         }
         for worker in ended {
             lists.clear(c, *worker, node, &mut local);

@@ -35,7 +35,7 @@ use crate::ways::{Deadlocks, RowLock};
 
 use lists::{Lists, Waits};
 use terms::{Fault, Faults};
-use waits_for::{Search, WaitsFor};
+use waits_for::{Search, ShownWait, WaitsFor};
 
 /// Two-phase locking that detects deadlocks.
 pub type DlDetect = TwoPhase<Detecting>;
@@ -267,7 +267,8 @@ fn wait_in_queue<P: Platform>(
                 let Timestamp(age) = worker.age.unwrap_or_default();
                 // The owners change while the transaction waits: a search finds them by what they
                 // hold.
-                graph.show(c, worker.number, (name, 0, age), state.names(), &mut worker.search);
+                let wait = ShownWait { lock: name, owner: 0, age };
+                graph.show(c, worker.number, wait, state.names(), &mut worker.search);
                 *shown = true;
             }
             if graph.is_victim(c, worker.number, &mut worker.search) {
@@ -373,9 +374,9 @@ impl<P: Platform> Wait<'_, P> {
             let gap = matches!(self.seeker.want, Want::Pend { .. } | Want::Open { .. });
             let owner = self.owner();
             let Timestamp(age) = self.worker.age.unwrap_or_default();
-            let what = (row | u64::from(gap), owner, age);
+            let wait = ShownWait { lock: row | u64::from(gap), owner, age };
             let names = self.seeker.state.names();
-            self.graph.show(c, number, what, names, &mut self.worker.search);
+            self.graph.show(c, number, wait, names, &mut self.worker.search);
             self.shown = Some(owner);
         }
         self.graph.is_victim(c, number, &mut self.worker.search)

@@ -34,6 +34,17 @@ pub struct WaitsFor<P: Platform> {
     workers: usize,
 }
 
+/// A wait, as the waiting worker shows it to searches.
+#[derive(Clone, Copy)]
+pub(super) struct ShownWait {
+    /// The name of the lock.
+    pub lock: u64,
+    /// The worker that holds the lock alone, plus 1; 0: unknown.
+    pub owner: u64,
+    /// The age of the transaction that waits.
+    pub age: u64,
+}
+
 /// A waiting worker, as it was seen.
 #[derive(Clone, Copy)]
 struct Waiter {
@@ -73,13 +84,13 @@ impl<P: Platform> WaitsFor<P> {
         &self.words(worker, number, 1)[0]
     }
 
-    /// Shows that `worker`, whose slot no other worker writes, waits for `lock`, and the names of
-    /// what it holds.
+    /// Shows this wait of `worker`, whose slot no other worker writes, and the names of the locks
+    /// that `worker` holds.
     pub(super) fn show(
         &self,
         c: P::Core,
         worker: usize,
-        (lock, owner, age): (u64, u64, u64),
+        ShownWait { lock, owner, age }: ShownWait,
         names: impl Iterator<Item = u64>,
         search: &mut Search,
     ) {

@@ -87,7 +87,8 @@ pub struct HstorePrepared<P: Platform> {
 fn add_named_row<P: Platform>(
     state: &mut HstoreState<P>,
     cx: &mut Cx<'_, '_, P>,
-    (table, index): (usize, usize),
+    table: usize,
+    index: usize,
     bits: u64,
 ) -> Result<Option<RowNumber>, Abort> {
     let (c, schema) = (cx.c, &cx.tables[table]);
@@ -182,7 +183,7 @@ impl<P: Platform> Accessing<P> for Hstore {
         _: Intent,
     ) -> Result<Option<RowNumber>, Abort> {
         match lookup.value {
-            Some(bits) => add_named_row(&mut transaction.state, cx, (table, index), bits),
+            Some(bits) => add_named_row(&mut transaction.state, cx, table, index, bits),
             None => Ok(None),
         }
     }
@@ -289,7 +290,7 @@ impl<P: Platform> Accessing<P> for Hstore {
         state.push(row, table, false)?;
         let before = cx.worker.meter.enter::<P>(c, Category::Index);
         for (position, key) in keys.iter().enumerate() {
-            link(state, cx, (table, position), row, number, key)?;
+            link(state, cx, table, position, row, number, key)?;
         }
         cx.worker.meter.leave::<P>(c, before);
         Ok(())
@@ -336,7 +337,7 @@ impl<P: Platform> Accessing<P> for Hstore {
                 let step = first + number;
                 // SAFETY: a row of this table, made above.
                 let row = unsafe { Row::<P>::from_bits(state.steps[step].inserted(), schema.row_words) };
-                link(state, cx, (table, position), row, step, key)
+                link(state, cx, table, position, row, step, key)
             },
             |(state, _), number, keys| {
                 let HstoreState { steps, witnesses, .. } = &mut **state;
@@ -412,13 +413,12 @@ impl<P: Platform> Accessing<P> for Hstore {
             let mut row = |holder: &mut T, bits| {
                 let (transaction, mut cx) = holder.parts();
                 let state = &mut transaction.state;
-                let found = match add_named_row(state, &mut cx, (table, index), bits)? {
+                let found = match add_named_row(state, &mut cx, table, index, bits)? {
                     // The leaf may have been copied before the row was deleted, and its key
                     // inserted again.
-                    None => match state.successor_of(&cx, (table, index), bits) {
-                        Some(successor) => add_named_row(state, &mut cx, (table, index), successor)?,
-                        None => None,
-                    },
+                    None => state.successor_of(&cx, index, bits).map_or(Ok(None), |successor| {
+                        add_named_row(state, &mut cx, table, index, successor)
+                    })?,
                     found => found,
                 };
                 found.map_or(Ok(true), |number| visit(holder, number))
@@ -562,15 +562,15 @@ impl<P: Platform> Scheme<P> for Hstore {
 fn link<P: Platform>(
     state: &mut HstoreState<P>,
     cx: &mut Cx<'_, '_, P>,
-    (table, position): (usize, usize),
+    table: usize,
+    position: usize,
     row: Row<P>,
     step: usize,
     key: &[u64],
 ) -> Result<(), Abort> {
     let (c, schema) = (cx.c, &cx.tables[table]);
     let index = &schema.indexes[position];
-    let partition = index.partition(key);
-    let local = &mut cx.worker.local;
+    let (partition, local) = (index.partition(key), &mut cx.worker.local);
     // SAFETY: a row of this table, which the transaction inserts.
     let inserted =
         unsafe { partition.insert(c, local, key, row.to_bits(), &mut Open, &mut state.witnesses)? };

@@ -34,12 +34,7 @@ impl<P: Platform> HstoreState<P> {
 
     /// The row that has taken the place of row `bits` in an index after the transaction has deleted
     /// it.
-    pub(super) fn successor_of(
-        &self,
-        cx: &Cx<'_, '_, P>,
-        (_, index): (usize, usize),
-        bits: u64,
-    ) -> Option<u64> {
+    pub(super) fn successor_of(&self, cx: &Cx<'_, '_, P>, index: usize, bits: u64) -> Option<u64> {
         let keys = self.steps.iter().rev().find_map(|step| match step {
             UndoStep::Delete { row, keys, .. } if *row == bits => Some(*keys),
             _ => None,
@@ -58,7 +53,9 @@ impl<P: Platform> HstoreState<P> {
         c: P::Core,
         local: &mut Local<P>,
         tables: &[Table<P>],
-        (bits, keys, linked): (u64, Keys, u16),
+        bits: u64,
+        keys: Keys,
+        linked: u16,
     ) {
         let table = &tables[keys.table as usize];
         let mut is_out = true;
@@ -97,8 +94,8 @@ pub(super) fn undo<P: Platform>(mut state: Box<HstoreState<P>>, cx: &mut Cx<'_, 
             }
             // SAFETY: the row has its former tail again, or is about to; made by this transaction.
             UndoStep::Tail { new, .. } => unsafe { tail::retire(c, local, new) },
-            UndoStep::Insert { row, keys, linked } => state.remove_row(c, local, tables, (row, keys, linked)),
-            UndoStep::InsertUnindexed { row, keys } => state.remove_row(c, local, tables, (row, keys, 0)),
+            UndoStep::Insert { row, keys, linked } => state.remove_row(c, local, tables, row, keys, linked),
+            UndoStep::InsertUnindexed { row, keys } => state.remove_row(c, local, tables, row, keys, 0),
             UndoStep::Pass { before, keys, position, .. } => {
                 let index = &tables[keys.table as usize].indexes[usize::from(position)];
                 let key = &state.words[keys.at as usize..keys.at as usize + index.words];
@@ -132,7 +129,7 @@ fn remove_waste<P: Platform>(state: &HstoreState<P>, cx: &mut Cx<'_, '_, P>) {
     let local = &mut cx.worker.local;
     for step in &state.steps {
         match *step {
-            UndoStep::Delete { row, keys, linked } => state.remove_row(c, local, tables, (row, keys, linked)),
+            UndoStep::Delete { row, keys, linked } => state.remove_row(c, local, tables, row, keys, linked),
             // SAFETY: the row has another tail; within the worker's epoch, once.
             UndoStep::Tail { old, .. } => unsafe { tail::retire(c, local, old) },
             _ => {}

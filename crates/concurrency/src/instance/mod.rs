@@ -237,8 +237,9 @@ impl<P: Platform, S: Filling<P>> Instance<P, S> {
                     unsafe { partition.alias() }
                 };
                 let free = *fixed && skips;
-                let free = (free && outlook.read_only, if free { outlook.constant } else { 0 });
-                drafts.push(TableDraft::of(table, free, |index| match &mut copies {
+                let read_only = free && outlook.read_only;
+                let constant = if free { outlook.constant } else { 0 };
+                drafts.push(TableDraft::of(table, read_only, constant, |index| match &mut copies {
                     Some(copies) => Descriptors::Own(std::mem::take(&mut copies[index])),
                     // SAFETY: catalogs are dropped before the memory.
                     None if shares => Descriptors::Shared(unsafe { table.indexes[index].share_partitions() }),

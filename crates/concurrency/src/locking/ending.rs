@@ -125,7 +125,7 @@ fn end_latched<P: Platform, Q: WaitPolicy>(
     }
     let identity = state.identity();
     for number in order {
-        end_latched_row(&mut state.rows, cx, (identity, number), stamp);
+        end_latched_row(&mut state.rows, cx, identity, number, stamp);
     }
     gave_back(cx);
 }
@@ -133,7 +133,8 @@ fn end_latched<P: Platform, Q: WaitPolicy>(
 fn end_latched_row<P: Platform, Q: WaitPolicy>(
     rows: &mut Accesses<P, LockHeader<P>>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q>>,
-    (identity, number): (u64, RowNumber),
+    identity: u64,
+    number: RowNumber,
     stamp: Option<u64>,
 ) {
     let c = cx.c;

@@ -103,12 +103,14 @@ pub(super) fn link_run<P: Platform, Q: WaitPolicy>(
 pub(super) fn link<P: Platform, Q: WaitPolicy>(
     transaction: &mut LockingTransaction<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q>>,
-    place: (usize, RowNumber, usize),
+    table: usize,
+    number: RowNumber,
+    position: usize,
     key: &[u64],
 ) -> Result<(), Abort> {
-    match try_link(transaction, cx, place, key)? {
+    match try_link(transaction, cx, table, number, position, key)? {
         None => Ok(()),
-        Some(obstacle) => overcome(transaction, cx, place, key, obstacle),
+        Some(obstacle) => overcome(transaction, cx, table, number, position, key, obstacle),
     }
 }
 
@@ -118,7 +120,9 @@ pub(super) fn link<P: Platform, Q: WaitPolicy>(
 fn try_link<P: Platform, Q: WaitPolicy>(
     transaction: &mut LockingTransaction<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q>>,
-    (table, number, position): (usize, RowNumber, usize),
+    table: usize,
+    number: RowNumber,
+    position: usize,
     key: &[u64],
 ) -> Result<Option<Obstacle>, Abort> {
     let (c, tables) = (cx.c, cx.tables);
@@ -163,7 +167,9 @@ fn try_link<P: Platform, Q: WaitPolicy>(
 fn overcome<P: Platform, Q: WaitPolicy>(
     transaction: &mut LockingTransaction<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q>>,
-    place: (usize, RowNumber, usize),
+    table: usize,
+    number: RowNumber,
+    position: usize,
     key: &[u64],
     mut obstacle: Obstacle,
 ) -> Result<(), Abort> {
@@ -176,12 +182,12 @@ fn overcome<P: Platform, Q: WaitPolicy>(
                 contend(&mut transaction.state, cx, lock, Want::Open { own }, seen, Conflict::Phantom)?;
             }
             Obstacle::Row(bits) => {
-                if !is_going_away(transaction, cx, place, bits)? {
+                if !is_going_away(transaction, cx, table, number, position, bits)? {
                     return Ok(());
                 }
             }
         }
-        match try_link(transaction, cx, place, key)? {
+        match try_link(transaction, cx, table, number, position, key)? {
             None => return Ok(()),
             Some(next) => obstacle = next,
         }
@@ -195,7 +201,9 @@ fn overcome<P: Platform, Q: WaitPolicy>(
 fn is_going_away<P: Platform, Q: WaitPolicy>(
     transaction: &mut LockingTransaction<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q>>,
-    (table, number, position): (usize, RowNumber, usize),
+    table: usize,
+    number: RowNumber,
+    position: usize,
     bits: u64,
 ) -> Result<bool, Abort> {
     let (c, state, schema) = (cx.c, &mut *transaction.state, &cx.tables[table]);

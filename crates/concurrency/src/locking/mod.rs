@@ -74,7 +74,7 @@ use crate::access::{
     check_tail_read, check_write, enter_rows,
 };
 use crate::lock_word::Want;
-use crate::new_rows::NewRows;
+use crate::new_rows::{NewRow, NewRows};
 use crate::options::InstanceOptions;
 use crate::redo::{Before, RedoSink};
 use crate::scheme::{
@@ -149,7 +149,7 @@ impl<P: Platform, Q: WaitPolicy> Accessing<P> for TwoPhase<Q> {
         intent: Intent,
     ) -> Result<Option<RowNumber>, Abort> {
         match lookup.value {
-            Some(bits) => lock_named_row(transaction, cx, (table, index), bits, intent, false),
+            Some(bits) => lock_named_row(transaction, cx, table, index, bits, intent, false),
             None => {
                 let tables = cx.tables;
                 let partition = tables[table].indexes[index].partition(key);
@@ -166,8 +166,8 @@ impl<P: Platform, Q: WaitPolicy> Accessing<P> for TwoPhase<Q> {
         index: usize,
         key: &[u64],
     ) -> Result<Option<RowNumber>, Abort> {
-        let place = (table, &cx.tables[table], index);
-        transaction.state.rows.push_unvalidated(cx.c, &mut cx.worker.meter, place, key)
+        let schema = &cx.tables[table];
+        transaction.state.rows.push_unvalidated(cx.c, &mut cx.worker.meter, table, schema, index, key)
     }
 
     #[inline]
@@ -245,12 +245,12 @@ impl<P: Platform, Q: WaitPolicy> Accessing<P> for TwoPhase<Q> {
         let (c, worker) = (cx.c, &mut *cx.worker);
         let schema = &cx.tables[table];
         let rows = &mut transaction.state.rows;
-        let number = rows.create(c, &mut worker.local, (table, schema), keys, fixed, tail)?;
+        let number = rows.create(c, &mut worker.local, table, schema, NewRow { keys, fixed, tail })?;
         own(&mut transaction.state, cx, number)?;
         let worker = &mut *cx.worker;
         let before = worker.meter.enter::<P>(c, Category::Index);
         for (position, key) in keys.iter().enumerate() {
-            link(transaction, cx, (table, number, position), key)?;
+            link(transaction, cx, table, number, position, key)?;
         }
         cx.worker.meter.leave::<P>(c, before);
         Ok(())
@@ -264,7 +264,7 @@ impl<P: Platform, Q: WaitPolicy> Accessing<P> for TwoPhase<Q> {
     ) -> Result<(), Abort> {
         let (c, schema) = (cx.c, &cx.tables[table]);
         let rows = &mut transaction.state.rows;
-        let numbers = rows.create_all(c, &mut cx.worker.local, (table, schema), new)?;
+        let numbers = rows.create_all(c, &mut cx.worker.local, table, schema, new)?;
         numbers.clone().try_for_each(|number| own(&mut transaction.state, cx, number))?;
         let before = cx.worker.meter.enter::<P>(c, Category::Index);
         let row = |number: usize| numbers.start + number as u32;
@@ -273,7 +273,7 @@ impl<P: Platform, Q: WaitPolicy> Accessing<P> for TwoPhase<Q> {
             schema,
             new,
             |(transaction, cx), number, position, key| {
-                link(transaction, cx, (table, row(number), position), key)
+                link(transaction, cx, table, row(number), position, key)
             },
             |(transaction, cx), number, _| link_run(&mut transaction.state, cx, schema, row(number)),
         )?;
@@ -289,8 +289,9 @@ impl<P: Platform, Q: WaitPolicy> Accessing<P> for TwoPhase<Q> {
         fixed: &[u8],
         tail: &[u8],
     ) -> Result<(), Abort> {
-        let (rows, place) = (&mut transaction.state.rows, (table, &cx.tables[table]));
-        rows.create(cx.c, &mut cx.worker.local, place, keys, fixed, tail).map(drop)
+        let (rows, schema) = (&mut transaction.state.rows, &cx.tables[table]);
+        let new = NewRow { keys, fixed, tail };
+        rows.create(cx.c, &mut cx.worker.local, table, schema, new).map(drop)
     }
 
     fn delete(
@@ -431,7 +432,7 @@ impl<P: Platform, Q: WaitPolicy> Redo<P> for TwoPhase<Q> {
         table: usize,
         key: &[u64],
     ) -> Option<Before> {
-        prepared.state.rows.before(cx.c, cx.tables, |_| true, (table, key))
+        prepared.state.rows.before(cx.c, cx.tables, |_| true, table, key)
     }
 }
 

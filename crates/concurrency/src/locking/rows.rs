@@ -21,7 +21,8 @@ use crate::scheme::{Context, RowNumber};
 pub(super) fn lock_named_row<P: Platform, Q: WaitPolicy>(
     transaction: &mut LockingTransaction<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q>>,
-    (table, index): (usize, usize),
+    table: usize,
+    index: usize,
     bits: u64,
     intent: Intent,
     gap: bool,

@@ -99,7 +99,7 @@ fn lock_visited_row<'i, P: Platform, Q: WaitPolicy, T: Holder<'i, P, TwoPhase<Q>
     edge: Option<Mark>,
 ) -> Result<Option<RowNumber>, Abort> {
     let (transaction, mut cx) = holder.parts();
-    let found = lock_named_row(transaction, &mut cx, (order.table, order.index), bits, order.intent, true)?;
+    let found = lock_named_row(transaction, &mut cx, order.table, order.index, bits, order.intent, true)?;
     // The lock may have come after a change of the leaf: the witness tells.
     if edge.is_some_and(|edge| !transaction.state.is_unchanged_from(cx.c, edge)) {
         return Err(transaction.state.conflict(Conflict::Phantom));

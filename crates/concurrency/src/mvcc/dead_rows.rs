@@ -74,14 +74,7 @@ impl<P: Platform> DeadRows<P> {
     }
 
     /// Adds a row to the worker's queue, which the caller makes absent in `epoch`.
-    pub(super) fn add(
-        &self,
-        c: P::Core,
-        worker: &Sweeper,
-        (row, table): (u64, u32),
-        epoch: u64,
-        keys: &[u64],
-    ) {
+    pub(super) fn add(&self, c: P::Core, worker: &Sweeper, row: u64, table: u32, epoch: u64, keys: &[u64]) {
         self.queue(worker.number).with(c, |queue| queue.push(DeadRow { row, table, epoch }, keys));
     }
 }

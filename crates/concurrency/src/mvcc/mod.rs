@@ -349,7 +349,7 @@ fn delete<P: Platform>(
         let table_number = rows.list[number as usize].table;
         let keys = rows.keys_of(table, number);
         let sweeper = &cx.worker.state.own;
-        cx.shared.own.add(cx.c, sweeper, (row.to_bits(), table_number), epoch_of(stamp), keys);
+        cx.shared.own.add(cx.c, sweeper, row.to_bits(), table_number, epoch_of(stamp), keys);
         if cx.shared.faults.has(Fault::EarlyUnlinking) {
             // A mutant.
             dead_rows::unlink_entries(cx, table, row, rows.keys_of(table, number), stamp);

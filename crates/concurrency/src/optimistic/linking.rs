@@ -21,7 +21,8 @@ const INSERT_ATTEMPTS: u32 = 8;
 pub(super) fn link_run<P: Platform, M: Method<P>>(
     state: &mut OptimisticState<P, M>,
     c: P::Core,
-    (table, index): (&Table<P>, &Index<P>),
+    table: &Table<P>,
+    index: &Index<P>,
     first: RowNumber,
     keys: &[u64],
 ) -> usize {

@@ -41,7 +41,7 @@ use crate::access::{
     Access, Accesses, DELETED, DELETED_BEFORE, INSERTED, NO_SUCH_ROW, WHOLE, WRITTEN, all_linked, check_keys,
     check_read, check_tail, check_tail_read, check_write, enter_rows,
 };
-use crate::new_rows::NewRows;
+use crate::new_rows::{NewRow, NewRows};
 use crate::options::InstanceOptions;
 use crate::redo::{Before, DropsUpdates, RedoSink};
 use crate::row_words::RowWords;
@@ -161,8 +161,8 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         index: usize,
         key: &[u64],
     ) -> Result<Option<RowNumber>, Abort> {
-        let place = (table, &cx.tables[table], index);
-        transaction.state.rows.push_unvalidated(cx.c, &mut cx.worker.meter, place, key)
+        let schema = &cx.tables[table];
+        transaction.state.rows.push_unvalidated(cx.c, &mut cx.worker.meter, table, schema, index, key)
     }
 
     #[inline(always)]
@@ -249,7 +249,7 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
             return Err(READS_ONLY);
         }
         let rows = &mut transaction.state.rows;
-        let number = rows.create(c, &mut worker.local, (table, schema), keys, fixed, tail)?;
+        let number = rows.create(c, &mut worker.local, table, schema, NewRow { keys, fixed, tail })?;
         let before = worker.meter.enter::<P>(c, Category::Index);
         for (position, key) in keys.iter().enumerate() {
             link(&mut transaction.state, cx, table, number, position, key)?;
@@ -269,7 +269,7 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         if M::is_snapshot(&state.own) {
             return Err(READS_ONLY);
         }
-        let numbers = state.rows.create_all(c, &mut cx.worker.local, (table, schema), new)?;
+        let numbers = state.rows.create_all(c, &mut cx.worker.local, table, schema, new)?;
         let before = cx.worker.meter.enter::<P>(c, Category::Index);
         let row = |number: usize| numbers.start + number as u32;
         enter_rows(
@@ -277,7 +277,7 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
             schema,
             new,
             |(state, cx), number, position, key| link(state, cx, table, row(number), position, key),
-            |(state, _), number, keys| link_run(state, c, (schema, &schema.indexes[0]), row(number), keys),
+            |(state, _), number, keys| link_run(state, c, schema, &schema.indexes[0], row(number), keys),
         )?;
         cx.worker.meter.leave::<P>(c, before);
         Ok(())
@@ -294,8 +294,9 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         if M::is_snapshot(&transaction.state.own) {
             return Err(READS_ONLY);
         }
-        let (rows, place) = (&mut transaction.state.rows, (table, &cx.tables[table]));
-        rows.create(cx.c, &mut cx.worker.local, place, keys, fixed, tail).map(drop)
+        let (rows, schema) = (&mut transaction.state.rows, &cx.tables[table]);
+        let new = NewRow { keys, fixed, tail };
+        rows.create(cx.c, &mut cx.worker.local, table, schema, new).map(drop)
     }
 
     fn delete(
@@ -517,7 +518,7 @@ impl<P: Platform, M: Method<P>> Redo<P> for Optimistic<M> {
         table: usize,
         key: &[u64],
     ) -> Option<Before> {
-        prepared.state.rows.before(cx.c, cx.tables, was_there::<P, M>, (table, key))
+        prepared.state.rows.before(cx.c, cx.tables, was_there::<P, M>, table, key)
     }
 }
 

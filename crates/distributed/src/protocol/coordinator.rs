@@ -261,7 +261,7 @@ impl Coordinator {
             Event::Inquired { from } => self.inquired(from, act)?,
         }
         if self.faults.is_none_but(Fault::DecisionSentTwice) {
-            check("coordinator", LEGAL, (before, kind, self.state))?;
+            check("coordinator", LEGAL, before, kind, self.state)?;
         }
         if self.state == Over {
             act.push(Action::Forget);

@@ -16,7 +16,7 @@ pub enum Attempt {
 
 /// Messages of an attempt with `changing` participants whose parts change rows and `reading` ones
 /// whose parts only read.
-pub fn messages(flow: Flow, (changing, reading): (u64, u64), attempt: Attempt) -> u64 {
+pub fn messages(flow: Flow, changing: u64, reading: u64, attempt: Attempt) -> u64 {
     let questions = 2 * (changing + reading);
     match (flow, attempt) {
         (Flow::Last, _) => questions,

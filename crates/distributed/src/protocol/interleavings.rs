@@ -556,7 +556,7 @@ impl Model {
         let reading = asked.clone().filter(|(_, only_reads)| **only_reads).count() as u64;
         let changing = asked.count() as u64 - reading;
         let attempt = if outcome { Attempt::Committed } else { Attempt::Aborted { yes: self.yes } };
-        let expected = messages(case.flow, (changing, reading), attempt);
+        let expected = messages(case.flow, changing, reading, attempt);
         if !case.twice && !case.faults.has(Fault::DecisionSentTwice) && self.messages != expected {
             return fail(&format!("{} messages where the protocol takes {expected}", self.messages));
         }

@@ -32,7 +32,9 @@ pub(super) type Row<S, E> = (S, E, &'static [S]);
 pub(super) fn check<S, E>(
     machine: &'static str,
     table: &[Row<S, E>],
-    (state, event, next): (S, E, S),
+    state: S,
+    event: E,
+    next: S,
 ) -> Result<(), Illegal>
 where
     S: Copy + PartialEq + Debug,

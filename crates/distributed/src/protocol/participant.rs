@@ -178,7 +178,7 @@ impl Participant {
             _ => return Err(Illegal::new("participant", before, kind, "any")),
         }
         if self.faults.is_none_but(Fault::DecisionSentTwice) {
-            check("participant", LEGAL, (before, kind, self.state))?;
+            check("participant", LEGAL, before, kind, self.state)?;
         }
         Ok(())
     }

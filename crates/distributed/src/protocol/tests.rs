@@ -147,10 +147,10 @@ fn other_transitions_are_illegal() {
 #[test]
 fn costs_are_those_of_the_design() {
     // Two round trips for an update, one for a transaction that reads in one other instance.
-    assert_eq!(messages(Flow::First, (1, 0), Attempt::Committed), 4);
-    assert_eq!(messages(Flow::First, (2, 1), Attempt::Committed), 11);
-    assert_eq!(messages(Flow::First, (0, 3), Attempt::Committed), 9);
-    assert_eq!(messages(Flow::First, (2, 0), Attempt::Aborted { yes: 1 }), 5);
-    assert_eq!(messages(Flow::Last, (0, 1), Attempt::Committed), 2);
-    assert_eq!(messages(Flow::Last, (0, 1), Attempt::Aborted { yes: 0 }), 2);
+    assert_eq!(messages(Flow::First, 1, 0, Attempt::Committed), 4);
+    assert_eq!(messages(Flow::First, 2, 1, Attempt::Committed), 11);
+    assert_eq!(messages(Flow::First, 0, 3, Attempt::Committed), 9);
+    assert_eq!(messages(Flow::First, 2, 0, Attempt::Aborted { yes: 1 }), 5);
+    assert_eq!(messages(Flow::Last, 0, 1, Attempt::Committed), 2);
+    assert_eq!(messages(Flow::Last, 0, 1, Attempt::Aborted { yes: 0 }), 2);
 }

@@ -138,7 +138,7 @@ fn roll_back<'d>(
     let mut done = Vec::new();
     loop {
         if let Some(work) = next.take() {
-            member.submit(c, session.object(), (work, ()), once).expect("a deployment that is whole");
+            member.submit(c, session.object(), work, (), once).expect("a deployment that is whole");
         }
         session.object().tend(P::now(c));
         member.turn(c, session.object(), &mut done).expect("a deployment that is whole");
@@ -150,7 +150,7 @@ fn roll_back<'d>(
             }
             Some(End::Conflict) => next = Some(Work::Refuse { read_only, seen: 0 }),
             Some(end) => panic!("{end:?}"),
-            None => member.wait(c, session.object(), (Category::Communication, P::now(c).plus(LOOK_NANOS))),
+            None => member.wait(c, session.object(), Category::Communication, P::now(c).plus(LOOK_NANOS)),
         }
     }
 }
@@ -199,7 +199,7 @@ fn tells(scheme: SchemeName, read_only: bool) -> bool {
                 session.object().tend(P::now(c));
                 member.turn(c, session.object(), &mut Vec::new()).expect("a deployment that is whole");
                 let until: Nanos = P::now(c).plus(LOOK_NANOS);
-                member.wait(c, session.object(), (Category::Communication, until));
+                member.wait(c, session.object(), Category::Communication, until);
             }
         };
         P::parallel(c, &[Place { thread: None }; 2], &worker, &mut |_| ());

@@ -181,11 +181,11 @@ fn run(case: Case) -> Ran {
                 let ready = waiting.iter().position(|(_, _, ready)| *ready <= now);
                 if let Some(ready) = ready.filter(|_| can_ask) {
                     let (parts, attempts, _) = waiting.swap_remove(ready);
-                    member.submit(c, session, (parts, attempts), once).expect("a deployment that is whole");
+                    member.submit(c, session, parts, attempts, once).expect("a deployment that is whole");
                 } else if left > 0 && can_ask && member.open() + waiting.len() < IN_FLIGHT {
                     left -= 1;
                     let parts = Parts(case.parts(number as u16, left));
-                    member.submit(c, session, (parts, 1), once).expect("a deployment that is whole");
+                    member.submit(c, session, parts, 1, once).expect("a deployment that is whole");
                 } else {
                     let is_over = left == 0 && member.open() + waiting.len() == 0;
                     if is_over && member.leave(c).expect("a deployment that is whole") {
@@ -193,7 +193,7 @@ fn run(case: Case) -> Ran {
                     }
                     let ready = waiting.iter().map(|(_, _, ready)| *ready);
                     let until = ready.fold(now.plus(LOOK_NANOS), Nanos::min);
-                    member.wait(c, session, (Category::Communication, until));
+                    member.wait(c, session, Category::Communication, until);
                 }
             }
         };

@@ -252,7 +252,7 @@ impl<'d, Q: Procedure> DeploymentWorker<'_, 'd, Q> {
         let until = self.retries.iter().map(|retry| retry.ready).fold(longest, Nanos::min);
         let (queue, takes) = (self.queue, self.in_flight() < IN_FLIGHT_MAX);
         let ready = &mut |_| takes && !queue.is_empty() || queue.is_closed() != is_closed;
-        self.member.wait_or(self.c, self.session, (Category::Communication, until), ready);
+        self.member.wait_or(self.c, self.session, Category::Communication, until, ready);
         Ok(())
     }
 
@@ -281,7 +281,7 @@ impl<'d, Q: Procedure> DeploymentWorker<'_, 'd, Q> {
         request.attempts += 1;
         let bounds = Bounds { deadline: request.deadline, attempts_max: Some(1) };
         if self.member.home_instance(&running) == HomeInstance::Elsewhere {
-            let submitted = self.member.submit(self.c, self.session, (running, request), bounds);
+            let submitted = self.member.submit(self.c, self.session, running, request, bounds);
             return submitted.map_err(broken);
         }
         self.session.turn_to_another(request.attempts > 1);

@@ -18,6 +18,15 @@ struct HeldLock {
     slot: u32,
 }
 
+/// A place of the hash table that finds locks by their names: empty, if its round is over.
+#[derive(Clone, Copy, Default)]
+struct TablePlace {
+    /// Number of the lock.
+    lock: u32,
+    /// The round in which the lock was entered.
+    round: u32,
+}
+
 fn bit(table: usize) -> u64 {
     1 << (table % 64)
 }
@@ -28,9 +37,8 @@ pub(super) struct HeldRows {
     first: u64,
     limit: usize,
     locks: Vec<HeldLock>,
-    /// Finds locks by their names: places of an open hash table, each the number of a lock and the
-    /// round in which it was entered.
-    places: Vec<(u32, u32)>,
+    /// An open hash table, which finds locks by their names.
+    places: Vec<TablePlace>,
     round: u32,
     /// Requests that are free below those in use: of locks that were given back before the end.
     free: Vec<u32>,
@@ -49,7 +57,7 @@ impl HeldRows {
             first: (owner * limit) as u64 + 1,
             limit,
             locks: Vec::new(),
-            places: vec![(0, 0); 64],
+            places: vec![TablePlace::default(); 64],
             round: 1,
             free: Vec::new(),
             converted: 0,
@@ -100,15 +108,17 @@ impl HeldRows {
     fn place(&self, name: u64) -> usize {
         let mask = self.places.len() - 1;
         let mut at = (name >> 32) as usize & mask;
-        while self.places[at].1 == self.round && self.locks[self.places[at].0 as usize].name != name {
+        let is_other =
+            |place: TablePlace| place.round == self.round && self.locks[place.lock as usize].name != name;
+        while is_other(self.places[at]) {
             at = (at + 1) & mask;
         }
         at
     }
 
     fn find(&self, name: u64) -> Option<usize> {
-        let (number, round) = self.places[self.place(name)];
-        (round == self.round).then_some(number as usize)
+        let place = self.places[self.place(name)];
+        (place.round == self.round).then_some(place.lock as usize)
     }
 
     /// The mode in which the transaction has this place, if it has it.
@@ -119,19 +129,19 @@ impl HeldRows {
     fn add(&mut self, lock: HeldLock) {
         self.locks.push(lock);
         if self.locks.len() * 2 > self.places.len() {
-            self.places = vec![(0, 0); self.places.len() * 2];
+            self.places = vec![TablePlace::default(); self.places.len() * 2];
             self.round = 1;
             return self.enter_all();
         }
         let at = self.place(lock.name);
-        self.places[at] = (self.locks.len() as u32 - 1, self.round);
+        self.places[at] = TablePlace { lock: self.locks.len() as u32 - 1, round: self.round };
     }
 
     /// Enters all locks into places that are empty.
     fn enter_all(&mut self) {
         for number in 0..self.locks.len() {
             let at = self.place(self.locks[number].name);
-            self.places[at] = (number as u32, self.round);
+            self.places[at] = TablePlace { lock: number as u32, round: self.round };
         }
     }
 
@@ -199,7 +209,7 @@ impl HeldRows {
     fn next_round(&mut self) {
         self.round = self.round.wrapping_add(1);
         if self.round == 0 {
-            self.places.fill((0, 0));
+            self.places.fill(TablePlace::default());
             self.round = 1;
         }
     }

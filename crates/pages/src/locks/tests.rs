@@ -242,8 +242,16 @@ impl Rights {
     }
 }
 
-/// Sessions lock at random; what was granted against the model, and whether anything was inherited.
-fn clashes(seed: u64, faults: Faults, optimisations: Optimisations) -> (usize, bool) {
+/// Result of a run of sessions that lock at random.
+#[derive(Debug, PartialEq, Eq)]
+struct RandomRun {
+    /// The number of locks that were granted against the model.
+    clashes: usize,
+    /// True if a session has inherited a lock.
+    has_inherited: bool,
+}
+
+fn run_at_random(seed: u64, faults: Faults, optimisations: Optimisations) -> RandomRun {
     let shape = Shape::new(2, SESSIONS / 2, 1);
     let config = Config { memory_bytes: 64 << 20, ..Config::new(shape).with_seed(seed).perturbed() };
     let run = VirtualMachine::run(&config, |c| {
@@ -287,7 +295,7 @@ fn clashes(seed: u64, faults: Faults, optimisations: Optimisations) -> (usize, b
             assert_eq!(manager.nodes.census(c, node), (0, 0), "seed {seed}, node {node}");
         }
         let clashes = *clashes.lock().expect("no panic");
-        (clashes, inherited.into_inner().expect("no panic"))
+        RandomRun { clashes, has_inherited: inherited.into_inner().expect("no panic") }
     });
     match run {
         Ok(outcome) => outcome.value,
@@ -346,9 +354,10 @@ fn try_all<P: Platform>(
 #[test]
 fn sessions_never_have_what_excludes_each_other() {
     for seed in 0..60 {
-        assert_eq!(clashes(seed, Faults::NONE, Optimisations::ALL), (0, true), "seed {seed}");
+        let run = run_at_random(seed, Faults::NONE, Optimisations::ALL);
+        assert_eq!(run, RandomRun { clashes: 0, has_inherited: true }, "seed {seed}");
         let plain = Optimisations::ALL.without(Optimisation::InheritedLocks);
-        assert_eq!(clashes(seed, Faults::NONE, plain).0, 0, "seed {seed}, without inheritance");
+        assert_eq!(run_at_random(seed, Faults::NONE, plain).clashes, 0, "seed {seed}, without inheritance");
     }
 }
 
@@ -357,7 +366,7 @@ fn mutants_of_the_hierarchy_are_caught() {
     let intents = Faults::of(&[Fault::MissingIntents]);
     let keeps = Faults::of(&[Fault::KeptInheritedLocks]);
     for (what, faults) in [("no intentions", intents), ("inherited locks stay", keeps)] {
-        let caught = (0..40).any(|seed| clashes(seed, faults, Optimisations::ALL).0 > 0);
+        let caught = (0..40).any(|seed| run_at_random(seed, faults, Optimisations::ALL).clashes > 0);
         assert!(caught, "{what}: nobody has noticed");
     }
 }

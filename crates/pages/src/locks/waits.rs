@@ -95,6 +95,12 @@ pub(super) struct Waits<P: Platform> {
     stopped: P::Region,
 }
 
+/// A change of an owner's word.
+struct WordChange {
+    before: u64,
+    after: u64,
+}
+
 impl<P: Platform> Waits<P> {
     /// No waits.
     pub(super) fn new(c: P::Core, owners: usize) -> Result<Self, OutOfMemory> {
@@ -116,16 +122,17 @@ impl<P: Platform> Waits<P> {
         P::word_of(&self.words, owner * LINE_BYTES)
     }
 
-    /// Changes an owner's word, unless `change` gives none for what it is; what it was, and what it
-    /// is.
-    fn change(&self, c: P::Core, owner: usize, change: impl Fn(u64) -> Option<u64>) -> (u64, u64) {
+    /// Changes an owner's word to that which `change` returns; none: it stays.
+    fn change(&self, c: P::Core, owner: usize, change: impl Fn(u64) -> Option<u64>) -> WordChange {
         let word = self.word(owner);
         // Acquire: pairs with the release of the thread that changed the word.
         let mut seen = P::load(c, word, Ordering::Acquire);
         loop {
-            let Some(new) = change(seen).filter(|new| *new != seen) else { return (seen, seen) };
+            let Some(new) = change(seen).filter(|new| *new != seen) else {
+                return WordChange { before: seen, after: seen };
+            };
             match P::cas(c, word, seen, new, Ordering::AcqRel) {
-                Ok(_) => return (seen, new),
+                Ok(_) => return WordChange { before: seen, after: new },
                 Err(other) => seen = other,
             }
         }
@@ -133,7 +140,7 @@ impl<P: Platform> Waits<P> {
 
     /// Sets a mark of a transaction, that of its wait if it waits. With both it is refused.
     fn mark(&self, c: P::Core, owner: usize, mark: u64) {
-        let (before, after) = self.change(c, owner, |seen| {
+        let WordChange { before, after } = self.change(c, owner, |seen| {
             if mark == FOR_OLDER && seen & WAITING == 0 {
                 return None;
             }
@@ -168,7 +175,7 @@ impl<P: Platform> Waits<P> {
         }
         if !is_free {
             let for_older = if in_the_way.any(|other| other.age < age) { FOR_OLDER } else { 0 };
-            let (_, after) = self.change(c, owner, |seen| {
+            let WordChange { after, .. } = self.change(c, owner, |seen| {
                 let is_caught = seen & WOUNDED != 0 && for_older != 0;
                 (!is_caught).then_some(seen | WAITING | for_older)
             });
@@ -194,7 +201,7 @@ impl<P: Platform> Waits<P> {
     /// Pre: the place is latched.
     pub(super) fn claim(&self, c: P::Core, owner: usize) -> bool {
         // Without the mark no thread refuses it any more.
-        let (_, after) = self.change(c, owner, |seen| Some(seen & !FOR_OLDER));
+        let WordChange { after, .. } = self.change(c, owner, |seen| Some(seen & !FOR_OLDER));
         after & WAITING != 0
     }
 
@@ -233,7 +240,8 @@ impl<P: Platform> Waits<P> {
     ///
     /// Pre: the place is latched.
     pub(super) fn stop(&self, c: P::Core, owner: usize) -> LockAnswer {
-        let (before, _) = self.change(c, owner, |seen| Some(seen & !(WAITING | FOR_OLDER | REFUSED)));
+        let WordChange { before, .. } =
+            self.change(c, owner, |seen| Some(seen & !(WAITING | FOR_OLDER | REFUSED)));
         match before {
             seen if seen & REFUSED != 0 => LockAnswer::Refused,
             seen if seen & WAITING != 0 => LockAnswer::Late,

@@ -36,8 +36,10 @@ pub struct Examined {
     pub page_bytes: usize,
     /// The life of the database that made the last checkpoint.
     pub generation: u64,
-    /// Pages in use, and free ones.
-    pub pages: (u64, u64),
+    /// Pages that a tree has.
+    pub pages_in_use: u64,
+    /// Pages that a tree has had, and none has.
+    pub pages_free: u64,
     /// Records of the log after the last checkpoint, and their bytes.
     pub records: u64,
     /// Bytes of these records.
@@ -148,7 +150,8 @@ pub fn examine<P: Files>(c: P::Core, path: &Path) -> Result<Examined, PagedError
     let mut examined = Examined {
         page_bytes: master.page_bytes,
         generation: master.generation,
-        pages: (in_use, states.len() as u64 - in_use),
+        pages_in_use: in_use,
+        pages_free: states.len() as u64 - in_use,
         records: analysis.records,
         log_bytes: tail.bytes,
         unfinished: analysis.unfinished(),

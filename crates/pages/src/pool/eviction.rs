@@ -19,7 +19,7 @@ use terms::Fault;
 use super::Pool;
 use super::copies::Copies;
 use super::frames::{Frame, FrameId, LATCH, LatchedPage, MARK, PAGE, ReadPage, WRITING};
-use super::worker::PoolWorker;
+use super::worker::{CleanedFrames, PoolWorker};
 use crate::error::PagedError;
 
 /// Rounds of the hands for one frame: from the second on, unmarked pages are marked, so that they
@@ -100,10 +100,11 @@ impl<'p, P: Files> PoolWorker<'p, P> {
         let frames = store.frames_per_part as u64;
         let ahead = (frames / AHEAD_PART).min(AHEAD_MAX);
         let until = turn + 1 + ahead;
-        let from = if self.looked.0 == part { self.looked.1.clamp(turn + 1, until) } else { turn + 1 };
+        let from =
+            if self.cleaned.part == part { self.cleaned.until.clamp(turn + 1, until) } else { turn + 1 };
         let is_worth = until - from > ahead / AHEAD_STEPS;
         let Some(cleaner) = self.cleaner().filter(|_| is_worth) else { return Ok(()) };
-        let looked = cleaner.try_with(c, |copies| -> Result<u64, PagedError> {
+        let cleaned = cleaner.try_with(c, |copies| -> Result<u64, PagedError> {
             copies.land(c, store, false)?;
             for turn in from..until {
                 if !copies.has_room() {
@@ -120,8 +121,8 @@ impl<'p, P: Files> PoolWorker<'p, P> {
             }
             Ok(until)
         });
-        if let Some(looked) = looked {
-            self.looked = (part, looked?);
+        if let Some(until) = cleaned {
+            self.cleaned = CleanedFrames { part, until: until? };
         }
         Ok(())
     }

@@ -18,6 +18,14 @@ const FREE_PAGES_KEPT: usize = 2;
 /// A worker that waits for a latched frame checks after this time whether the page has moved.
 const LATCHED_NANOS: u64 = 20_000;
 
+/// Frames of a part ahead of its hand that were cleaned.
+#[derive(Clone, Copy, Default)]
+pub(super) struct CleanedFrames {
+    pub part: usize,
+    /// The turn of the hand that comes to the first frame behind them.
+    pub until: u64,
+}
+
 /// A worker's access to the pool.
 pub(crate) struct PoolWorker<'p, P: Files> {
     pub c: P::Core,
@@ -25,8 +33,8 @@ pub(crate) struct PoolWorker<'p, P: Files> {
     /// Number of its window in the log.
     pub(super) number: usize,
     pub(super) part: usize,
-    /// The part and the round of the hand up to which frames were cleaned.
-    pub(super) looked: (usize, u64),
+    /// The frames that the worker has last cleaned.
+    pub(super) cleaned: CleanedFrames,
     pub(super) channel: Channel<P>,
     pub(super) reads: ReadAhead<P>,
     /// Free frames, latched: reserved for new pages.
@@ -63,7 +71,8 @@ impl<P: Files> Pool<P> {
         let part = number % self.store.parts();
         let (channel, spare, free_pages) = (Channel::new(), Vec::new(), Vec::new());
         let (ahead, reads) = (Ahead::default(), ReadAhead::new(&self.store, self.sessions));
-        PoolWorker { c, pool: self, number, part, looked: (0, 0), channel, reads, spare, free_pages, ahead }
+        let cleaned = CleanedFrames::default();
+        PoolWorker { c, pool: self, number, part, cleaned, channel, reads, spare, free_pages, ahead }
     }
 }
 

@@ -24,11 +24,19 @@ pub(crate) struct Fences {
     pub high: Option<KeyWords>,
 }
 
+/// The entry that leads to a page.
+pub(crate) struct ParentEntry<'p, P: Files> {
+    /// The parent of the page.
+    pub page: ReadPage<'p, P>,
+    /// Number of the entry there.
+    pub entry: usize,
+}
+
 /// A page that was found on the way down.
 pub(crate) struct Way<'p, P: Files> {
     pub at: ReadPage<'p, P>,
-    /// Its parent, and the entry there; none of the root.
-    pub parent: Option<(ReadPage<'p, P>, usize)>,
+    /// None of the root.
+    pub parent: Option<ParentEntry<'p, P>>,
     /// None if they were not requested.
     pub fences: Fences,
 }
@@ -109,7 +117,7 @@ impl Tree {
             if !at.validate(c) {
                 return Ok(None);
             }
-            parent = Some((at, entry));
+            parent = Some(ParentEntry { page: at, entry });
             at = found?;
         }
     }

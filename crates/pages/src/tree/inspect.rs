@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use platform::files::Files;
 
 use super::Tree;
+use super::descend::Fences;
 use crate::error::PagedError;
 use crate::key::KeyWords;
 use crate::page::Slot;
@@ -28,6 +29,14 @@ pub struct ExaminedTree {
     pub entries: u64,
 }
 
+/// A page that is to be checked.
+struct UncheckedPage {
+    number: u64,
+    /// The level that its parent implies; none of the root.
+    level: Option<usize>,
+    fences: Fences,
+}
+
 impl Tree {
     /// Checks that all pages are in their places, each once, with keys that ascend within their
     /// fences. Faults go to `faults`, and entries that are no ghosts to `visit`. `seen` has the
@@ -39,14 +48,14 @@ impl Tree {
         faults: &mut Vec<TreeFault>,
         visit: &mut dyn FnMut(&[u64], Slot),
     ) -> Result<ExaminedTree, PagedError> {
-        let mut left = vec![(self.root, None::<usize>, None::<KeyWords>, None::<KeyWords>)];
+        let mut left = vec![UncheckedPage { number: self.root, level: None, fences: Fences::default() }];
         let (mut pages, mut entries): (u64, u64) = (0, 0);
         worker.begin_read_ahead();
         let window = worker.read_ahead_max();
-        while let Some((number, level, low, high)) = left.pop() {
+        while let Some(UncheckedPage { number, level, fences: Fences { low, high } }) = left.pop() {
             // Half of them are there still.
             if window > 0 && pages.is_multiple_of(window.div_ceil(2) as u64) {
-                let next: Vec<u64> = left.iter().rev().take(window).map(|(number, ..)| *number).collect();
+                let next: Vec<u64> = left.iter().rev().take(window).map(|page| page.number).collect();
                 worker.read_ahead(&next);
             }
             pages += 1;
@@ -98,8 +107,8 @@ impl Tree {
             let children: Vec<u64> = (0..keys.len()).map(|entry| page.word(c, entry)).collect();
             for (entry, child) in children.into_iter().enumerate() {
                 let low = if entry == 0 { low } else { Some(keys[entry]) };
-                let high = keys.get(entry + 1).copied().or(high);
-                left.push((child, Some(own - 1), low, high));
+                let fences = Fences { low, high: keys.get(entry + 1).copied().or(high) };
+                left.push(UncheckedPage { number: child, level: Some(own - 1), fences });
             }
         }
         Ok(ExaminedTree { pages, entries })

@@ -12,7 +12,7 @@
 use platform::files::Files;
 use terms::Fault;
 
-use super::descend::{DescentTarget, Way};
+use super::descend::{DescentTarget, ParentEntry, Way};
 use super::{LEVELS_MAX, Tree};
 use crate::error::PagedError;
 use crate::log::record::Takeback;
@@ -67,7 +67,9 @@ impl Tree {
         may_join: &mut impl FnMut(&[u64]) -> bool,
     ) -> Result<Attempt, PagedError> {
         let c = worker.c;
-        let Some((parent, entry)) = way.parent else { return self.merge_root(worker, way.at) };
+        let Some(&ParentEntry { page: parent, entry }) = way.parent.as_ref() else {
+            return self.merge_root(worker, way.at);
+        };
         let page = parent.page(self.width);
         let (count, is_of_leaves) = (page.count(), page.level() == 1);
         if count < 2 {

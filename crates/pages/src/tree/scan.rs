@@ -3,7 +3,7 @@
 use platform::files::Files;
 use storage::tree::Direction;
 
-use super::descend::{DescentTarget, Fences, Way};
+use super::descend::{DescentTarget, Fences, ParentEntry, Way};
 use super::get::EntryHint;
 use super::{NextKey, Tree};
 use crate::error::PagedError;
@@ -17,7 +17,7 @@ pub(crate) struct Cursor<'p, P: Files> {
     pub fences: Fences,
     /// Entries before it.
     pub place: usize,
-    parent: Option<(ReadPage<'p, P>, usize)>,
+    parent: Option<ParentEntry<'p, P>>,
     tree: Tree,
 }
 
@@ -110,7 +110,7 @@ impl<P: Files> Cursor<'_, P> {
         bound: &[u64],
     ) {
         let Some(window) = ahead.window(worker.read_ahead_max()) else { return };
-        let Some((parent, entry)) = self.parent else { return };
+        let Some(&ParentEntry { page: parent, entry }) = self.parent.as_ref() else { return };
         let (c, page) = (worker.c, parent.page(self.tree.width));
         let count = page.count();
         let next = |step: usize| match direction {

@@ -2,7 +2,7 @@
 
 use platform::files::Files;
 
-use super::descend::{DescentTarget, Way};
+use super::descend::{DescentTarget, ParentEntry, Way};
 use super::{LEVELS_MAX, Tree};
 use crate::error::PagedError;
 use crate::log::record::Takeback;
@@ -47,7 +47,7 @@ impl Tree {
         key: &[u64],
     ) -> Result<Attempt, PagedError> {
         let c = worker.c;
-        let Some((parent, entry)) = way.parent else {
+        let Some(&ParentEntry { page: parent, entry }) = way.parent.as_ref() else {
             if let Some(root) = way.at.latch(c) {
                 self.split_root(worker, root, key)?;
             }

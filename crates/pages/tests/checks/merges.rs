@@ -80,7 +80,7 @@ fn closed(c: VirtualCore, (database, _): Items) -> ((u64, u64), ExaminedTree) {
     AnyDatabase::close(Box::new(database), c).expect("it closes");
     let examined = examine::<VirtualMachine>(c, Path::new("pages")).expect("it can be read");
     assert_eq!(examined.wrong, Vec::<String>::new());
-    (examined.pages, examined.tables[0].1[0])
+    ((examined.pages_in_use, examined.pages_free), examined.tables[0].1[0])
 }
 
 #[test]

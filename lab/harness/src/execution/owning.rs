@@ -1,7 +1,7 @@
 //! Runs procedures whose actions are executed by the owners of partitions.
 
 use boundary::{AnySession, Bounds, Branches, Ending, Procedure, Session, look_ahead_of};
-use dora::{Acting, Actions, Done, Dynamic, Meant, NO_BRANCHES, OwnerWorker, Typed};
+use dora::{Acting, Actions, Done, Dynamic, NO_BRANCHES, OwnerWorker, SelectedActions, Typed};
 use platform::{Nanos, Platform};
 use terms::Abort;
 use terms::random::Random;
@@ -71,11 +71,12 @@ impl<Q: Procedure> Acting<Q> for FusedActing<'_, '_, Q> {
 
     fn act(
         &mut self,
-        branch: (usize, Option<Nanos>),
-        meant: Meant<'_, Q>,
+        branch: usize,
+        deadline: Option<Nanos>,
+        actions: &SelectedActions<'_, Q>,
         done: &mut Done<'_, Q>,
     ) -> Result<(), Abort> {
-        self.0.act(branch, meant, done)
+        self.0.act(branch, deadline, actions, done)
     }
 }
 
@@ -96,7 +97,7 @@ pub(crate) struct Owning<'d, P: Platform, Q: Procedure, S> {
 /// The action executor of a worker, for a procedure if there is one.
 macro_rules! action_executor {
     ($owning:expr, $procedure:expr) => {
-        Typed::new($owning.session.acting()?, ($owning.tables, &mut $owning.actions), $procedure)
+        Typed::new($owning.session.acting()?, $owning.tables, &mut $owning.actions, $procedure)
     };
 }
 
@@ -104,7 +105,7 @@ impl<'d, P: Platform, Q: Procedure, S: OwnersSession<'d, Q>> Owning<'d, P, Q, S>
     /// The executor for these arguments, which are those of an owner.
     pub(crate) fn new(arguments: &ExecutorArguments<'d, P, Q>, session: S) -> Self {
         let (shared, number, site) = arguments.owners.expect("what owners of partitions share is there");
-        let mut worker = OwnerWorker::new(arguments.c, shared, (number, site)).expect("memory for a worker");
+        let mut worker = OwnerWorker::new(arguments.c, shared, number, site).expect("memory for a worker");
         let part = arguments.adapting.map(|all| AdaptingWorker::new(all, number));
         if part.is_some() {
             worker.count();

@@ -182,7 +182,7 @@ impl<P: Host, W: Workload> MemberWorker<'_, '_, P, W> {
 
     fn submit_all(&mut self, batch: Batch<W::Procedure>, tickets: Tickets) -> Result<(), RunError> {
         let bounds = Bounds { deadline: self.job.plan.deadline(tickets.of(0).began), attempts_max: Some(1) };
-        let submitted = self.member.submit(self.c, self.executor.session(), (batch, tickets), bounds);
+        let submitted = self.member.submit(self.c, self.executor.session(), batch, tickets, bounds);
         submitted.map_err(broken)
     }
 

@@ -522,7 +522,7 @@ impl<P: Host, W: Workload> MemberWorker<'_, '_, P, W> {
     fn wait(&mut self, category: Category, deadline: Nanos) -> Result<Nanos, RunError> {
         self.member.check_log(self.executor.session()).map_err(RunError::of)?;
         self.hurry();
-        self.member.wait(self.c, self.executor.session(), (category, deadline));
+        self.member.wait(self.c, self.executor.session(), category, deadline);
         Ok(P::now(self.c))
     }
 }

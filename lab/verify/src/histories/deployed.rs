@@ -268,7 +268,7 @@ impl<P: Links> DeployedWorker<'_, '_, P> {
                 let ready = self.waiting.iter().map(|waiting| waiting.ready);
                 let interval = if P::VIRTUAL { CHECK_NANOS } else { CHECK_NANOS_HARDWARE };
                 let until = ready.fold(now.plus(interval), Nanos::min);
-                self.member.wait(c, self.session, (Category::Communication, until));
+                self.member.wait(c, self.session, Category::Communication, until);
             }
         }
         self.shared.aborts.fetch_add(self.session.stats().aborts, Ordering::Relaxed);
@@ -315,7 +315,7 @@ impl<P: Links> DeployedWorker<'_, '_, P> {
         let bounds = Bounds { attempts_max: Some(1), ..ticket.bounds };
         let instances = self.mix.instances as u16;
         if visiting.sites.iter().any(|(site, _)| site % instances != self.me.instance) {
-            let submitted = self.member.submit(self.c, self.session, (visiting, ticket), bounds);
+            let submitted = self.member.submit(self.c, self.session, visiting, ticket, bounds);
             return submitted.unwrap_or_else(|error| panic!("the deployment is broken: {error}"));
         }
         self.session.turn_to_another(ticket.attempts > 0);

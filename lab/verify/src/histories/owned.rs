@@ -110,7 +110,7 @@ fn work<P: Platform>(
 ) -> (Vec<NumberedEntry>, u64) {
     let mut session = database.session(c, None, false).expect("sessions for all workers");
     session.seed(seed ^ me as u64);
-    let mut worker = dora::OwnerWorker::new(c, shared, (me, site)).expect("memory for a worker");
+    let mut worker = dora::OwnerWorker::new(c, shared, me, site).expect("memory for a worker");
     let mut actions = Actions::new(shared.workers());
     let mut random = Random::new(seed, me as u64);
     let mut ended = Vec::new();
@@ -118,15 +118,15 @@ fn work<P: Platform>(
         if mix.rearranges && random.chance(25) {
             let change = worker.map().any_change(&mut |limit| random.below(limit));
             let made =
-                worker.rearrange(&mut owner_session(&mut session, (tables, &mut actions), None), &[change]);
+                worker.rearrange(&mut owner_session(&mut session, tables, &mut actions, None), &[change]);
             let _possible = made.unwrap_or_else(|abort| panic!("a rearrangement failed: {abort}")).is_ok();
         }
         let mut visiting = draw(&mut random, (me, number), mix);
         let began = P::now(c);
         let deadline = began.plus(owners_nanos_max(P::VIRTUAL)).min(bounds::<P>(c).deadline.unwrap_or(began));
         let bounds = Bounds { deadline: Some(deadline), attempts_max: None };
-        let ending = worker
-            .run(&mut owner_session(&mut session, (tables, &mut actions), Some(&mut visiting)), &bounds);
+        let ending =
+            worker.run(&mut owner_session(&mut session, tables, &mut actions, Some(&mut visiting)), &bounds);
         let stamp = match ending {
             Ok(Ending::Committed((), commit)) => Some(commit.stamp),
             Ok(Ending::RolledBack(_)) => None,
@@ -137,7 +137,7 @@ fn work<P: Platform>(
         ended.push(NumberedEntry { entry, turns });
     }
     let aborts = session.stats().aborts;
-    let left = worker.leave(&mut owner_session(&mut session, (tables, &mut actions), None));
+    let left = worker.leave(&mut owner_session(&mut session, tables, &mut actions, None));
     left.unwrap_or_else(|abort| panic!("the others are gone: {abort}"));
     (ended, aborts)
 }
@@ -145,10 +145,11 @@ fn work<P: Platform>(
 /// The typed access of a worker to its session.
 fn owner_session<'h>(
     session: &'h mut Session<'_>,
-    of: (&'h SiteTables, &'h mut Actions<Visiting>),
+    tables: &'h SiteTables,
+    actions: &'h mut Actions<Visiting>,
     visiting: Option<&'h mut Visiting>,
 ) -> Typed<'h, Visiting, Dynamic<'h>> {
-    Typed::new(Dynamic(session.object().branches().expect("branches")), of, visiting)
+    Typed::new(Dynamic(session.object().branches().expect("branches")), tables, actions, visiting)
 }
 
 /// Draws a transaction: it visits its worker's sites, other sites, or both, and perhaps one more
