@@ -7,6 +7,7 @@ use platform::{Address, Nanos, Node, OutOfMemory, Platform};
 use redo_log::{LogError, LogUse};
 use schema::TableDescription;
 use storage::MemoryUse;
+use terms::rows::KeyBounds;
 use terms::{Abort, Epoch};
 
 use crate::participants::{Decision, PartOf};
@@ -186,7 +187,7 @@ pub trait AnyDatabase<P: Platform>: Send + Sync {
         c: P::Core,
         table: usize,
         index: usize,
-        range: (&[u64], &[u64]),
+        range: KeyBounds<'_>,
         visit: &mut dyn FnMut(&[u64], &[u8]),
     );
 

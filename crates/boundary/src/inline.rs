@@ -87,7 +87,7 @@ impl<'d> Session<'d> {
         bounds: &Bounds,
     ) -> Result<Ending<()>, Abort> {
         let mode = if procedure.read_only() { Mode::Snapshot } else { Mode::Single };
-        run_as(self.object(), mode, (tables, procedure, actions), bounds)
+        run_as(self.object(), mode, tables, procedure, actions, bounds)
     }
 }
 
@@ -111,10 +111,10 @@ struct Ahead<'s, 'd>(&'s mut (dyn AnySession<'d> + 'd), &'s dyn Fn(usize, u16) -
 impl Ahead<'_, '_> {
     fn add<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K, what: Use) {
         let key = KeyBuffer::of(key);
-        let place = (index.table().number(), index.number());
+        let (table, index) = (index.table().number(), index.number());
         let words = key.words(const { key_words(K::BITS) });
-        if (self.1)(place.0, (words[0] >> LEADING_SHIFT) as u16) {
-            self.0.add_ahead(place, words, what);
+        if (self.1)(table, (words[0] >> LEADING_SHIFT) as u16) {
+            self.0.add_ahead(table, index, words, what);
         }
     }
 }
@@ -141,7 +141,9 @@ impl LookAhead for Ahead<'_, '_> {
 pub fn run_as<Q: Procedure>(
     session: &mut dyn AnySession<'_>,
     mode: Mode,
-    (tables, procedure, actions): (&Q::Tables, &mut Q, &mut Vec<Q::Action>),
+    tables: &Q::Tables,
+    procedure: &mut Q,
+    actions: &mut Vec<Q::Action>,
     bounds: &Bounds,
 ) -> Result<Ending<()>, Abort> {
     session.transact(mode, bounds, &mut |verbs| {

@@ -2,6 +2,7 @@
 
 use platform::{Intent, Platform};
 use terms::Mode;
+use terms::rows::KeyBounds;
 
 use crate::any_verbs::Span;
 use crate::database::AnyDatabase;
@@ -38,7 +39,7 @@ pub trait RowSource {
         &mut self,
         table: usize,
         index: usize,
-        range: (&[u64], &[u64]),
+        range: KeyBounds<'_>,
         visit: &mut dyn FnMut(&[u64], &[u8]),
     );
 
@@ -51,7 +52,7 @@ impl<P: Platform> RowSource for RowInspector<'_, P> {
         &mut self,
         table: usize,
         index: usize,
-        range: (&[u64], &[u64]),
+        range: KeyBounds<'_>,
         visit: &mut dyn FnMut(&[u64], &[u8]),
     ) {
         self.database.inspect(self.c, table, index, range, visit);
@@ -89,8 +90,9 @@ fn fetch<R: Row>(words: &[u64], tail: &[u8]) -> R {
 fn visit<R: Row, K: Key>(
     source: &mut (impl RowSource + ?Sized),
     index: Index<R, K>,
-    range: (&[u64], &[u64]),
-    (low, high): (&KeyBuffer, &KeyBuffer),
+    range: KeyBounds<'_>,
+    low: &KeyBuffer,
+    high: &KeyBuffer,
     visit: &mut dyn FnMut(&R),
 ) {
     source.rows(index.table().number(), index.number(), range, &mut |words, tail| {
@@ -121,8 +123,8 @@ impl<P: Platform> Inspector for RowInspector<'_, P> {
     fn scan<R: Row, K: Key>(&mut self, index: Index<R, K>, low: &K, high: &K, to: &mut dyn FnMut(&R)) {
         let (low, high) = (KeyBuffer::of(low), KeyBuffer::of(high));
         let words = const { key_words(K::BITS) };
-        let range = (low.words(words), high.words(words));
-        visit(self, index, range, (&low, &high), to);
+        let range = KeyBounds { low: low.words(words), high: high.words(words) };
+        visit(self, index, range, &low, &high, to);
     }
 
     fn row<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K) -> Option<R> {
@@ -156,12 +158,13 @@ impl Inspector for JointInspector<'_, '_> {
     fn scan<R: Row, K: Key>(&mut self, index: Index<R, K>, low: &K, high: &K, to: &mut dyn FnMut(&R)) {
         let (low, high) = (KeyBuffer::of(low), KeyBuffer::of(high));
         let words = const { key_words(K::BITS) };
-        let (first, last) = (low.words(words), high.words(words));
+        let range = KeyBounds { low: low.words(words), high: high.words(words) };
         if !self.is_shared(index.table().number()) {
-            return visit(&mut *self.sources[0], index, (first, last), (&low, &high), to);
+            return visit(&mut *self.sources[0], index, range, &low, &high, to);
         }
         let column = |word: u64| (word >> BELOW_COLUMN) as u16;
-        let (least, greatest) = (column(first[0]).max(self.columns.0), column(last[0]).min(self.columns.1));
+        let least = column(range.low[0]).max(self.columns.0);
+        let greatest = column(range.high[0]).min(self.columns.1);
         // Rows of one column lie in one database: so they come in the order of keys.
         for part in least..=greatest {
             let (mut begin, mut end) = (vec![0; words], vec![u64::MAX; words]);
@@ -169,9 +172,9 @@ impl Inspector for JointInspector<'_, '_> {
             // Columns beyond the greatest belong to its partition.
             let is_last = part == self.columns.1;
             end[0] = if is_last { u64::MAX } else { begin[0] | (u64::MAX >> 16) };
-            let range = (first.max(&begin[..]), last.min(&end[..]));
+            let range = KeyBounds { low: range.low.max(&begin[..]), high: range.high.min(&end[..]) };
             let source = &mut *self.sources[(self.owner)(part)];
-            visit(source, index, range, (&low, &high), &mut |row: &R| {
+            visit(source, index, range, &low, &high, &mut |row: &R| {
                 // A hash index gives rows of other parts, too: each is seen in its own.
                 let mut key = KeyBuffer::new();
                 row.index_key(index.number(), &mut key);

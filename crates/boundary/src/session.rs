@@ -156,7 +156,7 @@ pub trait AnySession<'d>: Upkeep {
 
     /// The transaction that was announced last will use this key of an index (table and index by
     /// number). Nothing happens if there is no such index, or if its keys have another length.
-    fn add_ahead(&mut self, place: (usize, usize), key: &[u64], what: Use);
+    fn add_ahead(&mut self, table: usize, index: usize, key: &[u64], what: Use);
 
     /// Runs one attempt of a part of a transaction over several databases, and prepares the part.
     /// After a conflict the caller tries the same part again, or calls [`Upkeep::turn_to_another`].

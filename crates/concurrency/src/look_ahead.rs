@@ -205,7 +205,8 @@ impl<'i, P: Platform> LookAhead<'i, P> {
     pub fn add_rows<S: Parts<P>, K: AsRef<[u64]>>(
         &mut self,
         cx: &Context<'_, 'i, P, S>,
-        (table, index): (usize, usize),
+        table: usize,
+        index: usize,
         keys: impl Iterator<Item = K>,
         words: u64,
     ) {
@@ -229,7 +230,8 @@ impl<'i, P: Platform> LookAhead<'i, P> {
     pub fn add_insertion<S: Parts<P>>(
         &mut self,
         cx: &Context<'_, 'i, P, S>,
-        (table, index): (usize, usize),
+        table: usize,
+        index: usize,
         key: &[u64],
     ) {
         let partition = cx.tables[table].indexes[index].partition(key);

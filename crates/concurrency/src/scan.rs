@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use platform::{LINE_BYTES, Platform};
 use storage::index::{Partition, Visit};
 use storage::tree::Direction;
+use terms::rows::KeyBounds;
 use terms::{Abort, Category};
 
 use crate::access::{prefetch_ahead, prefetches};
@@ -15,7 +16,7 @@ use crate::scheme::{Holder, Parts};
 pub(crate) fn walk_leaves<'i, P: Platform, S: Parts<P>, T: Holder<'i, P, S>>(
     holder: &mut T,
     partition: &Partition<P>,
-    range: (&[u64], &[u64]),
+    range: KeyBounds<'_>,
     direction: Direction,
     leaf: &mut impl FnMut(&mut T, &Visit<'_, P>) -> Result<bool, Abort>,
 ) -> Result<bool, Abort> {

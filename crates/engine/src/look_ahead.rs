@@ -22,14 +22,14 @@ impl<P: Platform, S: Scheme<P>> LookAhead for Ahead<'_, '_, P, S> {
         keys: impl Iterator<Item = K>,
         columns: ColumnSet<R>,
     ) {
-        let place = (index.table().number(), index.number());
+        let (table, index) = (index.table().number(), index.number());
         let keys = keys.map(|key| KeyOf::new(&key));
-        self.look_ahead.add_rows(&self.session.context(), place, keys, columns.words());
+        self.look_ahead.add_rows(&self.session.context(), table, index, keys, columns.words());
     }
 
     #[inline(always)]
     fn insertion<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K) {
-        let place = (index.table().number(), index.number());
-        self.look_ahead.add_insertion(&self.session.context(), place, KeyOf::new(key).as_ref());
+        let (table, index) = (index.table().number(), index.number());
+        self.look_ahead.add_insertion(&self.session.context(), table, index, KeyOf::new(key).as_ref());
     }
 }

@@ -11,11 +11,12 @@ use redo_log::{LogError, LogUse};
 use schema::TableDescription;
 use storage::MemoryUse;
 use storage::tree::Direction;
+use terms::rows::KeyBounds;
 use terms::{Abort, Epoch};
 
 use crate::error::PagedError;
 use crate::inspection::{TableTrees, check_trees};
-use crate::key::{KeyRange, KeyWords};
+use crate::key::KeyWords;
 use crate::lsn::Lsn;
 use crate::pool::PoolWorker;
 use crate::rows::overflow::piece_key;
@@ -84,7 +85,7 @@ impl<P: Files> PagedDatabase<P> {
     ) -> Result<(), PagedError> {
         let width = table.trees[index].width;
         let (least, most) = (KeyWords::from_fn(width, |_| 0), KeyWords::from_fn(width, |_| u64::MAX));
-        self.visit(worker, table, index, KeyRange { low: &least, high: &most }, visit)
+        self.visit(worker, table, index, KeyBounds { low: &least, high: &most }, visit)
     }
 
     /// Visits the rows with keys in a range of an index.
@@ -93,7 +94,7 @@ impl<P: Files> PagedDatabase<P> {
         worker: &mut PoolWorker<'_, P>,
         table: &Table,
         index: usize,
-        range: KeyRange<'_>,
+        range: KeyBounds<'_>,
         visit: &mut dyn FnMut(&[u64], &[u8]),
     ) -> Result<(), PagedError> {
         let c = worker.c;
@@ -286,14 +287,14 @@ impl<P: Files> AnyDatabase<P> for PagedDatabase<P> {
         c: P::Core,
         table: usize,
         index: usize,
-        (low, high): (&[u64], &[u64]),
+        range: KeyBounds<'_>,
         visit: &mut dyn FnMut(&[u64], &[u8]),
     ) {
         let Some(table) = self.shared.tables.get(table).filter(|table| index < table.trees.len()) else {
             return;
         };
         let mut worker = self.shared.pool.worker(c, 0);
-        if let Err(error) = self.visit(&mut worker, table, index, KeyRange { low, high }, visit) {
+        if let Err(error) = self.visit(&mut worker, table, index, range, visit) {
             self.shared.fail(c, error);
         }
     }

@@ -31,13 +31,6 @@ impl KeyWords {
     }
 }
 
-/// A range of keys, both ends included.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct KeyRange<'k> {
-    pub low: &'k [u64],
-    pub high: &'k [u64],
-}
-
 impl Deref for KeyWords {
     type Target = [u64];
 

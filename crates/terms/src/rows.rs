@@ -1,4 +1,4 @@
-//! Sizes of rows, sets of their words, and the partition that a key belongs to.
+//! Sizes of rows, sets of their words, ranges of keys, and the partition that a key belongs to.
 
 /// Bytes of the longest fixed part of a row, the pointer to its tail included.
 pub const FIXED_BYTES_MAX: usize = 1 << 15;
@@ -13,6 +13,32 @@ pub const PARTITION_BITS: u32 = 16;
 #[inline(always)]
 pub const fn partition_column(first_word: u64) -> u16 {
     (first_word >> (u64::BITS - PARTITION_BITS)) as u16
+}
+
+/// An index of a table, both by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableIndex {
+    /// Number of the table in the catalog.
+    pub table: usize,
+    /// Number of the index in the table; 0 is the primary key.
+    pub index: usize,
+}
+
+/// The lowest and the highest key of a range, both included, in the words that an index compares.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyBounds<'k> {
+    /// The lowest key.
+    pub low: &'k [u64],
+    /// The highest key.
+    pub high: &'k [u64],
+}
+
+impl<'k> KeyBounds<'k> {
+    /// The range that has one key.
+    #[inline(always)]
+    pub fn of_key(key: &'k [u64]) -> Self {
+        KeyBounds { low: key, high: key }
+    }
 }
 
 /// The set of the words `first..end` of a row: bit 63 stands for the word of that number and all

@@ -45,6 +45,7 @@ use platform::{Intent, OutOfMemory, Platform, Work};
 use storage::index::{Open, Visit};
 use storage::tree::{Direction, Insert, Lookup};
 use storage::{Table, record::tail};
+use terms::rows::KeyBounds;
 use terms::{Abort, Category, Conflict, Fault, Mode, Stamp};
 
 use entering::{enter, enter_all, lock, site_of};
@@ -424,7 +425,7 @@ impl<P: Platform> Accessing<P> for Hstore {
                 found.map_or(Ok(true), |number| visit(holder, number))
             };
             let mut leaf = |holder: &mut T, seen: &Visit<'_, P>| walk_rows(holder, seen.values, &mut row);
-            if !walk_leaves(holder, partition, (low, high), direction, &mut leaf)? {
+            if !walk_leaves(holder, partition, KeyBounds { low, high }, direction, &mut leaf)? {
                 break;
             }
         }

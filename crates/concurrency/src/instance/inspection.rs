@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use platform::Platform;
 use storage::tree::Direction;
 use storage::{Index, IndexPart, RecordRef, Table};
+use terms::rows::KeyBounds;
 
 use super::Instance;
 use crate::scheme::{Filling, Parts};
@@ -40,7 +41,7 @@ impl<P: Platform, S: Filling<P>> Instance<P, S> {
         c: P::Core,
         table: usize,
         index: usize,
-        (low, high): (&[u64], &[u64]),
+        range: KeyBounds<'_>,
         visit: &mut dyn FnMut(&[u64], &[u8]),
     ) {
         let _pin = self.pin(c);
@@ -64,11 +65,11 @@ impl<P: Platform, S: Filling<P>> Instance<P, S> {
             }
             visit(&words, &tail);
         };
-        for partition in schema.indexes[index].partitions(low, high, Direction::Forward) {
+        for partition in schema.indexes[index].partitions(range.low, range.high, Direction::Forward) {
             if partition.is_hash() {
                 partition.for_each(c, &mut show);
             } else {
-                partition.scan(c, (low, high), Direction::Forward, false, &mut |seen| {
+                partition.scan(c, range, Direction::Forward, false, &mut |seen| {
                     seen.values.iter().for_each(|bits| show(*bits));
                     ControlFlow::Continue(())
                 });
@@ -171,7 +172,8 @@ impl<P: Platform, S: Filling<P>> Instance<P, S> {
                 partition.for_each(c, &mut show);
             } else {
                 let (low, high) = (vec![0; primary.words], vec![u64::MAX; primary.words]);
-                partition.scan(c, (&low, &high), Direction::Forward, false, &mut |seen| {
+                let all = KeyBounds { low: &low, high: &high };
+                partition.scan(c, all, Direction::Forward, false, &mut |seen| {
                     seen.values.iter().for_each(|bits| show(*bits));
                     ControlFlow::Continue(())
                 });

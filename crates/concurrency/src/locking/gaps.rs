@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use platform::Platform;
 use storage::index::{Gap, Partition};
 use storage::tree::{Direction, Witness};
+use terms::rows::KeyBounds;
 use terms::{Abort, Conflict, Fault};
 
 use super::acquire::acquire;
@@ -100,7 +101,7 @@ pub(super) fn lock_gap_above<P: Platform, Q: WaitPolicy>(
     row_words: u32,
 ) -> Result<(), Abort> {
     let mut result = Ok(());
-    partition.scan(cx.c, (key, key), Direction::Forward, true, &mut |seen| {
+    partition.scan(cx.c, KeyBounds::of_key(key), Direction::Forward, true, &mut |seen| {
         state.rows.witnesses.append(seen.witness);
         if let Some(gap) = seen.gap {
             result = lock_gap(state, cx, &gap, row_words);

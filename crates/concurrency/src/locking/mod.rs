@@ -62,6 +62,7 @@ use parts::{LockingShared, LockingTransaction, LockingWorker};
 use rows::{lock_named_row, writable};
 use scan::{ScanOrder, scan_partition};
 use state::{LockHeader, LockingState};
+use terms::rows::KeyBounds;
 use terms::{Abort, Category, Conflict, Fault, Mode, Stamp};
 
 #[cfg(test)]
@@ -328,9 +329,10 @@ impl<P: Platform, Q: WaitPolicy> Accessing<P> for TwoPhase<Q> {
         intent: Intent,
         visit: &mut dyn FnMut(&mut T, RowNumber) -> Result<bool, Abort>,
     ) -> Result<(), Abort> {
+        let range = KeyBounds { low: range.0, high: range.1 };
         let order = ScanOrder { table, index, range, direction, intent };
         let tables = holder.parts().1.tables;
-        for partition in tables[table].indexes[index].partitions(range.0, range.1, direction) {
+        for partition in tables[table].indexes[index].partitions(range.low, range.high, direction) {
             let state = &mut holder.parts().0.state;
             let mark = state.rows.witnesses.mark();
             state.scans += 1;

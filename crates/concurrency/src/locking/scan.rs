@@ -11,6 +11,7 @@ use std::ops::ControlFlow;
 use platform::{Intent, LINE_BYTES, Platform};
 use storage::index::{Mark, Partition};
 use storage::tree::Direction;
+use terms::rows::KeyBounds;
 use terms::{Abort, Category, Conflict, Fault};
 
 use super::gaps::{lock_gap, lock_gap_above};
@@ -25,7 +26,7 @@ use crate::scheme::{Holder, RowNumber};
 pub(super) struct ScanOrder<'k> {
     pub(super) table: usize,
     pub(super) index: usize,
-    pub(super) range: (&'k [u64], &'k [u64]),
+    pub(super) range: KeyBounds<'k>,
     pub(super) direction: Direction,
     pub(super) intent: Intent,
 }
@@ -52,7 +53,7 @@ pub(super) fn scan_partition<'i, P: Platform, Q: WaitPolicy, T: Holder<'i, P, Tw
     let (c, table) = (cx.c, &cx.tables[order.table]);
     let gaps = !cx.shared.faults.has(Fault::UnlockedGaps) && !table.read_only;
     if gaps && order.direction == Direction::Reverse {
-        lock_gap_above(&mut transaction.state, &mut cx, partition, order.range.1, table.row_words)?;
+        lock_gap_above(&mut transaction.state, &mut cx, partition, order.range.high, table.row_words)?;
     }
     let mut result = Ok(true);
     let ahead = prefetches(&cx.worker.local);

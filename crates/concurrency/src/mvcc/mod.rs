@@ -53,6 +53,7 @@ use storage::record::tail;
 use dead_rows::{DeadRows, Sweeper};
 use epochs::{epoch_of, oldest_snapshot};
 use method::MvccOwn;
+use terms::rows::TableIndex;
 use terms::{Abort, Conflict, Epoch, Fault, Mode};
 use versions::{Row, Versioned};
 
@@ -111,7 +112,7 @@ impl<P: Platform> Method<P> for MvccMethod {
     fn add_versioned(
         state: &mut OptimisticState<P, Self>,
         cx: &mut MethodContext<'_, '_, P, Self>,
-        (table, index): (usize, usize),
+        TableIndex { table, index }: TableIndex,
         row: Row<P>,
     ) -> Result<Option<RowNumber>, Abort> {
         let c = cx.c;

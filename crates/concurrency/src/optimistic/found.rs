@@ -14,6 +14,7 @@ use crate::scan::walk_leaves;
 use crate::scheme::{Accessing, Holder, RowNumber};
 use crate::ways::RowCopies;
 use terms::Abort;
+use terms::rows::{KeyBounds, TableIndex};
 
 /// Rows that a scan reads before it shows the first one.
 const PORTION_FIRST: usize = 4;
@@ -24,10 +25,10 @@ const PORTION_FIRST: usize = 4;
 pub(super) fn add_named_row<P: Platform, M: Method<P>>(
     state: &mut OptimisticState<P, M>,
     cx: &mut MethodContext<'_, '_, P, M>,
-    (table, index): (usize, usize),
+    at: TableIndex,
     bits: u64,
 ) -> Result<Option<RowNumber>, Abort> {
-    let c = cx.c;
+    let (c, table) = (cx.c, at.table);
     // SAFETY: the value was read from an index of this table in this epoch.
     let row = unsafe { RecordRef::<P, M::Header>::from_bits(bits, cx.tables[table].row_words) };
     let place = P::address(c, row.start());
@@ -38,10 +39,10 @@ pub(super) fn add_named_row<P: Platform, M: Method<P>>(
     // What a snapshot sees of a row depends on the index that names it.
     let known = if M::is_snapshot(&state.own) { None } else { state.rows.find(place) };
     if let Some(number) = known {
-        return Ok(state.rows.named_row(&cx.tables[table], number, index));
+        return Ok(state.rows.named_row(&cx.tables[table], number, at.index));
     }
     if M::VERSIONS {
-        return M::add_versioned(state, cx, (table, index), row);
+        return M::add_versioned(state, cx, at, row);
     }
     let number = state.rows.push(row, place, table, UNSEEN, 0)?;
     if M::COPIES {
@@ -69,13 +70,13 @@ fn copy_row<P: Platform, M: Method<P>>(
 #[inline(always)]
 pub(super) fn scan_leaves<'i, P: Platform, M: Method<P>, T: Holder<'i, P, Optimistic<M>>>(
     holder: &mut T,
-    (table, index): (usize, usize),
-    (low, high): (&[u64], &[u64]),
+    at: TableIndex,
+    range: KeyBounds<'_>,
     direction: Direction,
     mut rows: impl FnMut(&mut T, &[u64]) -> Result<bool, Abort>,
 ) -> Result<(), Abort> {
     let tables = holder.parts().1.tables;
-    for partition in tables[table].indexes[index].partitions(low, high, direction) {
+    for partition in tables[at.table].indexes[at.index].partitions(range.low, range.high, direction) {
         let transaction = holder.parts().0;
         transaction.state.note_absence(transaction.mode, partition);
         let mut leaf = |holder: &mut T, seen: &Visit<'_, P>| {
@@ -84,7 +85,7 @@ pub(super) fn scan_leaves<'i, P: Platform, M: Method<P>, T: Holder<'i, P, Optimi
             accesses.removed = accesses.removed.max(seen.removed);
             rows(holder, seen.values)
         };
-        if !walk_leaves(holder, partition, (low, high), direction, &mut leaf)? {
+        if !walk_leaves(holder, partition, range, direction, &mut leaf)? {
             break;
         }
     }
@@ -124,12 +125,12 @@ impl Portions {
 pub(super) fn read_named_row<P: Platform, M: Method<P>>(
     transaction: &mut Running<P, M>,
     cx: &mut MethodContext<'_, '_, P, M>,
-    (table, index): (usize, usize),
+    at: TableIndex,
     bits: u64,
     first: usize,
     out: &mut [u64],
 ) -> Result<bool, Abort> {
-    let (c, described) = (cx.c, &cx.tables[table]);
+    let (c, described) = (cx.c, &cx.tables[at.table]);
     // SAFETY: the value was read from an index of this table in this epoch.
     let row = unsafe { RecordRef::<P, M::Header>::from_bits(bits, described.row_words) };
     let state = &mut *transaction.state;
@@ -137,7 +138,7 @@ pub(super) fn read_named_row<P: Platform, M: Method<P>>(
         && !described.read_only
         && (state.rows.list.is_empty() || state.rows.find(P::address(c, row.start())).is_none());
     if !is_plain {
-        return read_numbered_row(transaction, cx, (table, index), bits, first, out);
+        return read_numbered_row(transaction, cx, at, bits, first, out);
     }
     P::work(c, Work::Access, 1);
     check_read(row.words().len(), first, out.len())?;
@@ -150,7 +151,7 @@ pub(super) fn read_named_row<P: Platform, M: Method<P>>(
 pub(super) fn read_named_rows<P: Platform, M: Method<P>>(
     transaction: &mut Running<P, M>,
     cx: &mut MethodContext<'_, '_, P, M>,
-    place: (usize, usize),
+    at: TableIndex,
     values: &[u64],
     count: usize,
     wanted: RowWords,
@@ -164,7 +165,7 @@ pub(super) fn read_named_rows<P: Platform, M: Method<P>>(
             prefetch_ahead::<P>(cx.c, values, number, bytes);
         }
         let words = &mut room[read * wanted.count..(read + 1) * wanted.count];
-        read += usize::from(read_named_row(transaction, cx, place, *bits, wanted.first, words)?);
+        read += usize::from(read_named_row(transaction, cx, at, *bits, wanted.first, words)?);
     }
     Ok(read)
 }
@@ -174,11 +175,11 @@ pub(super) fn read_named_rows<P: Platform, M: Method<P>>(
 fn read_numbered_row<P: Platform, M: Method<P>>(
     transaction: &mut Running<P, M>,
     cx: &mut MethodContext<'_, '_, P, M>,
-    place: (usize, usize),
+    at: TableIndex,
     bits: u64,
     first: usize,
     out: &mut [u64],
 ) -> Result<bool, Abort> {
-    let Some(number) = add_named_row(&mut transaction.state, cx, place, bits)? else { return Ok(false) };
+    let Some(number) = add_named_row(&mut transaction.state, cx, at, bits)? else { return Ok(false) };
     Optimistic::<M>::read(transaction, cx, number, first, out).map(|()| true)
 }

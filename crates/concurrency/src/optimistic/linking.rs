@@ -9,6 +9,7 @@ use super::header::{ABSENT, FLAGS, VersionHeader};
 use super::method::{Method, MethodContext, OptimisticState};
 use super::reading::stable_version;
 use crate::scheme::RowNumber;
+use terms::rows::TableIndex;
 use terms::{Abort, Conflict};
 
 /// Attempts to insert a key whose row disappears each time.
@@ -79,7 +80,8 @@ pub(super) fn link<P: Platform, M: Method<P>>(
                     return Err(Abort::duplicate(table, position));
                 }
                 let dead = M::VERSIONS && version & !FLAGS != 0;
-                if dead && M::add_versioned(state, cx, (table, position), row)?.is_some() {
+                if dead && M::add_versioned(state, cx, TableIndex { table, index: position }, row)?.is_some()
+                {
                     // Another transaction has inserted the key meanwhile: this transaction has read
                     // the row now.
                     return Err(Abort::duplicate(table, position));

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use platform::{OutOfMemory, Platform};
 use storage::RecordRef;
 use storage::index::Partition;
+use terms::rows::TableIndex;
 use terms::{Abort, Conflict, Epoch, Faults, Mode, Stamp};
 
 use super::absences::{Absences, raise};
@@ -217,7 +218,7 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
     fn add_versioned(
         _: &mut OptimisticState<P, Self>,
         _: &mut MethodContext<'_, '_, P, Self>,
-        _of: (usize, usize),
+        _: TableIndex,
         _: RecordRef<P, Self::Header>,
     ) -> Result<Option<RowNumber>, Abort> {
         unreachable!("only methods with versions are asked")

@@ -35,6 +35,7 @@ use platform::{Intent, OutOfMemory, Platform, Work};
 use storage::record::tail;
 use storage::tree::{Direction, Lookup};
 use storage::{Index, Optimisation, Table};
+use terms::rows::{KeyBounds, TableIndex};
 use terms::{Abort, Category, Conflict, Fault, Mode, Stamp};
 
 use crate::access::{
@@ -132,7 +133,7 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
     ) -> Result<Option<RowNumber>, Abort> {
         match lookup.value {
             Some(bits) => {
-                let found = add_named_row(&mut transaction.state, cx, (table, index), bits);
+                let found = add_named_row(&mut transaction.state, cx, TableIndex { table, index }, bits);
                 if M::VERSIONS && matches!(found, Ok(None)) {
                     transaction.state.rows.witnesses.push(lookup.witness);
                 }
@@ -330,14 +331,14 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         _: Intent,
         visit: &mut dyn FnMut(&mut T, RowNumber) -> Result<bool, Abort>,
     ) -> Result<(), Abort> {
+        let at = TableIndex { table, index };
         let mut row = |holder: &mut T, bits| {
             let (transaction, mut cx) = holder.parts();
-            let found = add_named_row(&mut transaction.state, &mut cx, (table, index), bits)?;
+            let found = add_named_row(&mut transaction.state, &mut cx, at, bits)?;
             found.map_or(Ok(true), |number| visit(holder, number))
         };
-        scan_leaves(holder, (table, index), range, direction, |holder, values| {
-            walk_rows(holder, values, &mut row)
-        })
+        let range = KeyBounds { low: range.0, high: range.1 };
+        scan_leaves(holder, at, range, direction, |holder, values| walk_rows(holder, values, &mut row))
     }
 
     #[inline(always)]
@@ -359,26 +360,27 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         let lookup = storage.partition(key).get(cx.c, key);
         cx.worker.meter.leave::<P>(cx.c, before);
         match lookup.value {
-            Some(bits) => read_named_row(transaction, cx, (table, index), bits, first, words),
+            Some(bits) => read_named_row(transaction, cx, TableIndex { table, index }, bits, first, words),
             None => Self::access(transaction, cx, table, index, key, lookup, Intent::Read).map(|_| false),
         }
     }
 
     fn scan_words<'i, T: Holder<'i, P, Self>>(
         holder: &mut T,
-        place: (usize, usize),
+        (table, index): (usize, usize),
         range: (&[u64], &[u64]),
         (direction, _): (Direction, Intent),
         wanted: RowWords,
         room: &mut [u64],
         visit: &mut dyn FnMut(&mut T, &[u64]) -> Result<bool, Abort>,
     ) -> Result<(), Abort> {
+        let (at, range) = (TableIndex { table, index }, KeyBounds { low: range.0, high: range.1 });
         let mut portions = Portions::of(wanted);
-        scan_leaves(holder, place, range, direction, |holder, mut values| {
+        scan_leaves(holder, at, range, direction, |holder, mut values| {
             while !values.is_empty() {
                 let count = portions.next(values.len());
                 let (transaction, mut cx) = holder.parts();
-                let read = read_named_rows(transaction, &mut cx, place, values, count, wanted, room)?;
+                let read = read_named_rows(transaction, &mut cx, at, values, count, wanted, room)?;
                 portions.read(read);
                 let goes_on = read == 0 || visit(holder, &room[..read * wanted.count])?;
                 if !goes_on || count == 0 {

@@ -129,7 +129,9 @@ fn roll_back<'d>(
     let written = run_as(
         session.object(),
         terms::Mode::Single,
-        (&values, &mut Work::Write(7), &mut Vec::new()),
+        &values,
+        &mut Work::Write(7),
+        &mut Vec::new(),
         &Bounds::default(),
     );
     let Ok(Ending::Committed((), _)) = written else { panic!("{written:?}") };

@@ -8,6 +8,7 @@ use platform::{Address, Nanos, Node, OutOfMemory, Platform};
 use redo_log::{LogError, LogUse};
 use schema::TableDescription;
 use storage::MemoryUse;
+use terms::rows::KeyBounds;
 use terms::{Abort, Epoch};
 
 use super::session::any_prepared;
@@ -121,7 +122,7 @@ impl<P: Platform, S: Scheme<P>> AnyDatabase<P> for MemoryDatabase<P, S> {
         c: P::Core,
         table: usize,
         index: usize,
-        range: (&[u64], &[u64]),
+        range: KeyBounds<'_>,
         visit: &mut dyn FnMut(&[u64], &[u8]),
     ) {
         self.instance().inspect(c, table, index, range, visit);

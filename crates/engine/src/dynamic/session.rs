@@ -143,8 +143,8 @@ impl<'d, P: Platform, S: Scheme<P>> AnySession<'d> for MemorySession<'d, P, S> {
         self.step_ahead();
     }
 
-    fn add_ahead(&mut self, place: (usize, usize), key: &[u64], what: Use) {
-        self.add_ahead(place, key, what);
+    fn add_ahead(&mut self, table: usize, index: usize, key: &[u64], what: Use) {
+        self.add_ahead(table, index, key, what);
     }
 
     fn prepare(&mut self, bounds: &Bounds, body: &mut Body<'_>) -> Result<(AnyPrepared<'d>, Epoch), Abort> {

@@ -394,14 +394,14 @@ impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
 
     /// The transaction that is known last will use this key, if there is such an index and its keys
     /// have this length ([`boundary::LookAhead`]). After [`Self::step_ahead`].
-    pub(crate) fn add_ahead(&mut self, (table, index): (usize, usize), key: &[u64], what: Use) {
+    pub(crate) fn add_ahead(&mut self, table: usize, index: usize, key: &[u64], what: Use) {
         let Some(look_ahead) = self.scratch.look_ahead() else { return };
         let cx = self.inner.context();
         let storage = cx.tables.get(table).and_then(|table| table.indexes.get(index));
         if cx.worker.local.inside() && storage.is_some_and(|storage| storage.words == key.len()) {
             match what {
-                Use::Row(words) => look_ahead.add_rows(&cx, (table, index), std::iter::once(key), words),
-                Use::Insertion => look_ahead.add_insertion(&cx, (table, index), key),
+                Use::Row(words) => look_ahead.add_rows(&cx, table, index, std::iter::once(key), words),
+                Use::Insertion => look_ahead.add_insertion(&cx, table, index, key),
             }
         }
     }

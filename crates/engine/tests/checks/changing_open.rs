@@ -11,6 +11,7 @@ use platform::{Intent, Place, Platform};
 use schema::{Row, Table};
 use sim::{Crash, Disk, DiskFaults, DiskModel, SimError, VirtualCore, VirtualMachine};
 use terms::Abort;
+use terms::rows::KeyBounds;
 
 use crate::changing::{
     ByA, Content, Database, Item, P, checked, config, contents, durable, insert, instance, item, run, table,
@@ -421,7 +422,13 @@ fn others_go_on(scheme: SchemeName, seed: u64, refused: &mut u64) {
         P::parallel(c, &[Place { thread: None }; 3], &work, &mut |_| ());
         for number in 1..=SPARE {
             let mut rows = 0;
-            database.object().inspect(c, number, 0, (&[0], &[u64::MAX]), &mut |_, _| rows += 1);
+            database.object().inspect(
+                c,
+                number,
+                0,
+                KeyBounds { low: &[0], high: &[u64::MAX] },
+                &mut |_, _| rows += 1,
+            );
             assert_eq!(rows, 0, "rows of a dropped table stay");
         }
         database.close(c).expect("closed");

@@ -285,8 +285,8 @@ impl<'d, Q: Procedure> DeploymentWorker<'_, 'd, Q> {
             return submitted.map_err(broken);
         }
         self.session.turn_to_another(request.attempts > 1);
-        let run = (self.tables, &mut running, &mut self.actions);
-        let end = match run_as(self.session, Mode::Single, run, &bounds) {
+        let (tables, actions) = (self.tables, &mut self.actions);
+        let end = match run_as(self.session, Mode::Single, tables, &mut running, actions, &bounds) {
             Ok(Ending::Committed((), commit)) => End::Committed(commit),
             Ok(Ending::RolledBack(depends_on)) => End::RolledBack(depends_on),
             Err(abort) if abort.is_conflict() => End::Conflict,

@@ -286,7 +286,7 @@ impl<'d, P: Files> AnySession<'d> for PagesSession<'d, P> {
 
     fn step_ahead(&mut self) {}
 
-    fn add_ahead(&mut self, _: (usize, usize), _: &[u64], _: Use) {}
+    fn add_ahead(&mut self, _table: usize, _index: usize, _key: &[u64], _: Use) {}
 
     fn prepare(&mut self, bounds: &Bounds, body: &mut Body<'_>) -> Result<(AnyPrepared<'d>, Epoch), Abort> {
         let (kept, vote) = self.prepare_part(None, bounds, body)?;

@@ -9,11 +9,12 @@ use platform::files::Files;
 use platform::{Intent, Work};
 use schema::RowId;
 use storage::tree::Direction;
+use terms::rows::KeyBounds;
 use terms::{Abort, Category};
 
 use super::Transaction;
 use super::reading::mode;
-use crate::key::{KeyRange, KeyWords};
+use crate::key::KeyWords;
 use crate::locks::{LockMode, LockPlace, name};
 use crate::page::WordSpan;
 use crate::tree::{AdjacentEntry, Cursor, NextKey, ReadAhead, Tree};
@@ -29,7 +30,7 @@ const WORDS_AHEAD: usize = 32;
 pub(super) struct Scan<'k> {
     pub table: usize,
     pub index: usize,
-    pub range: KeyRange<'k>,
+    pub range: KeyBounds<'k>,
     pub intent: Intent,
     /// True if the scan locks.
     locks: bool,
@@ -49,12 +50,12 @@ impl<P: Files> Transaction<'_, '_, P> {
         &mut self,
         table: usize,
         index: usize,
-        range: KeyRange<'_>,
+        range: KeyBounds<'_>,
         direction: Direction,
         intent: Intent,
         visit: &mut RowVisitor<'_>,
     ) -> Result<(), Abort> {
-        let KeyRange { low, high } = range;
+        let KeyBounds { low, high } = range;
         let described = self.table(table)?;
         let tree = described.tree(index, low)?;
         described.tree(index, high)?;

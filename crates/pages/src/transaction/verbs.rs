@@ -10,7 +10,7 @@ use terms::Abort;
 
 use super::Transaction;
 use super::reading::mode;
-use crate::key::KeyRange;
+use terms::rows::KeyBounds;
 
 impl<P: Files> AnyVerbs for Transaction<'_, '_, P> {
     fn find(
@@ -156,7 +156,7 @@ impl<P: Files> AnyVerbs for Transaction<'_, '_, P> {
         intent: Intent,
         visit: &mut RowVisitor<'_>,
     ) -> Result<(), Abort> {
-        self.verb(|own| own.scan_range(table, index, KeyRange { low, high }, direction, intent, visit))
+        self.verb(|own| own.scan_range(table, index, KeyBounds { low, high }, direction, intent, visit))
     }
 
     fn refuse(&mut self, what: &'static str) -> Result<(), Abort> {

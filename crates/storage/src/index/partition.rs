@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::ptr::NonNull;
 
 use platform::{Intent, LINE_BYTES, OutOfMemory, Platform};
+use terms::rows::KeyBounds;
 
 use super::gaps::{ErasedGapGuard, Gap, GapGuard, GapWords, TreeGuard};
 use super::kind::{Kind, Rename, Shape, array, by_kind};
@@ -255,13 +256,12 @@ impl<P: Platform> Partition<P> {
         )
     }
 
-    /// Visits the values with keys from `low` to `high`, both included, until `visit` breaks. With
-    /// `gap`, a forward scan also names the gap above the range. A hash index has no order: it
-    /// panics.
+    /// Visits the values with keys in `range` until `visit` breaks. With `gap`, a forward scan also
+    /// names the gap above the range. A hash index has no order: it panics.
     pub fn scan(
         &self,
         c: P::Core,
-        (low, high): (&[u64], &[u64]),
+        range: KeyBounds<'_>,
         direction: Direction,
         gap: bool,
         visit: &mut dyn FnMut(Visit<'_, P>) -> ControlFlow<()>,
@@ -269,7 +269,7 @@ impl<P: Platform> Partition<P> {
         self.touch(c);
         by_kind!(&self.kind,
             _ => panic!("a hash index cannot be scanned"),
-            tree tree => self.scan_tree(c, tree, (array(low), array(high)), direction, gap, visit),
+            tree tree => self.scan_tree(c, tree, range, direction, gap, visit),
         );
     }
 
@@ -277,14 +277,15 @@ impl<P: Platform> Partition<P> {
         &self,
         c: P::Core,
         tree: &Tree<P, MemoryNodes, W>,
-        (low, high): (&[u64; W], &[u64; W]),
+        range: KeyBounds<'_>,
         direction: Direction,
         gap: bool,
         visit: &mut dyn FnMut(Visit<'_, P>) -> ControlFlow<()>,
     ) {
         let end = self.end_word();
         let gap = gap && direction == Direction::Forward;
-        tree.scan(c, &Range::new(*low..=*high), direction, gap, &mut |leaf: Leaf<'_, W>| {
+        let range = Range::new(*array(range.low)..=*array(range.high));
+        tree.scan(c, &range, direction, gap, &mut |leaf: Leaf<'_, W>| {
             let mut values = [0; VISIT_VALUES];
             let mut groups = leaf.entries.chunks(VISIT_VALUES).peekable();
             loop {

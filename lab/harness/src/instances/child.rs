@@ -18,6 +18,7 @@ use distributed::{Gate, Undecided, Unfinished};
 use platform::files::{FileErrorKind, Files};
 use platform::{Hardware, HardwareCore, HardwareThread, Platform};
 use secure_links::{Bytes, Doorbell, Endpoint, Listener, Trust};
+use terms::rows::KeyBounds;
 
 use super::arrivals::warn;
 use super::links::LinkSetup;
@@ -363,7 +364,9 @@ fn show(
             }
         };
         match commander.order()? {
-            Order::Rows { table, index, low, high } => inspector.rows(table, index, (&low, &high), &mut add),
+            Order::Rows { table, index, low, high } => {
+                inspector.rows(table, index, KeyBounds { low: &low, high: &high }, &mut add)
+            }
             Order::Row { table, index, keys } => {
                 for (key, number) in keys.iter().zip(0..) {
                     // The first word is the number of the key.

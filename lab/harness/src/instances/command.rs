@@ -8,6 +8,7 @@ use std::path::Path;
 use boundary::{RowSource, SchemaBuilder};
 use distributed::{DataOwners, Undecided};
 use platform::{Hardware, HardwareCore, Platform};
+use terms::rows::KeyBounds;
 use workloads::Workload;
 
 use super::crew::{Crew, Instances};
@@ -308,10 +309,13 @@ impl RowSource for InstanceRows<'_, '_> {
         &mut self,
         table: usize,
         index: usize,
-        (low, high): (&[u64], &[u64]),
+        range: KeyBounds<'_>,
         visit: &mut dyn FnMut(&[u64], &[u8]),
     ) {
-        self.request(&Order::Rows { table, index, low: low.to_vec(), high: high.to_vec() }, visit);
+        self.request(
+            &Order::Rows { table, index, low: range.low.to_vec(), high: range.high.to_vec() },
+            visit,
+        );
     }
 
     fn row(&mut self, table: usize, index: usize, key: &[u64], visit: &mut dyn FnMut(&[u64], &[u8])) {

@@ -487,8 +487,8 @@ impl<P: Host, W: Workload> MemberWorker<'_, '_, P, W> {
         let bounds = Bounds { deadline: self.job.plan.deadline(began), attempts_max: Some(1) };
         self.executor.session().turn_to_another(transaction.attempts > 0);
         let ending = if self.avoids_snapshots && transaction.procedure.read_only() {
-            let run = (self.job.tables, &mut transaction.procedure, &mut self.actions);
-            run_as(self.executor.session(), Mode::Single, run, &bounds)
+            let (session, tables, actions) = (self.executor.session(), self.job.tables, &mut self.actions);
+            run_as(session, Mode::Single, tables, &mut transaction.procedure, actions, &bounds)
         } else {
             self.executor.run(&mut transaction.procedure, &bounds)
         };

@@ -324,7 +324,7 @@ impl<P: Links> DeployedWorker<'_, '_, P> {
             false => Mode::Single,
         };
         let mut actions = Vec::new();
-        let ran = run_as(self.session, mode, (self.tables, &mut visiting, &mut actions), &bounds);
+        let ran = run_as(self.session, mode, self.tables, &mut visiting, &mut actions, &bounds);
         let end = match ran {
             Ok(Ending::Committed((), commit)) => End::Committed(commit),
             Ok(Ending::RolledBack(depends_on)) => End::RolledBack(depends_on),

@@ -110,12 +110,12 @@ fn look_ahead(session: &mut Session<'_>, random: &mut Random, tables: Tables, mi
         let key = random.below(mix.keys);
         let what = if random.chance(40) { Use::Insertion } else { Use::Row(u64::MAX) };
         let (items, cells) = (tables.items, tables.cells);
-        let (place, key) = match random.below(3) {
+        let ((table, index), key) = match random.below(3) {
             0 => ((cells.number(), 0), KeyBuffer::of(&(key / 2))),
             1 => ((items.number(), Item::BY_TAG.number()), KeyBuffer::of(&(random.below(TAGS), stored(key)))),
             _ => ((items.number(), 0), KeyBuffer::of(&stored(key))),
         };
-        session.object().add_ahead(place, key.words(key.bits().div_ceil(u64::BITS) as usize), what);
+        session.object().add_ahead(table, index, key.words(key.bits().div_ceil(u64::BITS) as usize), what);
     }
 }
 
