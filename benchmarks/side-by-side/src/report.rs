@@ -97,7 +97,7 @@ pub fn table(runs: &[Run]) -> String {
         let of_case: Vec<_> =
             runs.iter().filter(|run| (run.operation, run.clients) == (operation, clients)).collect();
         let lines = lines(&of_case);
-        let _ = writeln!(text, "\n{}\n", verdict((operation, clients), base(&of_case), &lines));
+        let _ = writeln!(text, "\n{}\n", verdict(operation, clients, base(&of_case), &lines));
         text.push_str("| engine | commits/s | median us | p99 us | attempts | of isles |\n");
         text.push_str("| --- | ---: | ---: | ---: | ---: | ---: |\n");
         for line in &lines {
@@ -117,7 +117,7 @@ pub fn table(runs: &[Run]) -> String {
 }
 
 /// A sentence about the fastest engine and its lead.
-fn verdict((operation, clients): (Operation, usize), base: Kind, lines: &[Line<'_>]) -> String {
+fn verdict(operation: Operation, clients: usize, base: Kind, lines: &[Line<'_>]) -> String {
     let case = format!("{}, {clients} client{}", operation.title(), if clients == 1 { "" } else { "s" });
     let others = lines.iter().filter(|line| line.engine != base);
     let best = others.filter_map(|line| Some((line.engine, line.share?))).max_by(|a, b| a.1.total_cmp(&b.1));

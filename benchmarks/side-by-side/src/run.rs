@@ -47,7 +47,7 @@ impl Plan {
     }
 
     /// The rows of a client's next transaction, after `done` transactions.
-    fn keys(&self, random: &mut Random, (client, done): (usize, u64)) -> Keys {
+    fn keys(&self, random: &mut Random, client: usize, done: u64) -> Keys {
         match self.operation {
             Operation::Update | Operation::Read => random.keys(self.rows),
             Operation::Contend => random.keys(self.rows.min(CONTENDED_ROWS)),
@@ -154,7 +154,7 @@ fn run_client(
     let share = plan.share(number);
     // Relaxed: see `run`.
     while measured.acknowledged < share && !shared.over.load(Ordering::Relaxed) {
-        let keys = plan.keys(&mut random, (number, measured.acknowledged));
+        let keys = plan.keys(&mut random, number, measured.acknowledged);
         let begin = Instant::now();
         if begin >= until {
             break;

@@ -251,7 +251,9 @@ pub fn optimisations(flag: &str, text: &str) -> Result<Vec<Optimisation>, BadInp
 /// The text names no number of instances, or more of them than workers.
 pub fn choose_instances(
     text: Option<&str>,
-    (cores, sockets, machines): (usize, usize, usize),
+    cores: usize,
+    sockets: usize,
+    machines: usize,
 ) -> Result<usize, BadInput> {
     let Some(text) = text else { return Ok(1) };
     let accepted = || format!("1isl to {cores}isl, core, socket, machine");

@@ -50,7 +50,7 @@ pub fn run(arguments: &DeployArguments) -> Result<(), Failure> {
         (Some(number), Some(machines)) => {
             let asked = runner::asked(&config).map_err(|failure| failure.to_string());
             let credentials = credentials(&machines, Some(number as usize))?;
-            harness::join_deployment(asked, (&machines, credentials), number as usize, file.fingerprint())
+            harness::join_deployment(asked, &machines, credentials, number as usize, file.fingerprint())
                 .map_err(Failure::of)
         }
         (Some(_), None) => {
@@ -69,8 +69,8 @@ pub fn run(arguments: &DeployArguments) -> Result<(), Failure> {
                 }
                 None => runner::started(flags, paths)?,
             };
-            let on = (&file.deployment, &instances);
-            bench::print_report(&config, &runner::run_on(&config, on, &progress, &interrupt)?, None)
+            let report = runner::run_on(&config, &file.deployment, &instances, &progress, &interrupt)?;
+            bench::print_report(&config, &report, None)
         }
     }
 }

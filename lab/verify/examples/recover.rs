@@ -52,7 +52,7 @@ fn run(directory: &Path, transactions: u64, workers: usize) -> Result<(), Box<dy
     let each = transactions / workers as u64;
     let places = vec![Place { thread: None }; workers];
     P::parallel(c, &places, &|c, worker| load(c, &database, &workload, &tables, worker), &mut |_| ());
-    let work = |c, worker| transact(c, &database, &workload, &tables, (worker, each));
+    let work = |c, worker| transact(c, &database, &workload, &tables, worker, each);
     P::parallel(c, &places, &work, &mut |_| ());
     database.close(c)?;
     let (database, _, recovered) = open(c, directory, &workload, workers)?;
@@ -116,7 +116,8 @@ fn transact(
     database: &Opened,
     workload: &tpcc::Tpcc,
     tables: &Tables,
-    (worker, count): (usize, u64),
+    worker: usize,
+    count: u64,
 ) {
     let mut session = database.session(c, None, false).expect("a session");
     session.seed(worker as u64);

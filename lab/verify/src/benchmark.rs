@@ -40,7 +40,8 @@ const TRANSACTIONS_ON_HARDWARE: u64 = 400;
 /// Runs the benchmark that `task` names.
 pub(crate) fn run(
     task: &Task<'_>,
-    (driven, ways): (Driven, Ways),
+    driven: Driven,
+    ways: Ways,
     journal: &Journal,
 ) -> Result<Observed, SimError> {
     let workload = match task.work {
@@ -68,14 +69,15 @@ pub(crate) fn run(
         true => divided(task),
         false => Deployment::unpinned(task.workers, MEMORY_BYTES_MAX),
     };
-    drive(task, &workload, (&plan, &deployment), journal)
+    drive(task, &workload, &plan, &deployment, journal)
 }
 
 /// Runs a benchmark whose workers own partitions. The seed chooses the workload, the execution and
 /// how many transactions use several partitions.
 pub(crate) fn run_owners(
     task: &Task<'_>,
-    (driven, faults): (Driven, terms::Faults),
+    driven: Driven,
+    faults: terms::Faults,
     journal: &Journal,
 ) -> Result<Observed, SimError> {
     let workload = match task.seed / 4 % 4 {
@@ -95,7 +97,7 @@ pub(crate) fn run_owners(
         ..Plan::new(driven.scheme, Length::Transactions(count))
     };
     let deployment = owners_deployment(task.workers);
-    drive(task, &workload, (&plan, &deployment), journal)
+    drive(task, &workload, &plan, &deployment, journal)
 }
 
 /// The execution of workers that own partitions, by the seed.
@@ -116,7 +118,8 @@ pub(crate) fn owners_deployment(workers: usize) -> Deployment {
 fn drive(
     task: &Task<'_>,
     workload: &Workload,
-    (plan, deployment): (&Plan, &Deployment),
+    plan: &Plan,
+    deployment: &Deployment,
     journal: &Journal,
 ) -> Result<Observed, SimError> {
     let is_virtual = !matches!(task.machine, Machine::Hardware);

@@ -23,7 +23,7 @@ pub(crate) fn run(subject: &Subject, task: &Task<'_>, journal: &Journal) -> Resu
             }
         }
         (Work::Tpcc | Work::Micro | Work::Ycsb | Work::Islands, driven) => {
-            benchmark::run(task, (driven, subject.ways), journal)
+            benchmark::run(task, driven, subject.ways, journal)
         }
         // Owners of rows in memory log nothing.
         (Work::Owners, driven)
@@ -32,7 +32,7 @@ pub(crate) fn run(subject: &Subject, task: &Task<'_>, journal: &Journal) -> Resu
             crashes::owners::run(driven, task, subject.faults)
         }
         (Work::Owners, driven) if !task.seed.is_multiple_of(4) => {
-            benchmark::run_owners(task, (driven, subject.faults), journal)
+            benchmark::run_owners(task, driven, subject.faults, journal)
         }
         (Work::Crashes, _) if task.seed % SEEDS_PER_FORMS == 5 && !subject.has_pages() => {
             crashes::forms::run(subject, task)
@@ -44,7 +44,7 @@ pub(crate) fn run(subject: &Subject, task: &Task<'_>, journal: &Journal) -> Resu
             let create = |options: &InstanceOptions, schema| {
                 subject.create::<Hardware>(Hardware::core(), options, schema)
             };
-            Ok(on_platform(Hardware::core(), (subject, task), &create, journal))
+            Ok(on_platform(Hardware::core(), subject, task, &create, journal))
         }
         _ => virtually(subject, task, journal),
     }
@@ -55,21 +55,22 @@ fn virtually(subject: &Subject, task: &Task<'_>, journal: &Journal) -> Result<Ob
     let run = VirtualMachine::run(&config, |c| {
         let _recall = EventCapture::new(c, journal);
         let create = |options: &InstanceOptions, schema| subject.create(c, options, schema);
-        on_platform::<VirtualMachine>(c, (subject, task), &create, journal)
+        on_platform::<VirtualMachine>(c, subject, task, &create, journal)
     });
     run.map(|outcome| outcome.value)
 }
 
 fn on_platform<P: Links>(
     c: P::Core,
-    (subject, task): (&Subject, &Task<'_>),
+    subject: &Subject,
+    task: &Task<'_>,
     create: MakeDatabase<'_, P>,
     journal: &Journal,
 ) -> Observed {
     match task.work {
         Work::Bank => bank::run::<P>(c, task, create),
-        Work::Distributed => histories::deployed::run::<P>(c, task, create, (subject, journal)),
-        Work::Owners => histories::owned::run::<P>(c, task, create, (subject.faults, journal)),
+        Work::Distributed => histories::deployed::run::<P>(c, task, create, subject, journal),
+        Work::Owners => histories::owned::run::<P>(c, task, create, subject.faults, journal),
         _ => histories::run::<P>(c, task, create, journal),
     }
 }

@@ -31,13 +31,16 @@ impl Serialize for At {
 }
 
 /// The events that the flags ask for, in the order of their moments. `seconds_max` is the length of
-/// the run, `None` if it is not known; the last argument has the sockets in use, the instances, the
-/// execution, and whether partitions follow the workload.
+/// the run, `None` if it is not known; `sockets` are those in use, and `adapts` is true if partitions
+/// follow the workload.
 pub(super) fn changes(
     common: &CommonFlags,
     workload: &Workload,
     seconds_max: Option<f64>,
-    ((sockets, instances), (execution, adapts)): ((usize, usize), (Execution, bool)),
+    sockets: usize,
+    instances: usize,
+    execution: Execution,
+    adapts: bool,
 ) -> Result<Vec<At>, BadInput> {
     let mut moments = common.at.iter().map(|text| Moment::of(text)).collect::<Result<Vec<_>, _>>()?;
     moments.sort_by(|one, other| one.seconds.total_cmp(&other.seconds));

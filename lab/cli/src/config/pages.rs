@@ -42,8 +42,10 @@ pub(super) fn pool(
 /// Bytes of the pool where `--pool` does not say it: of this machine half of its memory, of a
 /// simulated one what keeps all pages in memory. Frames that no process uses cost the host nothing.
 pub(super) fn pool_default(
-    (workload, cores): (&Workload, usize),
-    (length, warmup_seconds): (Length, f64),
+    workload: &Workload,
+    cores: usize,
+    length: Length,
+    warmup_seconds: f64,
     machine: &MachineFacts,
 ) -> u64 {
     if let Some(bytes) = machine.host_memory_bytes.filter(|_| machine.name == NATIVE) {

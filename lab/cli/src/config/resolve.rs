@@ -63,8 +63,9 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let ways = Ways::of(like);
     let smt = smt(common, machine)?;
     let cores = cores(arguments, machine, smt)?;
-    let units = (cores, machine.sockets(cores, smt, placement), machine.machines_in_use(cores, smt));
-    let instances = choose_instances(common.deploy.text(), units)?;
+    let sockets = machine.sockets(cores, smt, placement);
+    let machines = machine.machines_in_use(cores, smt);
+    let instances = choose_instances(common.deploy.text(), cores, sockets, machines)?;
     let durability_default = if logs { ways.durability } else { Durability::None };
     let durability = common.durability.value_or(durability_default)?;
     if durability != Durability::None && !has_database {
@@ -76,7 +77,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         ));
     }
     divides(common, instances, has_database)?;
-    owns(execution, (instances, has_database))?;
+    owns(execution, instances, has_database)?;
     if owns_memory && durability != Durability::None {
         let problem = "workers that own partitions of rows in memory log nothing yet";
         let accepted = "none; others with --engine paged, or --execution inline";
@@ -102,14 +103,14 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let length = length(common, native)?;
     let warmup_default = if native { WARMUP_SECONDS_NATIVE } else { WARMUP_SECONDS_VIRTUAL };
     let warm_up_seconds = common.warmup.value_or(warmup_default)?;
-    let pool_default = || pages::pool_default((&workload, cores), (length, warm_up_seconds), machine);
+    let pool_default = || pages::pool_default(&workload, cores, length, warm_up_seconds, machine);
     let pool = pages::pool(common, engine, pool_default, machine)?;
     let seconds_max = match length {
         Length::Seconds(seconds) => Some(seconds),
         Length::Commits(_) | Length::Transactions(_) => None,
     };
-    let moves = (execution, adapt_interval_seconds.is_some());
-    let at = changes(common, &workload, seconds_max, ((units.1, instances), moves))?;
+    let adapts = adapt_interval_seconds.is_some();
+    let at = changes(common, &workload, seconds_max, sockets, instances, execution, adapts)?;
     let engine = pool.map_or(harness::Engine::Memory, |pool_bytes| harness::Engine::Paged { pool_bytes });
     let deployment = DeploymentRequest {
         workers: cores,
@@ -119,7 +120,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         memory,
         peers: workload.peers(),
         partitioning: workload.partitioning(),
-        transport: transport(common, instances, units.2)?,
+        transport: transport(common, instances, machines)?,
     };
     let failure = |at: &At| Some(harness::Failure { seconds: at.seconds, socket: at.fails? });
     let shift = |at: &At| Some(harness::Shift { seconds: at.seconds, count: at.shifts? });
@@ -204,7 +205,7 @@ fn adapt_interval(
 }
 
 /// Refuses workers that own partitions where there are none, or where they cannot.
-fn owns(execution: Execution, (instances, has_database): (usize, bool)) -> Result<(), BadInput> {
+fn owns(execution: Execution, instances: usize, has_database: bool) -> Result<(), BadInput> {
     let refused = |problem: &str, accepted: &str| {
         Err(BadInput::value("--execution", execution.name(), problem, accepted))
     };

@@ -58,14 +58,14 @@ pub fn export(arguments: &ExportArguments) -> Result<String, Failure> {
     match &arguments.out {
         None => {
             let output = io::stdout().lock();
-            write_all(output, &|error| Failure::Output(error), (described, format), read)?;
+            write_all(output, &|error| Failure::Output(error), described, format, read)?;
             Ok(String::new())
         }
         Some(name) => {
             let file = Path::new(name);
             let failed = |error: io::Error| Failure::at(file, &error);
             let made = File::options().write(true).create_new(true).open(file).map_err(failed)?;
-            let rows = write_all(&made, &failed, (described, format), read)?;
+            let rows = write_all(&made, &failed, described, format, read)?;
             made.sync_all().map_err(failed)?;
             Ok(format!("{name}: {} rows of {}\n", thousands(rows), described.name()))
         }
@@ -77,7 +77,8 @@ pub fn export(arguments: &ExportArguments) -> Result<String, Failure> {
 fn write_all(
     to: impl Write,
     failed: &dyn Fn(io::Error) -> Failure,
-    (table, format): (&TableDescription, Format),
+    table: &TableDescription,
+    format: Format,
     mut read: impl FnMut(Option<&[Datum]>) -> Result<Vec<Vec<Datum>>, Failure>,
 ) -> Result<u64, Failure> {
     let mut to = BufWriter::new(to);

@@ -87,23 +87,27 @@ pub fn import(arguments: &ImportArguments) -> Result<String, Failure> {
     }
     let mut session = database.session().map_err(Failure::of)?;
     session.set_options(TransactionOptions::new().without_deadline());
-    let mut imported = (0, 0);
+    let mut imported = 0;
+    let mut skipped = 0;
     for chunk in lines.chunks(batch.unwrap_or(ROWS_AT_ONCE)) {
         match insert(&mut session, described, chunk, arguments.skip_existing) {
-            Ok(skipped) => imported = (imported.0 + chunk.len() - skipped, imported.1 + skipped),
+            Ok(present) => {
+                imported += chunk.len() - present;
+                skipped += present;
+            }
             Err(Stopped { what, unsure }) => {
-                let so_far = so_far(&lines, imported, unsure.then_some(chunk));
+                let so_far = so_far(&lines, imported, skipped, unsure.then_some(chunk));
                 return Err(Failure::Failed(format!("{file}: {what}; {so_far}")));
             }
         }
     }
     drop(session);
     database.close().map_err(|error| Failure::at(path, &error))?;
-    let left_out = match imported.1 {
+    let left_out = match skipped {
         0 => String::new(),
         skipped => format!(", {} left out that are there already", thousands(skipped as u64)),
     };
-    Ok(format!("{name}: {} rows imported{left_out}\n", thousands(imported.0 as u64)))
+    Ok(format!("{name}: {} rows imported{left_out}\n", thousands(imported as u64)))
 }
 
 fn batch(flag: Option<&str>) -> Result<Option<usize>, BadInput> {
@@ -133,7 +137,7 @@ fn read(name: &str, standard: bool) -> Result<String, Failure> {
 }
 
 /// Which lines are in, when a transaction has failed. Of some it may not be known.
-fn so_far(lines: &[Line], (rows, skipped): (usize, usize), unsure: Option<&[Line]>) -> String {
+fn so_far(lines: &[Line], rows: usize, skipped: usize, unsure: Option<&[Line]>) -> String {
     let before = match rows + skipped {
         0 => "nothing was imported".to_owned(),
         done => {

@@ -55,13 +55,14 @@ pub fn run(
 /// As [`run`].
 pub fn run_on(
     config: &Config,
-    on: (&Deployment, &Instances),
+    deployment: &Deployment,
+    instances: &Instances,
     progress: &Progress,
     interrupt: &Interrupt,
 ) -> Result<Report, Failure> {
     let started = Instant::now();
     let control = Control { progress, stop_requested: &|| interrupt.requested() };
-    let measured = on_instances(config, on, control)?;
+    let measured = on_instances(config, deployment, instances, control)?;
     let host_seconds = started.elapsed().as_secs_f64();
     progress.done();
     Ok(Report { host_seconds, ..Report::new(config, measured) })
@@ -86,7 +87,7 @@ pub fn asked(config: &Config) -> Result<(Workload, Plan), Failure> {
 fn on_hardware(config: &Config, flags: Vec<OsString>, control: Control<'_>) -> Result<Measurement, Failure> {
     let deployment = Deployment::on_topology(&config.deployment, &machines::native()?)
         .map_err(|error| faults::fault(config, error))?;
-    on_instances(config, (&deployment, &started(flags, Vec::new())?), control)
+    on_instances(config, &deployment, &started(flags, Vec::new())?, control)
 }
 
 /// Processes of this program, with these flags, whose databases are in these directories, if that
@@ -103,7 +104,8 @@ pub fn started(flags: Vec<OsString>, paths: Vec<PathBuf>) -> Result<Instances, F
 /// A single instance that no other process has to find is in this process.
 fn on_instances(
     config: &Config,
-    (deployment, instances): (&Deployment, &Instances),
+    deployment: &Deployment,
+    instances: &Instances,
     control: Control<'_>,
 ) -> Result<Measurement, Failure> {
     let (workload, plan) = asked(config)?;

@@ -17,7 +17,7 @@ const LINES_HEIGHT: f64 = 280.0;
 pub(super) fn of(judgement: &Judgement<'_>) -> String {
     let mut text = String::new();
     if let Accept::Interval(low, high) = judgement.finding.accept {
-        text.push_str(&interval(judgement, (low, high)));
+        text.push_str(&interval(judgement, low, high));
     }
     let pairings = judgement.finding.value.pairings(&judgement.results);
     let measured: Vec<&Pairing> = pairings.iter().filter(|pairing| !pairing.paths.is_empty()).collect();
@@ -29,7 +29,7 @@ pub(super) fn of(judgement: &Judgement<'_>) -> String {
     text
 }
 
-fn interval(judgement: &Judgement<'_>, accept: (f64, f64)) -> String {
+fn interval(judgement: &Judgement<'_>, low: f64, high: f64) -> String {
     let published = match judgement.finding.published {
         Published::Number(number) => Some(number),
         Published::Truth(_) => None,
@@ -39,7 +39,10 @@ fn interval(judgement: &Judgement<'_>, accept: (f64, f64)) -> String {
         _ => None,
     };
     let label = format!("{}: measured, published and accepted value", judgement.finding.id);
-    figure(&gauge(&label, &Gauge { published, accept, measured }), "The green band is the accepted interval.")
+    figure(
+        &gauge(&label, &Gauge { published, accept: (low, high), measured }),
+        "The green band is the accepted interval.",
+    )
 }
 
 /// A measured list with the list that it is compared with, and other lists that are compared with

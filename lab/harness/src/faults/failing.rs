@@ -91,7 +91,7 @@ impl Failing {
 
 /// The worker on whose behalf a worker draws its next transaction: itself, or one of those that
 /// have failed.
-pub(crate) fn stand_in((worker, workers): (usize, usize), gone: &[usize], random: &mut Random) -> usize {
+pub(crate) fn stand_in(worker: usize, workers: usize, gone: &[usize], random: &mut Random) -> usize {
     let drawn = random.below(workers as u64) as usize;
     gone.get(drawn).copied().unwrap_or(worker)
 }
@@ -114,10 +114,10 @@ mod tests {
         assert_eq!((failing.gone(999), failing.gone(1_000)), (vec![], vec![2, 3]));
         let mut random = Random::new(1, 1);
         let mut drawn = [0u32; 6];
-        (0..6_000).for_each(|_| drawn[stand_in((4, 6), &failing.gone(1_000), &mut random)] += 1);
+        (0..6_000).for_each(|_| drawn[stand_in(4, 6, &failing.gone(1_000), &mut random)] += 1);
         assert!(drawn[4] > 3_700 && drawn[2] > 900 && drawn[3] > 900 && drawn.iter().sum::<u32>() == 6_000);
         assert_eq!(drawn[2] + drawn[3] + drawn[4], 6_000);
-        assert_eq!(stand_in((4, 6), &failing.gone(0), &mut random), 4);
+        assert_eq!(stand_in(4, 6, &failing.gone(0), &mut random), 4);
         assert!(of(&[]).expect("nothing fails").is_none());
         let refused = |failures: &[Failure]| of(failures).expect_err("refused").to_string();
         assert_eq!(refused(&[failure(1.0, 7)]), "socket 7 cannot fail: no worker is there");

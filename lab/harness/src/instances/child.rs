@@ -174,8 +174,9 @@ impl Progress for Watch<'_> {
 impl Watch<'_> {
     fn link_returned(&self, instance: usize, endpoint: &str) -> Result<(), RunError> {
         let (c, endpoint) = (Hardware::core(), endpoint.parse().map_err(RunError::of)?);
-        let door = (&mut *self.listener.borrow_mut(), self.doorbells);
-        for (worker, connection) in self.link_setup.link_again(c, door, (instance, &endpoint))? {
+        let listener = &mut self.listener.borrow_mut();
+        let links = self.link_setup.link_again(c, listener, self.doorbells, instance, &endpoint)?;
+        for (worker, connection) in links {
             let worker = self.link_setup.deployment.first_worker(self.link_setup.instance) + worker;
             self.arrivals.send(worker, Hardware::now(c), News::Linked(connection));
         }
@@ -200,7 +201,9 @@ pub(crate) fn serve<W: workloads::Workload>(
     workload: &W,
     plan: &Plan,
     task: &Task,
-    (commander, inline, trust): (&Commander, MakeInline<Hardware, W::Procedure>, Option<Trust>),
+    commander: &Commander,
+    inline: MakeInline<Hardware, W::Procedure>,
+    trust: Option<Trust>,
 ) -> Result<(), RunError> {
     let deployment = Deployment::from_toml(&task.deployment).map_err(RunError::of)?;
     let here = task.instance;
@@ -227,8 +230,8 @@ pub(crate) fn serve<W: workloads::Workload>(
         None => RunDirectory::<Hardware>::open(c, plan, None)?,
     };
     await_lock(c, &directory);
-    let divided = (Some(division.clone()), &directory);
-    let opened = Bench::open(c, workload, cx, &executors, divided, here..here + 1);
+    let divided = Some(division.clone());
+    let opened = Bench::open(c, workload, cx, &executors, divided, &directory, here..here + 1);
     let mut bench = opened.map_err(|error| match error {
         RunError::HalfLoaded(path) => RunError::Refused(format!(
             "{}: its loading was interrupted: remove the directories of all instances, or take another",
@@ -238,7 +241,7 @@ pub(crate) fn serve<W: workloads::Workload>(
     })?;
     let loaded = match task.returns {
         true => returned(c, &mut bench, commander)?,
-        false => ready(c, &mut bench, (commander, control))?,
+        false => ready(c, &mut bench, commander, control)?,
     };
     let endpoint = listener.endpoint().to_string();
     commander.send(&Report::Ready { rows: loaded.rows_loaded, seconds: loaded.load_seconds, endpoint })?;
@@ -320,7 +323,8 @@ fn returned<W: workloads::Workload>(
 fn ready<W: workloads::Workload>(
     c: HardwareCore,
     bench: &mut Bench<'_, Hardware, W>,
-    (commander, control): (&Commander, Control<'_>),
+    commander: &Commander,
+    control: Control<'_>,
 ) -> Result<Measurement, RunError> {
     let opened = bench.first();
     let mut unfinished = Unfinished::of(c, &opened.database);

@@ -43,7 +43,7 @@ pub(crate) fn run<W: Workload>(
         _ => RunDirectory::lent(None, false),
     };
     let mut is_loaded = false;
-    let ran = run_in(c, workload, cx, (how, &division, &directory), &mut is_loaded);
+    let ran = run_in(c, workload, cx, how, &division, &directory, &mut is_loaded);
     let stays = match (directory.path(), how.database(plan, 0)) {
         (Some(path), _) if !directory.is_temporary => Some(path.display().to_string()),
         (_, Some(_)) => Some("the directories of its instances".to_owned()),
@@ -63,7 +63,9 @@ fn run_in<W: Workload>(
     c: HardwareCore,
     workload: &W,
     cx: Context<'_>,
-    (how, division, directory): (&Instances, &Division, &RunDirectory<Hardware>),
+    how: &Instances,
+    division: &Division,
+    directory: &RunDirectory<Hardware>,
     is_loaded: &mut bool,
 ) -> Result<Measurement, RunError> {
     let Context { plan, deployment, control } = cx;
@@ -105,12 +107,12 @@ fn run_in<W: Workload>(
     let Ran { results, memory, log } = match outlived {
         true => {
             let begin = |instance| Order::Begin(task(instance, true));
-            outliving::work(cx, &mut crew, (endpoints, owners.sum(), &begin))?
+            outliving::work(cx, &mut crew, endpoints, owners.sum(), &begin)?
         }
         false => work(cx, &mut crew, instances)?,
     };
     measured.interrupted = crew.stopping();
-    let committed = enter(&mut measured, (workload, plan, deployment), &results)?;
+    let committed = enter(&mut measured, workload, plan, deployment, &results)?;
     measured.memory = Some(memory.figures(committed.iter().sum()));
     if let Some(log) = log {
         log.enter(&mut measured, committed.iter().sum());
@@ -129,7 +131,7 @@ fn run_in<W: Workload>(
     let mut sources: Vec<_> = (0..instances).map(source).collect();
     // The commits of an instance before it came back are not counted.
     let committed = (!existed && measured.losses == 0).then_some(&committed[..]);
-    let checks = joint_checks((workload, &tables), division, &mut sources, committed);
+    let checks = joint_checks(workload, &tables, division, &mut sources, committed);
     measured.checks = outcomes(checks);
     drop(sources);
     match failed.into_inner() {

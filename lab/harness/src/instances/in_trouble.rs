@@ -246,11 +246,7 @@ impl<P: Host> FaultState<'_, P> {
     }
 
     /// Links the workers of an instance that comes back to all other workers that run.
-    fn link_again(
-        &mut self,
-        c: P::Core,
-        (instance, gone): (usize, Range<usize>),
-    ) -> Result<Seats<P>, RunError> {
+    fn link_again(&mut self, c: P::Core, instance: usize, gone: Range<usize>) -> Result<Seats<P>, RunError> {
         self.detect_crashes(c);
         let nodes = &self.deployment.nodes()[gone.clone()];
         let mut seats = Vec::with_capacity(gone.len());
@@ -294,7 +290,9 @@ impl<P: Host, W: Workload> Bench<'_, P, W> {
         &self,
         c: P::Core,
         control: Control<'_>,
-        (seats, bells, troubles): (&Seats<P>, &Bells<P>, &Troubles),
+        seats: &Seats<P>,
+        bells: &Bells<P>,
+        troubles: &Troubles,
     ) -> Result<FaultyRun<P>, RunError> {
         let missing = || RunError::Worker("troubles are for several instances");
         let (arrivals, division) =
@@ -320,12 +318,12 @@ impl<P: Host, W: Workload> Bench<'_, P, W> {
         let lives = WorkerLives { board: &board, earlier: None };
         let job = |c, worker: usize| {
             let job = self.job(&board, self.database(self.deployment.instance_of(worker)));
-            job.run_among(c, worker, self.deployment.node(worker), (division, seats))
+            job.run_among(c, worker, self.deployment.node(worker), division, seats)
         };
-        let places = (self.deployment, control, POLL_NANOS);
-        let results = transactions::run_workers(c, places, &board, &job, &mut |c| {
-            self.attend(c, control, &mut state, &lives);
-        })?;
+        let results =
+            transactions::run_workers(c, self.deployment, control, POLL_NANOS, &board, &job, &mut |c| {
+                self.attend(c, control, &mut state, &lives);
+            })?;
         state.keep(0, results);
         match state.failed {
             Some(error) => Err(error),
@@ -359,7 +357,7 @@ impl<P: Host, W: Workload> Bench<'_, P, W> {
         }
         if let Some(instance) = state.take_returning(c) {
             let gone = state.workers(instance);
-            let back = self.restore(c, control, (instance, gone.clone()), (state, lives));
+            let back = self.restore(c, control, instance, gone.clone(), state, lives);
             if let Err(error) = back {
                 state.failed.get_or_insert(error);
                 lives.give_up(c);
@@ -373,23 +371,25 @@ impl<P: Host, W: Workload> Bench<'_, P, W> {
         &self,
         c: P::Core,
         control: Control<'_>,
-        (instance, gone): (usize, Range<usize>),
-        (state, lives): (&mut FaultState<'_, P>, &WorkerLives<'_, P>),
+        instance: usize,
+        gone: Range<usize>,
+        state: &mut FaultState<'_, P>,
+        lives: &WorkerLives<'_, P>,
     ) -> Result<(), RunError> {
         let opened = self.open_again(c, instance, state.troubles.loses_power)?;
         let mut division = self.division.clone().ok_or(RunError::Worker("an instance alone fell"))?;
         division.openings[instance] = opened.opening;
-        let seats = state.link_again(c, (instance, gone.clone()))?;
+        let seats = state.link_again(c, instance, gone.clone())?;
         let board = Board::<P>::new(c, gone.clone()).map_err(RunError::of)?;
         let lives = WorkerLives { board: &board, earlier: Some(lives) };
         let job = |c, worker: usize| {
             let job = self.job(&board, &opened.database);
-            job.run_among(c, worker, self.deployment.node(worker), (&division, &seats))
+            job.run_among(c, worker, self.deployment.node(worker), &division, &seats)
         };
-        let places = (self.deployment, control, POLL_NANOS);
-        let results = transactions::run_workers(c, places, &board, &job, &mut |c| {
-            self.attend(c, control, state, &lives);
-        })?;
+        let results =
+            transactions::run_workers(c, self.deployment, control, POLL_NANOS, &board, &job, &mut |c| {
+                self.attend(c, control, state, &lives);
+            })?;
         state.keep(gone.start, results);
         state.returned.push((instance, opened));
         Ok(())

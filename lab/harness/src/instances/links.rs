@@ -66,7 +66,7 @@ impl LinkSetup<'_> {
         let is_over = AtomicBool::new(false);
         let others = self.deployment.workers() - self.deployment.first_worker(self.instance + 1);
         let (accepted, reached) = std::thread::scope(|scope| {
-            let accepting = scope.spawn(|| self.accept(listener, (&doorbells, others), until, &is_over));
+            let accepting = scope.spawn(|| self.accept(listener, &doorbells, others, until, &is_over));
             let lower = endpoints.iter().enumerate().take(self.instance);
             let reached = self.reach(c, &doorbells, lower, until);
             // SeqCst: a flag, which is rarely read.
@@ -88,15 +88,17 @@ impl LinkSetup<'_> {
     pub(crate) fn link_again(
         &self,
         c: HardwareCore,
-        (listener, doorbells): (&mut Listener, &[Doorbell]),
-        (instance, endpoint): (usize, &Endpoint),
+        listener: &mut Listener,
+        doorbells: &[Doorbell],
+        instance: usize,
+        endpoint: &Endpoint,
     ) -> Result<Vec<WorkerLink>, RunError> {
         let until = Hardware::now(c).plus(RETURN_NANOS);
         if instance < self.instance {
             return self.reach(c, doorbells, std::iter::once((instance, endpoint)), until);
         }
         let others = self.workers(instance).len();
-        self.accept(listener, (doorbells, others), until, &AtomicBool::new(false))
+        self.accept(listener, doorbells, others, until, &AtomicBool::new(false))
     }
 
     /// A number of the deployment and its tables.
@@ -159,7 +161,8 @@ impl LinkSetup<'_> {
     fn accept(
         &self,
         listener: &mut Listener,
-        (doorbells, others): (&[Doorbell], usize),
+        doorbells: &[Doorbell],
+        others: usize,
         until: Nanos,
         is_over: &AtomicBool,
     ) -> Result<Vec<WorkerLink>, RunError> {

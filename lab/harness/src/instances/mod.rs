@@ -103,7 +103,7 @@ pub fn run_instance_of<W: workloads::Workload>(
 ) -> Result<(), RunError> {
     let commander = child::Commander::above()?;
     let task = commander.task()?;
-    let served = child::serve(Hardware::core(), workload, plan, &task, (&commander, inline, None));
+    let served = child::serve(Hardware::core(), workload, plan, &task, &commander, inline, None);
     served.or_else(|error| commander.fail(&error))
 }
 
@@ -115,7 +115,8 @@ pub fn run_instance_of<W: workloads::Workload>(
 /// There is no command, it refuses this instance, or this instance fails.
 pub fn join_deployment(
     asked: Result<(Workload, Plan), String>,
-    (machines, credentials): (&Machines, Option<Credentials>),
+    machines: &Machines,
+    credentials: Option<Credentials>,
     number: usize,
     fingerprint: u32,
 ) -> Result<(), RunError> {
@@ -136,7 +137,7 @@ fn obey(
 ) -> Result<(), RunError> {
     let (workload, plan) = asked.map_err(RunError::Refused)?;
     let any = workload.transactions().ok_or_else(nothing_to_divide)?;
-    child::serve(Hardware::core(), &any, &plan, task, (commander, any::inline, trust))
+    child::serve(Hardware::core(), &any, &plan, task, commander, any::inline, trust)
 }
 
 fn nothing_to_divide() -> RunError {

@@ -73,7 +73,9 @@ pub(crate) struct Ran {
 pub(crate) fn work(
     cx: Context<'_>,
     crew: &mut Crew<'_>,
-    (mut endpoints, owners, begin): (Vec<String>, u32, &dyn Fn(usize) -> Order),
+    mut endpoints: Vec<String>,
+    owners: u32,
+    begin: &dyn Fn(usize) -> Order,
 ) -> Result<Ran, RunError> {
     let (progress, count) = (cx.control.progress, endpoints.len());
     progress.running(seconds_of(cx.plan.length));

@@ -61,7 +61,7 @@ impl<P: Host, W: Workload> MemberWorker<'_, '_, P, W> {
             match end {
                 End::Committed(commit) => {
                     self.result.distributed += u64::from(self.warm);
-                    self.committed(kind, (began, P::now(self.c)), *commit)?;
+                    self.committed(kind, began, P::now(self.c), *commit)?;
                 }
                 End::RolledBack(_) if count == 1 => self.rolled_back(kind, began, now),
                 // The transaction has read changes of others in the batch, which are undone.

@@ -135,7 +135,8 @@ impl<'d, P: Host, W: Workload> Job<'d, P, W> {
         c: P::Core,
         worker: usize,
         node: Option<Node>,
-        (division, seats): (&Division, &Seats<P>),
+        division: &Division,
+        seats: &Seats<P>,
     ) -> Result<WorkerResult, RunError> {
         let mut presence = Presence { c, board: self.board, leaves_well: false };
         let (database, tables, measure) = (self.database, self.tables, self.plan.instrument);
@@ -358,7 +359,7 @@ impl<P: Host, W: Workload> MemberWorker<'_, '_, P, W> {
         let MemberWorker { job, worker, ref mut random, .. } = *self;
         let elapsed = if self.warm { now.since(self.result.warm) } else { 0 };
         let draw = || job.workload.next_at(elapsed, worker, random, now.0);
-        let place = self.upcoming.begin((now, self.left), draw, &mut *self.executor);
+        let place = self.upcoming.begin(now, self.left, draw, &mut *self.executor);
         let mut transaction = place.take().expect("there is a transaction to begin");
         job.workload.begin(worker, &mut transaction.procedure, now.0);
         self.left -= 1;
@@ -429,18 +430,13 @@ impl<P: Host, W: Workload> MemberWorker<'_, '_, P, W> {
     }
 
     /// Records a commit, and acknowledges it when the durability allows.
-    fn committed(
-        &mut self,
-        kind: usize,
-        (began, now): (Nanos, Nanos),
-        commit: Commit,
-    ) -> Result<(), RunError> {
+    fn committed(&mut self, kind: usize, began: Nanos, now: Nanos, commit: Commit) -> Result<(), RunError> {
         let waited = self.job.plan.durability == Durability::Sync;
         if waited {
             // Waiting for a local commit does not end the epoch, for which branches wait.
             self.hurry();
         }
-        self.acknowledgements.committed(self.executor.session(), (kind, began, commit))?;
+        self.acknowledgements.committed(self.executor.session(), kind, began, commit)?;
         self.acknowledge(if waited { P::now(self.c) } else { now });
         Ok(())
     }
@@ -454,7 +450,7 @@ impl<P: Host, W: Workload> MemberWorker<'_, '_, P, W> {
 
     fn acknowledged(&mut self, kind: usize, began: Nanos, now: Nanos) {
         self.job.workload.acknowledged(self.worker, began.0);
-        self.job.acknowledge(&mut self.result, self.warm, (kind, began, now));
+        self.job.acknowledge(&mut self.result, self.warm, kind, began, now);
         self.commits += u64::from(self.warm);
         let (c, board) = (self.c, self.job.board);
         if self.warm && self.commits.is_multiple_of(ANNOUNCE_COMMITS) {
@@ -494,7 +490,7 @@ impl<P: Host, W: Workload> MemberWorker<'_, '_, P, W> {
         };
         let (kind, now) = (W::kind(&transaction.procedure), P::now(self.c));
         match ending {
-            Ok(Ending::Committed((), commit)) => self.committed(kind, (began, now), commit)?,
+            Ok(Ending::Committed((), commit)) => self.committed(kind, began, now, commit)?,
             Ok(Ending::RolledBack(_)) => self.rolled_back(kind, began, now),
             Err(abort) if abort.is_conflict() => {
                 let waiting = Box::new(self.defer(transaction, true, now)?);

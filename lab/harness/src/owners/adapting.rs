@@ -34,7 +34,7 @@ use terms::Abort;
 use crate::deployment::Deployment;
 use crate::faults::failing::Failing;
 use crate::owners::processors::ProcessorState;
-use crate::owners::pulse::{Beat, Pulse};
+use crate::owners::pulse::{Beat, CommitCount, Pulse};
 
 /// The adaptation of partitions to the workload of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -307,7 +307,8 @@ impl<'a, P: Platform> Monitoring<'a, P> {
     pub(crate) fn new(
         shared: &'a Adapting<P>,
         failing: Option<&'a Failing>,
-        (map, note): (&'a PartitionMap, Option<&'a str>),
+        map: &'a PartitionMap,
+        note: Option<&'a str>,
     ) -> Self {
         Monitoring { shared, failing, map, note, monitor: None }
     }
@@ -323,14 +324,15 @@ impl<'a, P: Platform> Monitoring<'a, P> {
     pub(crate) fn poll(
         &mut self,
         c: P::Core,
-        (began, warm): (Nanos, Nanos),
+        began: Nanos,
+        warm: Nanos,
         commits: u64,
         report: &mut dyn FnMut(&str),
     ) -> Option<&PartitionMap> {
         let (shared, failing, map) = (self.shared, self.failing, self.map);
         let new = || {
             let processors = shared.processors(c).as_ref().clone();
-            Monitor::new(shared, failing, map, (began, warm), processors)
+            Monitor::new(shared, failing, map, began, warm, processors)
         };
         let monitor = self.monitor.get_or_insert_with(new);
         if warm > monitor.warm {
@@ -382,7 +384,8 @@ impl<'a, P: Platform> Monitor<'a, P> {
         shared: &'a Adapting<P>,
         failing: Option<&'a Failing>,
         map: &PartitionMap,
-        (began, warm): (Nanos, Nanos),
+        began: Nanos,
+        warm: Nanos,
         processors: ProcessorState,
     ) -> Self {
         let mut act = Vec::new();
@@ -424,8 +427,9 @@ impl<'a, P: Platform> Monitor<'a, P> {
         match self.waiting {
             Waiting::Until(until) => {
                 // Workers announce no commits before.
-                let changed =
-                    (now >= self.warm).then(|| self.pulse.measure((now, commits), self.beat)).flatten();
+                let changed = (now >= self.warm)
+                    .then(|| self.pulse.measure(CommitCount { at: now, commits }, self.beat))
+                    .flatten();
                 if now >= until || changed.is_some() {
                     self.times = changed.unwrap_or(1.0);
                     self.send_request(c, None);

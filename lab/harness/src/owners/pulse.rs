@@ -11,8 +11,12 @@ pub(crate) struct Beat {
     pub alike: f64,
 }
 
-/// A time, and the number of commits then.
-type Count = (Nanos, u64);
+/// Number of commits at a time.
+#[derive(Clone, Copy)]
+pub(crate) struct CommitCount {
+    pub at: Nanos,
+    pub commits: u64,
+}
 
 /// Throughput since an interval began.
 #[derive(Default)]
@@ -20,13 +24,13 @@ pub(crate) struct Pulse {
     /// Throughput of the interval before, if the map was the same.
     usual: Option<f64>,
     /// The beginning of the interval, if it has begun.
-    first: Option<Count>,
+    first: Option<CommitCount>,
     /// The last measurement.
-    last: Option<Count>,
+    last: Option<CommitCount>,
 }
 
-fn rate((from, before): Count, (to, after): Count) -> f64 {
-    after.saturating_sub(before) as f64 / to.since(from).max(1) as f64
+fn rate(from: CommitCount, to: CommitCount) -> f64 {
+    to.commits.saturating_sub(from.commits) as f64 / to.at.since(from.at).max(1) as f64
 }
 
 impl Pulse {
@@ -43,18 +47,18 @@ impl Pulse {
     /// Commits a nanosecond of the interval up to the last measurement.
     fn so_far(&self) -> Option<f64> {
         let (first, last) = (self.first?, self.last?);
-        (first.0 < last.0).then(|| rate(first, last))
+        (first.at < last.at).then(|| rate(first, last))
     }
 
     /// Records the number of commits now. If throughput differs from that earlier in the interval
     /// (or in the interval before, at the first measurement), returns it as a multiple of the
     /// throughput of the whole interval.
-    pub(crate) fn measure(&mut self, now: Count, beat: Beat) -> Option<f64> {
+    pub(crate) fn measure(&mut self, now: CommitCount, beat: Beat) -> Option<f64> {
         let (Some(first), Some(last)) = (self.first, self.last) else {
             (self.first, self.last) = (Some(now), Some(now));
             return None;
         };
-        if now.0.since(last.0) < beat.nanos {
+        if now.at.since(last.at) < beat.nanos {
             return None;
         }
         let before = self.so_far().or(self.usual).unwrap_or(0.0);
@@ -69,6 +73,10 @@ impl Pulse {
 mod tests {
     use super::*;
 
+    fn count(at: u64, commits: u64) -> CommitCount {
+        CommitCount { at: Nanos(at), commits }
+    }
+
     #[test]
     fn a_change_is_detected_within_a_beat() {
         let beat = Beat { nanos: 100, alike: 0.1 };
@@ -78,7 +86,7 @@ mod tests {
         let mut commits = 0;
         for look in 0..80 {
             let now = look * 10;
-            changed.extend(pulse.measure((Nanos(now), commits), beat).map(|times| (now, times)));
+            changed.extend(pulse.measure(count(now, commits), beat).map(|times| (now, times)));
             commits += if look < 60 { 10 + u64::from(look % 20 == 0) } else { 6 };
         }
         let (first, times) = changed[0];
@@ -86,20 +94,17 @@ mod tests {
         assert!((0.6..0.7).contains(&times), "{times}");
         // Detects a change at the beginning of an interval, too.
         let mut other = Pulse::default();
-        assert_eq!(
-            (other.measure((Nanos(0), 0), beat), other.measure((Nanos(100), 100), beat)),
-            (None, None)
-        );
+        assert_eq!((other.measure(count(0, 0), beat), other.measure(count(100, 100), beat)), (None, None));
         other.begin();
         assert_eq!(
-            (other.measure((Nanos(100), 100), beat), other.measure((Nanos(200), 150), beat)),
+            (other.measure(count(100, 100), beat), other.measure(count(200, 150), beat)),
             (None, Some(1.0))
         );
         // Detects no change that a new map has caused.
         pulse.forget();
         changed.clear();
         for look in 80..160 {
-            changed.extend(pulse.measure((Nanos(look * 10), commits), beat).map(|times| (look, times)));
+            changed.extend(pulse.measure(count(look * 10, commits), beat).map(|times| (look, times)));
             commits += 6;
         }
         assert_eq!(changed, []);

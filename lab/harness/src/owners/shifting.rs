@@ -34,11 +34,7 @@ pub struct Shifted {
 
 impl Shifted {
     /// The result of a shift between two times, of a measured time that began at `warm`.
-    pub(crate) fn of(
-        (rearrangements, changes): (usize, usize),
-        warm: Nanos,
-        (began, ended): (Nanos, Nanos),
-    ) -> Self {
+    pub(crate) fn of(rearrangements: usize, changes: usize, warm: Nanos, began: Nanos, ended: Nanos) -> Self {
         let seconds = |nanos: u64| nanos as f64 / 1e9;
         let (at_seconds, took_seconds) = (seconds(began.since(warm)), seconds(ended.since(began)));
         Shifted { at_seconds, rearrangements, changes, took_seconds }

@@ -78,8 +78,8 @@ pub(crate) fn run<P: Host, W: Workload>(
     }
     let deployed = division.as_ref().map(|division| division.deployed(instances));
     let directory = RunDirectory::<P>::open(c, plan, deployed.as_ref())?;
-    let mut bench = Bench::open(c, workload, cx, executors, (division, &directory), 0..instances)?;
-    let recovered = directory.recover(c, &bench.opened, (deployed.as_ref(), plan.faults), deployment)?;
+    let mut bench = Bench::open(c, workload, cx, executors, division, &directory, 0..instances)?;
+    let recovered = directory.recover(c, &bench.opened, deployed.as_ref(), plan.faults, deployment)?;
     let existed = recovered.is_some();
     let mut measured = if existed { Measurement::default() } else { bench.load(c, control)? };
     measured.recovered = recovered;
@@ -140,12 +140,13 @@ pub(crate) fn collect<T>(results: Vec<Option<Result<T, RunError>>>) -> Result<Ve
 /// Runs `job` on every worker, and `poll` on the main thread at intervals.
 fn on_workers<P: Platform, T: Send>(
     c: P::Core,
-    (deployment, control): (&Deployment, Control<'_>),
+    deployment: &Deployment,
+    control: Control<'_>,
     board: &Board<P>,
     job: &(dyn Fn(P::Core, usize) -> Result<T, RunError> + Sync),
     poll: &mut dyn FnMut(P::Core),
 ) -> Result<Vec<T>, RunError> {
-    collect(run_workers(c, (deployment, control, poll_nanos::<P>()), board, job, poll)?)
+    collect(run_workers(c, deployment, control, poll_nanos::<P>(), board, job, poll)?)
 }
 
 /// The default interval at which the main thread polls.
@@ -157,7 +158,9 @@ fn poll_nanos<P: Platform>() -> u64 {
 /// that has ended.
 pub(crate) fn run_workers<P: Platform, T: Send>(
     c: P::Core,
-    (deployment, control, every): (&Deployment, Control<'_>, u64),
+    deployment: &Deployment,
+    control: Control<'_>,
+    every: u64,
     board: &Board<P>,
     job: &(dyn Fn(P::Core, usize) -> Result<T, RunError> + Sync),
     poll: &mut dyn FnMut(P::Core),
@@ -200,7 +203,8 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         workload: &'a W,
         cx: Context<'a>,
         executors: &'a Executors<P, W::Procedure>,
-        (mut division, directory): (Option<Division>, &RunDirectory<P>),
+        mut division: Option<Division>,
+        directory: &RunDirectory<P>,
         here: Range<usize>,
     ) -> Result<Self, RunError> {
         let Context { plan, deployment, .. } = cx;
@@ -208,7 +212,7 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         let mut tables = None;
         let paths: Vec<_> = here.clone().map(|instance| directory.of_instance(instance)).collect();
         for (instance, path) in here.clone().zip(&paths) {
-            let made = open_instance(c, workload, cx, division.as_ref(), (instance, path.clone()))?;
+            let made = open_instance(c, workload, cx, division.as_ref(), instance, path.clone())?;
             tables = Some(made.0);
             opened.push(made.1);
         }
@@ -233,8 +237,8 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         P::work_for(c, self.deployment.node_of_instance(instance));
         P::lose_directory(c, &path, loses_power);
         let cx = Context { plan: self.plan, deployment: self.deployment, control: Control::NONE };
-        let place = (instance, Some(path));
-        open_instance(c, self.workload, cx, self.division.as_ref(), place).map(|(_, opened)| opened)
+        let division = self.division.as_ref();
+        open_instance(c, self.workload, cx, division, instance, Some(path)).map(|(_, opened)| opened)
     }
 
     /// Ends loading. A new deployment has this number from now on.
@@ -291,7 +295,7 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         let board = Board::<P>::new(c, self.workers.clone()).map_err(RunError::of)?;
         let started = P::now(c);
         let job = |c, worker: usize| self.load_parts(c, &board, worker);
-        let ended = on_workers(c, (self.deployment, control), &board, &job, &mut |c| {
+        let ended = on_workers(c, self.deployment, control, &board, &job, &mut |c| {
             control.progress.loaded(P::load(c, board.rows(), Ordering::Relaxed));
         })?;
         if (control.stop_requested)() {
@@ -318,7 +322,7 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
             return self.workload.check(&self.tables, &mut self.opened[0].database.inspector(c), committed);
         };
         let sources = self.databases().map(|database| Box::new(database.inspector(c)) as Box<dyn RowSource>);
-        joint_checks((self.workload, &self.tables), division, &mut sources.collect::<Vec<_>>(), committed)
+        joint_checks(self.workload, &self.tables, division, &mut sources.collect::<Vec<_>>(), committed)
     }
 
     fn load_parts(&self, c: P::Core, board: &Board<P>, worker: usize) -> Result<Nanos, RunError> {
@@ -382,7 +386,7 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         let began = P::now(c);
         let results = match (&self.plan.troubles, seats) {
             (Some(troubles), Some((bells, seats))) => {
-                let endured = self.work_in_trouble(c, control, (seats, bells, troubles))?;
+                let endured = self.work_in_trouble(c, control, seats, bells, troubles)?;
                 // Of several lives of an instance the last one comes first, and is kept.
                 for (instance, opened) in endured.returned.into_iter().rev() {
                     measured.returned.extend(opened.recovered);
@@ -401,7 +405,7 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         measured.interrupted = (control.stop_requested)();
         P::counts(c).enter(measured, |lines| self.occupants(c, lines));
         let memory = self.memory(c).since(memory_before);
-        let committed = enter(measured, (self.workload, self.plan, self.deployment), &results)?;
+        let committed = enter(measured, self.workload, self.plan, self.deployment, &results)?;
         measured.memory = Some(memory.figures(committed.iter().sum()));
         if let (Some(before), Some(after)) = (log_before, self.log_used(c)) {
             let growth = LogGrowth::between(before, after, nanos * self.opened.len() as u64);
@@ -441,7 +445,7 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         control.progress.running(seconds_of(plan.length));
         let board = Board::<P>::new(c, self.workers.clone()).map_err(RunError::of)?;
         let remembered = self.opened.first().and_then(|opened| opened.remembered.as_ref());
-        let owners = Owners::of(c, self.workload, (plan, deployment), remembered)?;
+        let owners = Owners::of(c, self.workload, plan, deployment, remembered)?;
         let job = |worker: usize| {
             let job = self.job(&board, self.database(deployment.instance_of(worker)));
             Job { owners: owners.as_ref(), failing: failing.as_ref(), ..job }
@@ -452,17 +456,23 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         let every = monitoring.as_ref().map_or(u64::MAX, Monitoring::poll_nanos).min(poll_nanos::<P>());
         let results = run_workers(
             c,
-            (deployment, control, every),
+            deployment,
+            control,
+            every,
             &board,
             &|c, worker| match among {
                 None => job(worker).run(c, worker, deployment.node(worker)),
-                Some(among) => job(worker).run_among(c, worker, deployment.node(worker), among),
+                Some((division, seats)) => {
+                    job(worker).run_among(c, worker, deployment.node(worker), division, seats)
+                }
             },
             &mut |c| {
                 control.progress.tick(watch.sample(c, &board));
-                if let (Some(monitoring), Some(moments)) = (&mut monitoring, moments(c, &board, &schedule)) {
+                if let Some(monitoring) = &mut monitoring
+                    && let Some((began, warm)) = moments(c, &board, &schedule)
+                {
                     let report = &mut |words: &str| control.progress.decided(words);
-                    if let Some(map) = monitoring.poll(c, moments, watch.commits, report) {
+                    if let Some(map) = monitoring.poll(c, began, warm, watch.commits, report) {
                         self.remember(c, map, report);
                     }
                 }
@@ -503,7 +513,8 @@ fn open_instance<P: Host, W: Workload>(
     workload: &W,
     cx: Context<'_>,
     division: Option<&Division>,
-    (instance, path): (usize, Option<PathBuf>),
+    instance: usize,
+    path: Option<PathBuf>,
 ) -> Result<(Tables<W>, OpenedDatabase<P>), RunError> {
     let deployment = cx.deployment;
     let mut schema = SchemaBuilder::new();
@@ -519,7 +530,7 @@ fn open_instance<P: Host, W: Workload>(
         _ => deployment.home(partition, parts),
     };
     P::work_for(c, own);
-    Ok((tables, opening::open::<P>(c, cx, (instance, path), (schema, &workload.loaded_with()), &node_of)?))
+    Ok((tables, opening::open::<P>(c, cx, instance, path, schema, &workload.loaded_with(), &node_of)?))
 }
 
 /// The seconds of a run; 0 if they are not known.
@@ -533,7 +544,8 @@ pub(crate) fn seconds_of(length: Length) -> f64 {
 /// The consistency checks over the data of several instances, by their numbers; `committed` by
 /// kind, if it is known.
 pub(crate) fn joint_checks<W: Workload>(
-    (workload, tables): (&W, &Tables<W>),
+    workload: &W,
+    tables: &Tables<W>,
     division: &Division,
     sources: &mut [Box<dyn RowSource + '_>],
     committed: Option<&[u64]>,

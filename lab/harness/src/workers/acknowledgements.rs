@@ -36,7 +36,9 @@ impl Acknowledgements {
     pub(crate) fn committed(
         &mut self,
         session: &mut dyn Upkeep,
-        (kind, began, commit): (usize, Nanos, Commit),
+        kind: usize,
+        began: Nanos,
+        commit: Commit,
     ) -> Result<(), RunError> {
         let oldest = match self.durability {
             Durability::None | Durability::Async | Durability::Sync => None,
@@ -143,7 +145,7 @@ mod tests {
             let mut acknowledgements = Acknowledgements::new(durability);
             for epoch in [3, 7, 5, 2] {
                 let commit = Commit { stamp: Stamp(0), durable_with: Epoch(epoch) };
-                let committed = acknowledgements.committed(&mut session, (0, Nanos(epoch), commit));
+                let committed = acknowledgements.committed(&mut session, 0, Nanos(epoch), commit);
                 committed.expect("the log goes on");
             }
             acknowledgements.finish(&mut session).expect("the log goes on");

@@ -129,7 +129,8 @@ impl<P: Host> RunDirectory<P> {
         &self,
         c: P::Core,
         opened: &[OpenedDatabase<P>],
-        (deployed, faults): (Option<&DataOwners>, Faults),
+        deployed: Option<&DataOwners>,
+        faults: Faults,
         deployment: &Deployment,
     ) -> Result<Option<Recovery>, RunError> {
         let Some(deployed) = deployed.filter(|_| self.path.is_some()) else {
@@ -207,8 +208,10 @@ impl<P: Host> OpenedDatabase<P> {
     fn found_in(
         c: P::Core,
         path: PathBuf,
-        (database, recovered): (Database<P>, Recovered),
-        (mark, with): (Table<Loaded>, &LoadedWith),
+        database: Database<P>,
+        recovered: Recovered,
+        mark: Table<Loaded>,
+        with: &LoadedWith,
     ) -> Result<Self, RunError> {
         let loaded: Option<Loaded> = database.inspector(c).row(mark.primary(), &1);
         let existed = loaded.is_some();
@@ -283,13 +286,15 @@ impl<P: Host> OpenedDatabase<P> {
 pub(crate) fn open<P: Host>(
     c: P::Core,
     cx: Context<'_>,
-    (instance, path): (usize, Option<PathBuf>),
-    (mut schema, with): (SchemaBuilder, &LoadedWith),
+    instance: usize,
+    path: Option<PathBuf>,
+    mut schema: SchemaBuilder,
+    with: &LoadedWith,
     node_of: &dyn Fn(usize) -> Option<Node>,
 ) -> Result<OpenedDatabase<P>, RunError> {
     let plan = cx.plan;
     if let Some(options) = plan.paged_options(cx.deployment, instance, path.clone(), P::VIRTUAL) {
-        return open_pages(c, cx, options, (schema, with));
+        return open_pages(c, cx, options, schema, with);
     }
     let options = &plan.instance_options(cx.deployment, instance);
     let Some(path) = path else {
@@ -315,7 +320,7 @@ pub(crate) fn open<P: Host>(
             }
             _ => RunError::at(&durable.path, &error),
         })?;
-    OpenedDatabase::found_in(c, durable.path, (database, recovered), (mark, with))
+    OpenedDatabase::found_in(c, durable.path, database, recovered, mark, with)
 }
 
 /// Creates or opens a database over pages.
@@ -323,7 +328,8 @@ fn open_pages<P: Host>(
     c: P::Core,
     cx: Context<'_>,
     options: PagedOptions,
-    (mut schema, with): (SchemaBuilder, &LoadedWith),
+    mut schema: SchemaBuilder,
+    with: &LoadedWith,
 ) -> Result<OpenedDatabase<P>, RunError> {
     let progress = cx.control.progress;
     let mut listener = |at: boundary::Progress| progress.recovering(at.stage, at.done, at.total);
@@ -333,12 +339,13 @@ fn open_pages<P: Host>(
         return Ok(OpenedDatabase::volatile(database));
     };
     let mark = schema.table::<Loaded>("benchmark", TableOptions::default());
-    let opened = P::OPEN_PAGED(c, &options, schema, listening).map_err(|error| match &error {
-        PagedError::Schema(other) => loaded_with::other_tables(&path, other, with),
-        PagedError::OtherEngine(path) => loaded_with::other_engine(path, ["paged", "memory"]),
-        _ => RunError::at(&path, &error),
-    })?;
-    OpenedDatabase::found_in(c, path, opened, (mark, with))
+    let (database, recovered) =
+        P::OPEN_PAGED(c, &options, schema, listening).map_err(|error| match &error {
+            PagedError::Schema(other) => loaded_with::other_tables(&path, other, with),
+            PagedError::OtherEngine(path) => loaded_with::other_engine(path, ["paged", "memory"]),
+            _ => RunError::at(&path, &error),
+        })?;
+    OpenedDatabase::found_in(c, path, database, recovered, mark, with)
 }
 
 /// Options with a stream for each node of workers.

@@ -38,7 +38,8 @@ impl<P: Platform> Owners<P> {
     pub(crate) fn of<W: Workload>(
         c: P::Core,
         workload: &W,
-        (plan, deployment): (&Plan, &Deployment),
+        plan: &Plan,
+        deployment: &Deployment,
         remembered: Option<&Remembered>,
     ) -> Result<Option<Self>, RunError> {
         shifting::check(&plan.shifts, plan.execution.sharing().is_some(), plan.adaptation.is_some())?;
@@ -64,7 +65,7 @@ impl<P: Platform> Owners<P> {
 impl<P: Platform> Owners<P> {
     /// The monitoring for partitions that follow the workload, if they do; sockets may fail.
     pub(crate) fn monitoring<'a>(&'a self, failing: Option<&'a Failing>) -> Option<Monitoring<'a, P>> {
-        Some(Monitoring::new(self.adapting.as_ref()?, failing, (&self.partitions, self.note.as_deref())))
+        Some(Monitoring::new(self.adapting.as_ref()?, failing, &self.partitions, self.note.as_deref()))
     }
 }
 

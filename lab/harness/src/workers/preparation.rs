@@ -64,7 +64,7 @@ impl Preparation {
         executor.session().idle();
         let needed = self.needed(executor.session().bytes_taken());
         let latest = P::now(c).plus(self.nanos);
-        provide_bytes(c, board, (needed, latest), &mut |bytes| {
+        provide_bytes(c, board, needed, latest, &mut |bytes| {
             let provided = executor.session().provide(bytes as usize);
             // Serves other workers, which may be in their last transactions.
             executor.attend()?;
@@ -85,7 +85,8 @@ impl Preparation {
 fn provide_bytes<P: Platform>(
     c: P::Core,
     board: &Board<P>,
-    (needed, latest): (u64, Nanos),
+    needed: u64,
+    latest: Nanos,
     part: &mut dyn FnMut(u64) -> Result<u64, Abort>,
 ) -> Result<(), Abort> {
     let mut provided = 0;
@@ -110,7 +111,7 @@ mod tests {
         let c = Hardware::core();
         let board = Board::<Hardware>::new(c, 0..1).expect("memory");
         let mut parts = 0;
-        provide_bytes(c, &board, (1_000, Nanos(u64::MAX)), &mut |left| {
+        provide_bytes(c, &board, 1_000, Nanos(u64::MAX), &mut |left| {
             parts += 1;
             assert_eq!(left, 1_001 - parts);
             if parts == 3 {

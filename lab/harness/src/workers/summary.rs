@@ -14,7 +14,9 @@ use crate::workers::worker::{KindCounts, WorkerResult};
 /// warm-up included.
 pub(crate) fn enter<W: Workload>(
     measured: &mut Measurement,
-    (workload, plan, deployment): (&W, &Plan, &Deployment),
+    workload: &W,
+    plan: &Plan,
+    deployment: &Deployment,
     results: &[WorkerResult],
 ) -> Result<Vec<u64>, RunError> {
     measured.bin_seconds = seconds(Schedule::of(plan).bin_nanos);

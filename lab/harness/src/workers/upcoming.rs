@@ -33,7 +33,8 @@ impl<Q: Procedure> Upcoming<Q> {
     #[inline]
     pub(crate) fn begin<'d>(
         &mut self,
-        (now, left): (Nanos, u64),
+        now: Nanos,
+        left: u64,
         mut draw: impl FnMut() -> Q,
         executor: &mut (dyn Executor<'d, Q> + 'd),
     ) -> &mut Option<Deferred<Q>> {

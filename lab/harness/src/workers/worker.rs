@@ -180,8 +180,8 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
             // threads may differ slightly.
             if !warm && (now >= result.warm || self.schedule.warm_up_nanos == 0) {
                 if let Some(preparation) = preparation.take() {
-                    let moment = (worker, false, now);
-                    self.acknowledge_all(&mut acknowledgements, executor.session(), &mut result, moment)?;
+                    let session = executor.session();
+                    self.acknowledge_all(&mut acknowledgements, session, &mut result, worker, false, now)?;
                     let resumed = preparation.provide(c, self.board, &mut *executor).map_err(RunError::of)?;
                     let Some(resumed) = resumed else { break };
                     (result.warm, ends) = (resumed, self.end(worker, resumed));
@@ -202,8 +202,9 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
                 && executor.stand_by(&mut absent).map_err(RunError::of)?
             {
                 if !acknowledgements.is_empty() {
-                    let moment = (worker, warm, P::now(c));
-                    self.acknowledge_all(&mut acknowledgements, executor.session(), &mut result, moment)?;
+                    let now = P::now(c);
+                    let session = executor.session();
+                    self.acknowledge_all(&mut acknowledgements, session, &mut result, worker, warm, now)?;
                 }
                 now = P::now(c);
                 executor.session().tend(now);
@@ -227,7 +228,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
                         let name = self.name(worker, elapsed, &absent, &mut random);
                         self.workload.next_at(elapsed, name, &mut random, now.0)
                     };
-                    let place = upcoming.begin((now, left), draw, &mut *executor);
+                    let place = upcoming.begin(now, left, draw, &mut *executor);
                     left -= 1;
                     if let Some(transaction) = place {
                         self.workload.begin(worker, &mut transaction.procedure, now.0);
@@ -260,7 +261,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
             let session = executor.session();
             match ending {
                 Ok(Ending::Committed((), commit)) => {
-                    acknowledgements.committed(session, (kind, began, commit))?;
+                    acknowledgements.committed(session, kind, began, commit)?;
                 }
                 Ok(Ending::RolledBack(_)) if warm => {
                     let counts = &mut result.kinds[kind];
@@ -287,7 +288,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
             }
             while let Some(done) = acknowledgements.next(session) {
                 self.workload.acknowledged(worker, done.began.0);
-                self.acknowledge(&mut result, warm, (done.kind, done.began, after));
+                self.acknowledge(&mut result, warm, done.kind, done.began, after);
                 commits += u64::from(warm);
                 if warm && commits % ANNOUNCE_COMMITS == 0 {
                     self.board.announce(c, worker, commits, aborts);
@@ -297,7 +298,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
                 P::store(c, self.board.stop(), 1, Ordering::Relaxed);
             }
             now = match shifting.due(result.warm, after).filter(|_| warm) {
-                Some(count) => self.shift(c, &mut result, (&mut *executor, count))?,
+                Some(count) => self.shift(c, &mut result, &mut *executor, count)?,
                 None => after,
             };
         }
@@ -308,7 +309,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         let session = executor.session();
         acknowledgements.finish(session)?;
         let end = P::now(c);
-        self.acknowledge_all(&mut acknowledgements, session, &mut result, (worker, warm, end))?;
+        self.acknowledge_all(&mut acknowledgements, session, &mut result, worker, warm, end)?;
         result.breakdown = session.breakdown();
         result.attempts_max = result.attempts_max.max(session.stats().attempts_max);
         result.ended = end;
@@ -333,7 +334,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         gone.extend(absent);
         gone.sort_unstable();
         gone.dedup();
-        stand_in((worker, self.board.workers().len()), &gone, random)
+        stand_in(worker, self.board.workers().len(), &gone, random)
     }
 
     /// Waits until all commits can be acknowledged, and acknowledges them as of `now`.
@@ -342,12 +343,14 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         acknowledgements: &mut Acknowledgements,
         session: &mut dyn Upkeep,
         result: &mut WorkerResult,
-        (worker, warm, now): (usize, bool, Nanos),
+        worker: usize,
+        warm: bool,
+        now: Nanos,
     ) -> Result<(), RunError> {
         acknowledgements.finish(session)?;
         while let Some(done) = acknowledgements.next(session) {
             self.workload.acknowledged(worker, done.began.0);
-            self.acknowledge(result, warm, (done.kind, done.began, now));
+            self.acknowledge(result, warm, done.kind, done.began, now);
         }
         Ok(())
     }
@@ -357,12 +360,13 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         &self,
         c: P::Core,
         result: &mut WorkerResult,
-        (executor, count): (&mut (dyn Executor<'d, W::Procedure> + 'd), usize),
+        executor: &mut (dyn Executor<'d, W::Procedure> + 'd),
+        count: usize,
     ) -> Result<Nanos, RunError> {
         let began = P::now(c);
-        let made = executor.shift(count).map_err(RunError::of)?;
+        let (rearrangements, changes) = executor.shift(count).map_err(RunError::of)?;
         let ended = P::now(c);
-        result.shifted.push(Shifted::of(made, result.warm, (began, ended)));
+        result.shifted.push(Shifted::of(rearrangements, changes, result.warm, began, ended));
         Ok(ended)
     }
 
@@ -379,7 +383,9 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         &self,
         result: &mut WorkerResult,
         warm: bool,
-        (kind, began, now): (usize, Nanos, Nanos),
+        kind: usize,
+        began: Nanos,
+        now: Nanos,
     ) {
         result.committed[kind] += 1;
         if warm {

@@ -104,9 +104,11 @@ fn disks(machines: usize) -> Vec<Disk> {
 /// As above, with a disk for each machine and faults; returns the faults that happened.
 fn on_disks(
     disks: &[Disk],
-    (workload, plan): (&Workload, &Plan),
+    workload: &Workload,
+    plan: &Plan,
     deployment: &Deployment,
-    (network, falls): (NetworkFaults, Vec<Fall>),
+    network: NetworkFaults,
+    falls: Vec<Fall>,
 ) -> Result<(Measurement, FaultCounts), SimError> {
     let config = Config::of_machines(&cluster(), deployment.machines())?.with_seed(plan.seed);
     let time_limit = Some(Nanos(400_000_000));
@@ -130,7 +132,9 @@ fn durable_instances_on_several_machines_go_on_where_they_have_ended() {
         let workload = tpcc(Mix::Full, workers as u16);
         let run = |seed| {
             let plan = Plan { durability, ..plan(scheme, seed, 15) };
-            on_disks(&disks, (&workload, &plan), &deployment, Default::default()).expect("it ends").0
+            on_disks(&disks, &workload, &plan, &deployment, NetworkFaults::default(), Vec::new())
+                .expect("it ends")
+                .0
         };
         let first = run(21);
         assert!(assert_holds(&first, 15 * workers, scheme.name()) > 0.1);
@@ -157,8 +161,8 @@ fn machines_that_are_down_together_do_not_wait_for_each_other() {
     let (durability, missing) = (Durability::Group, Missing::Wait);
     let plan = Plan { durability, missing, troubles: Some(troubles), ..plan(SchemeName::Silo, 1, 40) };
     let falls = vec![Fall { crews: vec![1, 2], event: 300 }];
-    let what = (&micro(Operation::Update, 6), &plan);
-    let ran = on_disks(&disks, what, &deployment, (NetworkFaults::default(), falls));
+    let workload = micro(Operation::Update, 6);
+    let ran = on_disks(&disks, &workload, &plan, &deployment, NetworkFaults::default(), falls);
     let (measured, faults) = ran.expect("nobody waits for ever");
     assert_eq!(violations(&measured), Vec::<String>::new());
     assert_eq!((faults.falls, measured.returned.len(), measured.troubles.away_max), (2, 2, 2));
@@ -174,8 +178,8 @@ fn who_comes_back_does_not_wait_for_one_that_has_crashed_again() {
         let (durability, missing) = (Durability::Group, Missing::Wait);
         let plan = Plan { durability, missing, troubles: Some(troubles), ..plan(SchemeName::Silo, 1, 40) };
         let falls = vec![Fall { crews: vec![1, 2], event: 300 }, Fall { crews: vec![1], event }];
-        let what = (&micro(Operation::Update, 6), &plan);
-        let ran = on_disks(&disks, what, &deployment, (NetworkFaults::default(), falls));
+        let workload = micro(Operation::Update, 6);
+        let ran = on_disks(&disks, &workload, &plan, &deployment, NetworkFaults::default(), falls);
         let (measured, faults) = ran.expect("nobody waits for ever");
         assert_eq!(violations(&measured), Vec::<String>::new());
         assert_eq!((faults.falls, measured.returned.len()), (3, 3), "{event}");
@@ -192,8 +196,9 @@ fn machines_find_each_other_again() {
     let cut = |at| Cut { machines: [1, 0], at: Nanos(at), until: Nanos(at + 300_000) };
     let cuts = vec![cut(2_000_000), cut(3_000_000), cut(300_000_000)];
     let faults = NetworkFaults { cuts, ..NetworkFaults::default() };
-    let what = (&micro(Operation::Update, 4), &plan);
-    let (measured, faults) = on_disks(&disks, what, &deployment, (faults, Vec::new())).expect("it ends");
+    let workload = micro(Operation::Update, 4);
+    let (measured, faults) =
+        on_disks(&disks, &workload, &plan, &deployment, faults, Vec::new()).expect("it ends");
     assert_eq!(violations(&measured), Vec::<String>::new());
     // The third would happen after the run.
     assert_eq!((faults.cuts, measured.troubles.mended), (2, 8), "{:?}", measured.elapsed_seconds);

@@ -211,7 +211,7 @@ pub fn violations(
         marks: Mutex::default(),
         may_refuse: may_refuse(&faults),
     };
-    boot_repeatedly(&task, (&disk, model), &mut random, &|c, round| boot(c, &trial, round))?;
+    boot_repeatedly(&task, &disk, model, &mut random, &|c, round| boot(c, &trial, round))?;
     let observed = into_inner(trial.counts);
     let marks = into_inner(trial.marks);
     Ok((observed.violations, marks))

@@ -162,7 +162,9 @@ pub(super) fn draw_durability(random: &mut Random) -> Durability {
 impl<'a> DeploymentTrial<'a> {
     /// A trial before its first boot.
     pub(super) fn new(
-        (driven, task, faults): (Driven, &'a Task<'a>, terms::Faults),
+        driven: Driven,
+        task: &'a Task<'a>,
+        faults: terms::Faults,
         durability: Durability,
         cluster: Cluster,
         workers: usize,

@@ -37,7 +37,7 @@ fn run_on(
         _ => Cluster::of_one_machine(&mut random, task, workers),
     };
     let mut trial =
-        DeploymentTrial::new((driven, task, planted), durability, cluster.with_disks(model, faults), workers);
+        DeploymentTrial::new(driven, task, planted, durability, cluster.with_disks(model, faults), workers);
     let mut violations = Vec::new();
     // The first boot loads the data.
     trial.boot(Boot::default(), &mut violations)?;

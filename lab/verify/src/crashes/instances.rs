@@ -127,7 +127,7 @@ fn run_on(
     }
     let duplicate_one_in = [0, 2, 5][random.below(3) as usize];
     let mut trial =
-        DeploymentTrial::new((driven, task, planted), durability, cluster.with_disks(model, faults), workers);
+        DeploymentTrial::new(driven, task, planted, durability, cluster.with_disks(model, faults), workers);
     trial.duplicate_one_in = duplicate_one_in;
     let mut violations = Vec::new();
     // The first boot loads the data.

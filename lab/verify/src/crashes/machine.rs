@@ -77,7 +77,7 @@ fn run_on(subject: &Subject, task: &Task<'_>, faults: DiskFaults) -> Result<Obse
         violations: Mutex::default(),
         may_refuse: may_refuse(&faults),
     };
-    boot_repeatedly(task, (&disk, model), &mut random, &|c, round| boot(c, &trial, round))?;
+    boot_repeatedly(task, &disk, model, &mut random, &|c, round| boot(c, &trial, round))?;
     let violations = into_inner(trial.violations);
     let transactions = trial.commits.into_inner();
     Ok(Observed { transactions, violations, ..Observed::default() })
@@ -87,7 +87,8 @@ fn run_on(subject: &Subject, task: &Task<'_>, faults: DiskFaults) -> Result<Obse
 /// without a crash.
 pub(super) fn boot_repeatedly(
     task: &Task<'_>,
-    (disk, model): (&Disk, DiskModel),
+    disk: &Disk,
+    model: DiskModel,
     random: &mut Random,
     boot: &dyn Fn(VirtualCore, u64),
 ) -> Result<(), SimError> {

@@ -69,7 +69,7 @@ impl Item {
 
     /// The row that transaction `number` inserts; `changed` by the next one. Slots and names repeat
     /// in a cycle.
-    fn of(worker: u16, number: u64, (changed, kept): (bool, u64)) -> Item {
+    fn of(worker: u16, number: u64, changed: bool, kept: u64) -> Item {
         let name = number % (kept + 2);
         let name = u64::from(worker) << 48 | name.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
         // Every other row gets a new note.
@@ -142,7 +142,7 @@ pub(super) fn check<P: Platform>(
             wrong.push(format!("worker {worker} acknowledged {acknowledged}, and {last} are there"));
         }
         let first = (last + 1).saturating_sub(tables.kept).max(1);
-        let item = |number| Item::of(worker as u16, number, (number < *last, tables.kept));
+        let item = |number| Item::of(worker as u16, number, number < *last, tables.kept);
         expected.extend((first..=*last).map(item));
     }
     expected.sort();
@@ -184,19 +184,19 @@ fn step(transaction: &mut impl Verbs, tables: Tables, worker: u16) -> Result<u64
     let kept = tables.kept;
     let key = |number| (worker, Item::slot(worker, number, kept));
     if !deletes_first(worker) {
-        transaction.insert(tables.items, &Item::of(worker, number, (false, kept)))?;
+        transaction.insert(tables.items, &Item::of(worker, number, false, kept))?;
     }
     if number > kept {
         let row = transaction.find(items, &key(number - kept), Intent::Write)?;
         transaction.delete(row.ok_or(Abort::Misuse("the item to delete is gone"))?)?;
     }
     if deletes_first(worker) {
-        transaction.insert(tables.items, &Item::of(worker, number, (false, kept)))?;
+        transaction.insert(tables.items, &Item::of(worker, number, false, kept))?;
     }
     if number > 1 {
         let row = transaction.find(items, &key(number - 1), Intent::Write)?;
         let row = row.ok_or(Abort::Misuse("the last item is gone"))?;
-        let changed = Item::of(worker, number - 1, (true, kept));
+        let changed = Item::of(worker, number - 1, true, kept);
         match (number - 1) % 2 {
             0 => transaction.replace(row, &changed)?,
             _ => transaction.put(row, Item::CHANGED, &1)?,
@@ -303,7 +303,7 @@ impl<P: Files> Workers<'_, P> {
         for _ in 0..self.transactions {
             let other_worker = random.below(self.count as u64) as u16;
             let (whose, (done, commit)) = if random.below(BRANCHES_ONE_IN) == 0 {
-                (worker, self.run_branch(c, worker, (&mut session, &mut other), &mut random)?)
+                (worker, self.run_branch(c, worker, &mut session, &mut other, &mut random)?)
             } else if random.below(READS_ONE_IN) == 0 {
                 (
                     other_worker,
@@ -354,7 +354,8 @@ impl<P: Files> Workers<'_, P> {
         &self,
         c: P::Core,
         worker: u16,
-        (session, other): (&mut Session<'_>, &mut Session<'_>),
+        session: &mut Session<'_>,
+        other: &mut Session<'_>,
         random: &mut Random,
     ) -> Result<(u64, Commit), Abort> {
         let tables = self.tables;

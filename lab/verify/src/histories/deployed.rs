@@ -78,7 +78,8 @@ pub(crate) fn run<P: Links>(
     c: P::Core,
     task: &Task<'_>,
     create: MakeDatabase<'_, P>,
-    (subject, journal): (&Subject, &Journal),
+    subject: &Subject,
+    journal: &Journal,
 ) -> Observed {
     let (seed, workers) = (task.seed, task.workers);
     let mix = Mix {
@@ -153,7 +154,7 @@ pub(crate) fn run<P: Links>(
             duplicate_one_in: 0,
             faults: subject.faults,
         };
-        work::<P>((c, seed), (database, setting, seat), mix, &shared);
+        work::<P>(c, seed, database, setting, seat, mix, &shared);
     };
     P::parallel(c, &vec![Place { thread: None }; workers], &worker, &mut |_| ());
     let last = databases.iter().flat_map(|database| rows::inspect(c, database, tables.rows)).collect();
@@ -206,8 +207,11 @@ struct DeployedWorker<'a, 'd, P: Links> {
 
 /// Runs one worker's transactions, and branches of others until no worker has a transaction left.
 fn work<'d, P: Links>(
-    (c, seed): (P::Core, u64),
-    (database, setting, Seat { bell, connections }): (&'d Database<P>, Setting<'d, Visiting>, Seat<P>),
+    c: P::Core,
+    seed: u64,
+    database: &'d Database<P>,
+    setting: Setting<'d, Visiting>,
+    Seat { bell, connections }: Seat<P>,
     mix: Mix,
     shared: &DeployedState<'_>,
 ) {

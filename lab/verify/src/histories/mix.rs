@@ -1,5 +1,7 @@
 //! Parameters of a history, by its seed.
 
+use std::ops::Range;
+
 use crate::task::Task;
 
 /// Short enough that memory is reused and conflicting stamps are of several epochs; long enough
@@ -16,8 +18,8 @@ pub(super) struct Mix {
     pub transactions: u64,
     /// Keys of items; cells have half as many.
     pub keys: u64,
-    /// The keys that are used most: their number and the first of them.
-    pub hot: (u64, u64),
+    /// The keys that are used most.
+    pub hot: Range<u64>,
     /// True if the table of items is divided in two.
     pub partitioned: bool,
     /// Shortest epoch.
@@ -29,7 +31,8 @@ impl Mix {
         let seed = task.seed;
         let many = seed % 16 == 7;
         let keys = if many { KEYS_MANY } else { 4 + seed / 3 % 4 * 3 };
-        let hot = if many { (8, seed / 16 % 7 * 16) } else { (keys, 0) };
+        let first_hot = seed / 16 % 7 * 16;
+        let hot = if many { first_hot..first_hot + 8 } else { 0..keys };
         let transactions = if many { 12 } else { 4 + seed / 12 % 5 };
         let factor = if is_virtual { 1 } else { HARDWARE_FACTOR };
         let partitioned = task.partitioned || seed / 60 % 2 == 1;

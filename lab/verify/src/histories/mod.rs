@@ -50,7 +50,7 @@ pub(crate) fn run<P: Platform>(
     let mix = Mix::of(task, P::VIRTUAL);
     let workers = task.workers;
     let mut schema = SchemaBuilder::new();
-    let tables = rows::declare(&mut schema, (mix.partitioned.then_some(2), true), None);
+    let tables = rows::declare(&mut schema, mix.partitioned.then_some(2), true, None);
     let options = InstanceOptions {
         sessions_max: workers + 1,
         memory_bytes_max: MEMORY_BYTES_MAX,
@@ -73,9 +73,12 @@ pub(crate) fn run<P: Platform>(
         for _ in 0..mix.transactions {
             look_ahead(&mut session, &mut ahead, tables, &mix);
             let entry = transact::<P>(
-                (c, &mut session),
+                c,
+                &mut session,
                 &mut random,
-                (tables, &mix, traits.snapshots),
+                tables,
+                &mix,
+                traits.snapshots,
                 &mut next_version,
             );
             journal.push(Entry { worker: number, ..entry });
@@ -121,9 +124,12 @@ fn look_ahead(session: &mut Session<'_>, random: &mut Random, tables: Tables, mi
 
 /// Runs one transaction. Returns its entry.
 fn transact<P: Platform>(
-    (c, session): (P::Core, &mut Session<'_>),
+    c: P::Core,
+    session: &mut Session<'_>,
     random: &mut Random,
-    (tables, mix, snapshots): (Tables, &Mix, bool),
+    tables: Tables,
+    mix: &Mix,
+    snapshots: bool,
     next_version: &mut u64,
 ) -> Entry {
     let mut entry = Entry::default();

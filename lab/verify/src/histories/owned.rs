@@ -29,6 +29,7 @@ const HARDWARE_FACTOR: u64 = 6;
 /// Parameters of a history, by its seed.
 #[derive(Clone, Copy)]
 struct Mix {
+    seed: u64,
     sites: u16,
     /// Keys of each site.
     keys: u64,
@@ -43,10 +44,12 @@ pub(crate) fn run<P: Platform>(
     c: P::Core,
     task: &Task<'_>,
     create: MakeDatabase<'_, P>,
-    (faults, journal): (Faults, &Journal),
+    faults: Faults,
+    journal: &Journal,
 ) -> Observed {
     let (seed, workers) = (task.seed, task.workers);
     let mix = Mix {
+        seed,
         sites: (SITES_PER_WORKER * workers) as u16,
         keys: 4 + seed / 3 % 3 * 2,
         rearranges: seed / 4 % 2 == 1,
@@ -77,8 +80,7 @@ pub(crate) fn run<P: Platform>(
     let shared = shared.with_faults(faults);
     let (entries, aborts) = (Mutex::new(Vec::new()), AtomicU64::new(0));
     let worker = |c: P::Core, number: usize| {
-        let (ended, aborted) =
-            work::<P>((c, seed), (&database, &tables, &shared), (number, sites[number]), mix);
+        let (ended, aborted) = work::<P>(c, &database, &tables, &shared, number, sites[number], mix);
         ended.iter().for_each(|entries: &NumberedEntry| journal.push(entries.entry.clone()));
         lock(&entries).extend(ended);
         aborts.fetch_add(aborted, Ordering::Relaxed);
@@ -103,16 +105,19 @@ pub(crate) fn run<P: Platform>(
 /// Runs one worker's transactions, and actions of others until no worker has a transaction left.
 /// Returns its entries and the number of its aborts.
 fn work<P: Platform>(
-    (c, seed): (P::Core, u64),
-    (database, tables, shared): (&Database<P>, &SiteTables, &Shared<P>),
-    (me, site): (usize, Site),
+    c: P::Core,
+    database: &Database<P>,
+    tables: &SiteTables,
+    shared: &Shared<P>,
+    me: usize,
+    site: Site,
     mix: Mix,
 ) -> (Vec<NumberedEntry>, u64) {
     let mut session = database.session(c, None, false).expect("sessions for all workers");
-    session.seed(seed ^ me as u64);
+    session.seed(mix.seed ^ me as u64);
     let mut worker = dora::OwnerWorker::new(c, shared, me, site).expect("memory for a worker");
     let mut actions = Actions::new(shared.workers());
-    let mut random = Random::new(seed, me as u64);
+    let mut random = Random::new(mix.seed, me as u64);
     let mut ended = Vec::new();
     for number in 1..=mix.transactions {
         if mix.rearranges && random.chance(25) {
@@ -121,7 +126,7 @@ fn work<P: Platform>(
                 worker.rearrange(&mut owner_session(&mut session, tables, &mut actions, None), &[change]);
             let _possible = made.unwrap_or_else(|abort| panic!("a rearrangement failed: {abort}")).is_ok();
         }
-        let mut visiting = draw(&mut random, (me, number), mix);
+        let mut visiting = draw(&mut random, me, number, mix);
         let began = P::now(c);
         let deadline = began.plus(owners_nanos_max(P::VIRTUAL)).min(bounds::<P>(c).deadline.unwrap_or(began));
         let bounds = Bounds { deadline: Some(deadline), attempts_max: None };
@@ -154,7 +159,7 @@ fn owner_session<'h>(
 
 /// Draws a transaction: it visits its worker's sites, other sites, or both, and perhaps one more
 /// site afterwards.
-fn draw(random: &mut Random, (me, number): (usize, u64), mix: Mix) -> Visiting {
+fn draw(random: &mut Random, me: usize, number: u64, mix: Mix) -> Visiting {
     let own =
         |random: &mut Random| (me * SITES_PER_WORKER) as u16 + random.below(SITES_PER_WORKER as u64) as u16;
     let mut visited: Vec<u16> = Vec::new();

@@ -21,8 +21,8 @@ pub(super) struct Recorder<'r> {
     /// Keys of items begin here, and end before `keys`.
     first: u64,
     keys: u64,
-    /// Number of the keys that most accesses use, and the first of them.
-    hot: (u64, u64),
+    /// The keys that most accesses use.
+    hot: Range<u64>,
     /// True if all keys are of one of several sites.
     is_site: bool,
     next_version: &'r mut u64,
@@ -36,7 +36,7 @@ pub(super) struct Recorder<'r> {
 impl<'r> Recorder<'r> {
     /// An attempt over the keys of a database.
     pub(super) fn new(random: &'r mut Random, tables: Tables, mix: &Mix, next_version: &'r mut u64) -> Self {
-        Self::of_keys(random, tables, (0..mix.keys, mix.hot), next_version)
+        Self::of_keys(random, tables, 0..mix.keys, mix.hot.clone(), next_version)
     }
 
     /// An attempt over the keys of one site.
@@ -46,14 +46,15 @@ impl<'r> Recorder<'r> {
         keys: Range<u64>,
         next_version: &'r mut u64,
     ) -> Self {
-        let hot = (keys.end - keys.start, keys.start);
-        Recorder { is_site: true, ..Self::of_keys(random, tables, (keys, hot), next_version) }
+        let hot = keys.clone();
+        Recorder { is_site: true, ..Self::of_keys(random, tables, keys, hot, next_version) }
     }
 
     fn of_keys(
         random: &'r mut Random,
         tables: Tables,
-        (keys, hot): (Range<u64>, (u64, u64)),
+        keys: Range<u64>,
+        hot: Range<u64>,
         next_version: &'r mut u64,
     ) -> Self {
         Recorder {
@@ -212,10 +213,8 @@ impl<'r> Recorder<'r> {
     }
 
     fn key(&mut self) -> u64 {
-        let (count, first) = self.hot;
-        let (low, all) = (self.first, self.keys - self.first);
-        let key =
-            if self.chance(80) { first + self.random.below(count) } else { low + self.random.below(all) };
+        let range = if self.chance(80) { self.hot.clone() } else { self.first..self.keys };
+        let key = range.start + self.random.below(range.end - range.start);
         key.min(self.keys - 1)
     }
 
@@ -406,11 +405,12 @@ impl<'r> Recorder<'r> {
             found.push((named(row.key()), row.version()));
             if found.len() as u64 >= most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        let range = (stored(first), stored(last));
+        let low = stored(first);
+        let high = stored(last);
         if self.chance(50) {
-            unnamed::scan(t, table, range, direction, &mut show)?;
+            unnamed::scan(t, table, low, high, direction, &mut show)?;
         } else {
-            t.scan(table.primary(), &range.0, &range.1, direction, Intent::Read, &mut |t, item| {
+            t.scan(table.primary(), &low, &high, direction, Intent::Read, &mut |t, item| {
                 Ok(show(t.row(item)?))
             })?;
         }

@@ -124,7 +124,8 @@ pub(super) struct Tables {
 /// any, like items.
 pub(super) fn declare(
     schema: &mut SchemaBuilder,
-    (ordered, has_lines): (Option<u16>, bool),
+    ordered: Option<u16>,
+    has_lines: bool,
     cells: Option<u16>,
 ) -> Tables {
     let options = |count: Option<u16>| {

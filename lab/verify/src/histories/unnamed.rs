@@ -38,7 +38,8 @@ pub(super) fn read<T: Verbs, R: Row<Key = u64>>(
 pub(super) fn scan<T: Verbs, R: Row<Key = u64>>(
     t: &mut T,
     table: Table<R>,
-    (low, high): (u64, u64),
+    low: u64,
+    high: u64,
     direction: Direction,
     visit: &mut dyn FnMut(R) -> ControlFlow<()>,
 ) -> Result<(), Abort> {

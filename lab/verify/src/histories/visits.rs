@@ -43,7 +43,7 @@ pub(super) struct SiteTables {
 impl SiteTables {
     /// Declares the tables for this many sites.
     pub(super) fn declare(schema: &mut SchemaBuilder, sites: u16) -> Self {
-        let rows = rows::declare(schema, (Some(sites), false), Some(sites));
+        let rows = rows::declare(schema, Some(sites), false, Some(sites));
         let partitioning = Some(Partitioning { first: 0, count: sites });
         let turns = ["turns of items", "turns of cells"];
         let turns = turns.map(|name| {
@@ -138,7 +138,7 @@ pub(super) struct Visiting {
 }
 
 impl Visiting {
-    fn visit(&mut self, (site, reads_only): (u16, bool)) -> Visit {
+    fn visit(&mut self, site: u16, reads_only: bool) -> Visit {
         let version = self.number << PROCEDURE_SHIFT
             | (self.attempts & 0xffff) << ATTEMPT_SHIFT
             | (self.visits as u64) << ACTION_SHIFT;
@@ -180,13 +180,13 @@ impl Procedure for Visiting {
                 self.attempts += 1;
                 self.visits = 0;
                 self.aborted.extend(self.reports.drain(..).flat_map(|reports| reports.written));
-                for site in self.sites.clone() {
-                    actions.push(self.visit(site));
+                for (site, reads_only) in self.sites.clone() {
+                    actions.push(self.visit(site, reads_only));
                 }
                 Plan::Run
             }
-            (1, Some(site)) => {
-                actions.push(self.visit(site));
+            (1, Some((site, reads_only))) => {
+                actions.push(self.visit(site, reads_only));
                 Plan::Run
             }
             _ if self.rolls_back => Plan::RollBack,

@@ -27,9 +27,9 @@ struct Line {
     id: u64,
 }
 
-fn ids(t: &mut Transaction<'_>, table: Table<Line>, ids: (u64, u64)) -> Result<Vec<u64>, Abort> {
+fn ids(t: &mut Transaction<'_>, table: Table<Line>, low: u64, high: u64) -> Result<Vec<u64>, Abort> {
     let mut found = Vec::new();
-    t.scan(table.primary(), &ids.0, &ids.1, Direction::Forward, Intent::Read, &mut |t, row| {
+    t.scan(table.primary(), &low, &high, Direction::Forward, Intent::Read, &mut |t, row| {
         found.push(t.row(row)?.id);
         Ok(ControlFlow::Continue(()))
     })?;
@@ -61,12 +61,12 @@ fn phantoms(faults: Faults, seed: u64) -> u64 {
                 let (low, high) = (turn * 10, turn * 10 + 9);
                 if worker == 0 {
                     let ended = session.transact(&Bounds::default(), |t| {
-                        let before = ids(t, table, (low, high))?;
+                        let before = ids(t, table, low, high)?;
                         step.store(2 * turn + 1, Ordering::SeqCst);
                         VirtualMachine::pause(c, HEAD_START_NANOS);
                         t.insert(table, &Line { id: high })?;
                         VirtualMachine::pause(c, PAUSE_NANOS);
-                        let mut after = ids(t, table, (low, high))?;
+                        let mut after = ids(t, table, low, high)?;
                         after.retain(|id| *id != high);
                         Ok(before != after)
                     });

@@ -210,7 +210,7 @@ fn processes_whose_flushes_are_interrupted_go_on() {
     for subject in ["silo", "2pl"].map(|name| scheme(name).expect("a scheme")) {
         let path = place(&format!("interrupted-{}", subject.name));
         let command = child(&subject, &path, 0);
-        let told = native::run_with_interrupted_flushes(&subject, (&path, WORKERS), &command)
+        let told = native::run_with_interrupted_flushes(&subject, &path, WORKERS, &command)
             .expect("flushes are tried again");
         println!("{}: {told} acknowledgements", subject.name);
         std::fs::remove_dir_all(&path).expect("the test's directory");
@@ -226,7 +226,7 @@ fn what_was_acknowledged_is_on_a_disk_that_is_full_or_takes_no_space_ahead() {
         let subject = scheme(name).expect("a scheme");
         let path = place(&format!("full-{name}"));
         let mut command = |path: &Path| child(&subject, path, 1);
-        match native::run_on_memory_disk(&subject, (&path, WORKERS), disk, &mut command)
+        match native::run_on_memory_disk(&subject, &path, WORKERS, disk, &mut command)
             .expect("nothing is lost")
         {
             None => eprintln!("missing: a mount namespace; no transaction ran on {disk:?}"),

@@ -65,7 +65,8 @@ fn transact<'i, P: Platform, S: Scheme<P>, T>(
 fn find<P: Platform, S: Scheme<P>>(
     transaction: &mut S::Transaction,
     session: &mut WorkerContext<'_, P, S>,
-    (table, key): (usize, u64),
+    table: usize,
+    key: u64,
     intent: Intent,
 ) -> Result<RowNumber, Abort> {
     let (mut cx, key) = (session.context(), &[key][..]);
@@ -86,7 +87,8 @@ fn read<P: Platform, S: Scheme<P>>(
 
 fn insert<P: Platform, S: Scheme<P>>(
     session: &mut WorkerContext<'_, P, S>,
-    (table, key): (usize, u64),
+    table: usize,
+    key: u64,
     value: u64,
 ) -> Stamp {
     let row: Vec<u8> = [key, value].iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -102,7 +104,7 @@ fn add<P: Platform, S: Scheme<P>>(
     key: u64,
 ) -> Result<(u64, Stamp), Abort> {
     transact(session, Mode::Single, &mut |transaction, session| {
-        let row = find::<P, S>(transaction, session, (0, key), Intent::Write)?;
+        let row = find::<P, S>(transaction, session, 0, key, Intent::Write)?;
         let (value, _) = read::<P, S>(transaction, session, row)?;
         S::write(transaction, &mut session.context(), row, 8, &(value + 1).to_le_bytes())?;
         Ok(value + 1)
@@ -112,11 +114,12 @@ fn add<P: Platform, S: Scheme<P>>(
 /// The value and stamp that one transaction reads, which then rolls back.
 fn read_once<P: Platform, S: Scheme<P>>(
     session: &mut WorkerContext<'_, P, S>,
-    at: (usize, u64),
+    table: usize,
+    key: u64,
 ) -> (u64, Stamp) {
     let mut seen = None;
     let ended = transact(session, Mode::Single, &mut |transaction, session| {
-        let row = find::<P, S>(transaction, session, at, Intent::Read)?;
+        let row = find::<P, S>(transaction, session, table, key, Intent::Read)?;
         seen = Some(read::<P, S>(transaction, session, row)?);
         Err::<(), _>(Abort::RollBack)
     });
@@ -131,23 +134,23 @@ fn follows_writers<S: Scheme<Hardware>>(broken: &[Fault]) {
     let mut instance = instance::<Hardware, S>(c, broken);
     let fixed = {
         let session = &mut instance.session(c, None, false).expect("a session");
-        insert(session, (1, 1), 5)
+        insert(session, 1, 1, 5)
     };
     instance.loaded(c).expect("memory");
     let mut sessions = [(); 2].map(|()| instance.session(c, None, false).expect("a session"));
     for key in KEYS {
-        let written = insert(&mut sessions[0], (0, key), 0);
-        assert_eq!(read_once(&mut sessions[1], (0, key)), (0, written), "{}", S::NAME);
+        let written = insert(&mut sessions[0], 0, key, 0);
+        assert_eq!(read_once(&mut sessions[1], 0, key), (0, written), "{}", S::NAME);
     }
     for round in 1..40 {
         for (place, key) in KEYS.into_iter().enumerate() {
-            let (_, before) = read_once(&mut sessions[1], (0, key));
+            let (_, before) = read_once(&mut sessions[1], 0, key);
             let (value, written) = add(&mut sessions[round % 2], key).expect("nobody else is there");
             assert!(before < written, "{}", S::NAME);
-            assert_eq!(read_once(&mut sessions[1], (0, key)), (value, written), "{}", S::NAME);
+            assert_eq!(read_once(&mut sessions[1], 0, key), (value, written), "{}", S::NAME);
             // Other transactions read the row, and epochs advance.
             let read = transact(&mut sessions[1], Mode::Single, &mut |transaction, session| {
-                let row = find::<_, S>(transaction, session, (0, key), Intent::Read)?;
+                let row = find::<_, S>(transaction, session, 0, key, Intent::Read)?;
                 read::<_, S>(transaction, session, row)
             });
             assert_eq!(read.expect("nobody else is there").0, (value, written), "{}", S::NAME);
@@ -155,9 +158,9 @@ fn follows_writers<S: Scheme<Hardware>>(broken: &[Fault]) {
                 sessions.iter_mut().for_each(|session| session.leave());
                 assert!(instance.epochs().try_advance(c));
             }
-            assert!(read_once(&mut sessions[0], (0, key)).1 >= written, "{}", S::NAME);
+            assert!(read_once(&mut sessions[0], 0, key).1 >= written, "{}", S::NAME);
         }
-        assert!(read_once(&mut sessions[round % 2], (1, 1)).1 >= fixed, "{}", S::NAME);
+        assert!(read_once(&mut sessions[round % 2], 1, 1).1 >= fixed, "{}", S::NAME);
     }
 }
 
@@ -168,12 +171,12 @@ fn parts_have_stamps_of_their_commit<S: Scheme<Hardware>>(broken: &[Fault]) {
     let instance = instance::<Hardware, S>(c, broken);
     let mut sessions = [(); 2].map(|()| instance.session(c, None, false).expect("a session"));
     let [first, other] = &mut sessions;
-    let inserted = KEYS.map(|key| insert(first, (0, key), 0));
+    let inserted = KEYS.map(|key| insert(first, 0, key, 0));
     for round in 1..10 {
         first.enter();
         let mut transaction = S::begin(&mut first.context(), Mode::Participant);
-        let row = find::<_, S>(&mut transaction, first, (0, KEYS[0]), Intent::Write).expect("found");
-        let read_only = find::<_, S>(&mut transaction, first, (0, KEYS[1]), Intent::Read).expect("found");
+        let row = find::<_, S>(&mut transaction, first, 0, KEYS[0], Intent::Write).expect("found");
+        let read_only = find::<_, S>(&mut transaction, first, 0, KEYS[1], Intent::Read).expect("found");
         read(&mut transaction, first, read_only).expect("read");
         let bytes = u64::to_le_bytes(round);
         S::write(&mut transaction, &mut first.context(), row, 8, &bytes).expect("written");
@@ -183,8 +186,8 @@ fn parts_have_stamps_of_their_commit<S: Scheme<Hardware>>(broken: &[Fault]) {
         other.enter();
         let stamp = S::commit(prepared, &mut other.context());
         assert!(stamp.epoch() >= instance.epochs().current(c), "{}", S::NAME);
-        assert_eq!(read_once(first, (0, KEYS[0])), (round, stamp), "{}", S::NAME);
-        let (_, seen) = read_once(first, (0, KEYS[1]));
+        assert_eq!(read_once(first, 0, KEYS[0]), (round, stamp), "{}", S::NAME);
+        let (_, seen) = read_once(first, 0, KEYS[1]);
         assert!(inserted[1] <= seen && seen <= stamp, "{}", S::NAME);
         let (_, overwritten) = add(first, KEYS[1]).expect("nobody else is there");
         assert!(overwritten.epoch() >= stamp.epoch(), "{}", S::NAME);
@@ -227,7 +230,7 @@ fn work<S: Scheme<VirtualMachine>>(
             let seen = transact(session, mode, &mut |transaction, session| {
                 let mut seen = Vec::new();
                 for key in KEYS.into_iter().skip(first) {
-                    let row = find::<_, S>(transaction, session, (0, key), Intent::Read)?;
+                    let row = find::<_, S>(transaction, session, 0, key, Intent::Read)?;
                     read::<_, S>(transaction, session, row)?;
                     VirtualMachine::pause(c, choices >> 52);
                     let (value, stamp) = read::<_, S>(transaction, session, row)?;
@@ -260,7 +263,7 @@ fn lies_between_writers<S: Scheme<VirtualMachine>>(broken: &[Fault]) {
             {
                 let session = &mut instance.session(c, None, false).expect("a session");
                 for key in KEYS {
-                    let stamp = insert(session, (0, key), 0);
+                    let stamp = insert(session, 0, key, 0);
                     observations.lock().expect("no panic").written.push(Observation { key, value: 0, stamp });
                 }
             }

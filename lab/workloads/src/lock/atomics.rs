@@ -58,28 +58,33 @@ impl<P: Platform> Operation<P> for FetchAndAdd<P> {
     }
 }
 
+/// The word that a thread changed last, and its value then.
+pub(super) struct LastValue {
+    item: usize,
+    value: u64,
+}
+
 /// Adds 1 by compare-and-swap, repeated until it succeeds, beginning with the value that the thread
 /// read last.
 pub(super) struct CompareAndSwap<P: Platform>(pub(super) Words<P>);
 
 impl<P: Platform> Operation<P> for CompareAndSwap<P> {
-    /// The word that the thread changed last, and its value then.
-    type ThreadState = (usize, u64);
+    type ThreadState = LastValue;
 
-    fn thread_state(&self, _: P::Core, _: usize) -> Result<(usize, u64), OutOfMemory> {
-        Ok((0, 0))
+    fn thread_state(&self, _: P::Core, _: usize) -> Result<LastValue, OutOfMemory> {
+        Ok(LastValue { item: 0, value: 0 })
     }
 
     #[inline]
-    fn perform(&self, c: P::Core, item: usize, state: &mut (usize, u64), then: impl FnOnce()) -> u64 {
-        let mut value = if state.0 == item { state.1 } else { 0 };
+    fn perform(&self, c: P::Core, item: usize, last: &mut LastValue, then: impl FnOnce()) -> u64 {
+        let mut value = if last.item == item { last.value } else { 0 };
         let mut refused = 0;
         while let Err(seen) = P::cas(c, self.0.word(item), value, value.wrapping_add(1), Ordering::AcqRel) {
             value = seen;
             refused += 1;
         }
         then();
-        *state = (item, value.wrapping_add(1));
+        *last = LastValue { item, value: value.wrapping_add(1) };
         refused
     }
 

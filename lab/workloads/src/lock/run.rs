@@ -45,7 +45,7 @@ pub(super) fn run<P: Platform, O: Operation<P>>(
         // A thread without memory arrives, too, because the others wait for all threads.
         let state = operation.thread_state(c, number);
         phases.start(c);
-        Ok(perform(c, (spec, number), operation, state?, phases, observe))
+        Ok(perform(c, spec, number, operation, state?, phases, observe))
     };
     let (ended, elapsed_nanos) =
         on_threads(c, &spec.places(), spec.times(), watch.measuring, watch.stop, &job)?;
@@ -57,7 +57,8 @@ pub(super) fn run<P: Platform, O: Operation<P>>(
 /// Performs the operations of one thread.
 fn perform<P: Platform, O: Operation<P>>(
     c: P::Core,
-    (spec, number): (&LockSpec, usize),
+    spec: &LockSpec,
+    number: usize,
     operation: &O,
     mut state: O::ThreadState,
     phases: &Phases<P>,

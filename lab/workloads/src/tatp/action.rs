@@ -192,25 +192,25 @@ impl Action {
             Task::SetBit { s_id, bit_1 } => at.set_bit(*s_id, *bit_1, transaction),
             Task::Locate { sub_nbr } => at.locate(sub_nbr, transaction).map(Output::Located),
             Task::Move { sub_nbr, vlr_location } => at.change_location(sub_nbr, *vlr_location, transaction),
-            Task::ReadAccess { s_id, ai_type } => at.read_access((*s_id, *ai_type), transaction),
-            Task::CheckActive { s_id, sf_type } => at.check_active((*s_id, *sf_type), transaction),
-            Task::CheckFacility { s_id, sf_type } => at.check_facility((*s_id, *sf_type), transaction),
-            Task::SetData { s_id, sf_type, data_a } => at.set_data((*s_id, *sf_type), *data_a, transaction),
+            Task::ReadAccess { s_id, ai_type } => at.read_access(*s_id, *ai_type, transaction),
+            Task::CheckActive { s_id, sf_type } => at.check_active(*s_id, *sf_type, transaction),
+            Task::CheckFacility { s_id, sf_type } => at.check_facility(*s_id, *sf_type, transaction),
+            Task::SetData { s_id, sf_type, data_a } => at.set_data(*s_id, *sf_type, *data_a, transaction),
             Task::FindDestination { s_id, sf_type, start_time, end_time } => {
-                at.find_destination((*s_id, *sf_type), *start_time, *end_time, transaction)
+                at.find_destination(*s_id, *sf_type, *start_time, *end_time, transaction)
             }
             Task::Forward(row) => at.forward(row, transaction),
-            Task::Stop { s_id, sf_type, start_time } => at.stop((*s_id, *sf_type, *start_time), transaction),
+            Task::Stop { s_id, sf_type, start_time } => at.stop(*s_id, *sf_type, *start_time, transaction),
             Task::ForwardNumber { sub_nbr, row } => {
                 let s_id = at.locate(sub_nbr, transaction)?;
-                match at.check_facility((s_id, row.sf_type), transaction)? {
+                match at.check_facility(s_id, row.sf_type, transaction)? {
                     Output::Missing => Ok(Output::Missing),
                     _ => at.forward(&CallForwarding { s_id, ..row.clone() }, transaction),
                 }
             }
             Task::StopNumber { sub_nbr, sf_type, start_time } => {
                 let s_id = at.locate(sub_nbr, transaction)?;
-                at.stop((s_id, *sf_type, *start_time), transaction)
+                at.stop(s_id, *sf_type, *start_time, transaction)
             }
         }
     }
@@ -270,7 +270,7 @@ impl PartTables<'_> {
     }
 
     #[inline]
-    fn read_access<T: Verbs>(self, (s_id, ai_type): (u32, u8), transaction: &mut T) -> Result<Output, Abort> {
+    fn read_access<T: Verbs>(self, s_id: u32, ai_type: u8, transaction: &mut T) -> Result<Output, Abort> {
         let index = self.tables.access_info.primary();
         match transaction.find(index, &(self.part, s_id, ai_type), Intent::Read)? {
             Some(row) => transaction.get(row, AccessInfo::DATA).map(Output::Access),
@@ -279,11 +279,7 @@ impl PartTables<'_> {
     }
 
     #[inline]
-    fn check_active<T: Verbs>(
-        self,
-        (s_id, sf_type): (u32, u8),
-        transaction: &mut T,
-    ) -> Result<Output, Abort> {
+    fn check_active<T: Verbs>(self, s_id: u32, sf_type: u8, transaction: &mut T) -> Result<Output, Abort> {
         let index = self.tables.special_facility.primary();
         let found = transaction.find(index, &(self.part, s_id, sf_type), Intent::Read)?;
         let Some(row) = found else { return Ok(Output::Missing) };
@@ -294,11 +290,7 @@ impl PartTables<'_> {
     }
 
     #[inline]
-    fn check_facility<T: Verbs>(
-        self,
-        (s_id, sf_type): (u32, u8),
-        transaction: &mut T,
-    ) -> Result<Output, Abort> {
+    fn check_facility<T: Verbs>(self, s_id: u32, sf_type: u8, transaction: &mut T) -> Result<Output, Abort> {
         let index = self.tables.special_facility.primary();
         let (low, high) = ((self.part, s_id, 0), (self.part, s_id, u8::MAX));
         let mut is_there = false;
@@ -312,7 +304,8 @@ impl PartTables<'_> {
     #[inline]
     fn set_data<T: Verbs>(
         self,
-        (s_id, sf_type): (u32, u8),
+        s_id: u32,
+        sf_type: u8,
         data_a: u8,
         transaction: &mut T,
     ) -> Result<Output, Abort> {
@@ -326,7 +319,8 @@ impl PartTables<'_> {
     #[inline]
     fn find_destination<T: Verbs>(
         self,
-        (s_id, sf_type): (u32, u8),
+        s_id: u32,
+        sf_type: u8,
         start_time: u8,
         end_time: u8,
         transaction: &mut T,
@@ -359,7 +353,9 @@ impl PartTables<'_> {
     #[inline]
     fn stop<T: Verbs>(
         self,
-        (s_id, sf_type, start_time): (u32, u8, u8),
+        s_id: u32,
+        sf_type: u8,
+        start_time: u8,
         transaction: &mut T,
     ) -> Result<Output, Abort> {
         let index = self.tables.call_forwarding.primary();

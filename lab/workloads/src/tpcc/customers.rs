@@ -49,7 +49,8 @@ pub(super) fn customer_id(sizes: Sizes, random: &mut Random) -> u16 {
 /// the name in the index.
 pub(super) fn route(
     tables: &Tables,
-    (w_id, d_id): (u16, u8),
+    w_id: u16,
+    d_id: u8,
     selection: &Selection,
     intent: Intent,
     route: &mut Routes,
@@ -65,7 +66,8 @@ pub(super) fn route(
 #[inline]
 pub(super) fn look_ahead<L: LookAhead>(
     tables: &Tables,
-    (w_id, d_id): (u16, u8),
+    w_id: u16,
+    d_id: u8,
     selection: &Selection,
     columns: ColumnSet<Customer>,
     ahead: &mut L,
@@ -79,7 +81,8 @@ pub(super) fn look_ahead<L: LookAhead>(
 pub(super) fn find<T: Verbs>(
     tables: &Tables,
     transaction: &mut T,
-    (w_id, d_id): (u16, u8),
+    w_id: u16,
+    d_id: u8,
     selection: &Selection,
     intent: Intent,
 ) -> Result<Handle<Customer>, Abort> {
@@ -88,7 +91,7 @@ pub(super) fn find<T: Verbs>(
             let key = (w_id, d_id, *c_id);
             transaction.find(tables.customer.primary(), &key, intent)?.ok_or_else(row_missing)
         }
-        Selection::LastName(last) => find_middle(tables, transaction, (w_id, d_id), *last, intent),
+        Selection::LastName(last) => find_middle(tables, transaction, w_id, d_id, *last, intent),
     }
 }
 
@@ -96,7 +99,8 @@ pub(super) fn find<T: Verbs>(
 fn find_middle<T: Verbs>(
     tables: &Tables,
     transaction: &mut T,
-    (w_id, d_id): (u16, u8),
+    w_id: u16,
+    d_id: u8,
     last: Text<16>,
     intent: Intent,
 ) -> Result<Handle<Customer>, Abort> {

@@ -80,7 +80,7 @@ impl OrderStatus {
     pub(super) fn look_ahead<L: LookAhead>(&self, tables: &Tables, ahead: &mut L) {
         let Question { w_id, d_id, ref customer, .. } = self.question;
         let columns = ColumnSet::of(Customer::ACCOUNT).with(Customer::FIRST);
-        customers::look_ahead(tables, (w_id, d_id), customer, columns, ahead);
+        customers::look_ahead(tables, w_id, d_id, customer, columns, ahead);
     }
 
     /// The only action, which declares the draws in the first attempt.
@@ -92,7 +92,7 @@ impl OrderStatus {
 impl Question {
     pub(super) fn route(&self, tables: &Tables, route: &mut Routes) {
         let district = (self.w_id, self.d_id);
-        customers::route(tables, district, &self.customer, Intent::Read, route);
+        customers::route(tables, self.w_id, self.d_id, &self.customer, Intent::Read, route);
         // The customer's last order is found in another index.
         route.read(tables.order, &district);
         route.read(tables.order_line, &district);
@@ -100,8 +100,7 @@ impl Question {
 
     pub(super) fn execute<T: Verbs>(&self, tables: &Tables, transaction: &mut T) -> Result<Answer, Abort> {
         transaction.work(Work::Random, u32::from(self.draws));
-        let place = (self.w_id, self.d_id);
-        let row = customers::find(tables, transaction, place, &self.customer, Intent::Read)?;
+        let row = customers::find(tables, transaction, self.w_id, self.d_id, &self.customer, Intent::Read)?;
         let c_id = transaction.get(row, Customer::C_ID)?;
         Ok(Answer {
             c_id,

@@ -133,7 +133,7 @@ impl Payment {
         if self.long_attributes {
             columns = columns.with(Customer::DETAILS);
         }
-        customers::look_ahead(tables, (self.c_w_id, self.c_d_id), &self.customer, columns, ahead);
+        customers::look_ahead(tables, self.c_w_id, self.c_d_id, &self.customer, columns, ahead);
     }
 
     fn receipt(&self) -> History {
@@ -284,7 +284,7 @@ pub struct PayerOutput {
 
 impl Payer {
     pub(super) fn route(&self, tables: &Tables, route: &mut Routes) {
-        customers::route(tables, (self.w_id, self.d_id), &self.customer, Intent::Write, route);
+        customers::route(tables, self.w_id, self.d_id, &self.customer, Intent::Write, route);
     }
 
     pub(super) fn execute<T: Verbs>(
@@ -292,8 +292,7 @@ impl Payer {
         tables: &Tables,
         transaction: &mut T,
     ) -> Result<PayerOutput, Abort> {
-        let place = (self.w_id, self.d_id);
-        let row = customers::find(tables, transaction, place, &self.customer, Intent::Write)?;
+        let row = customers::find(tables, transaction, self.w_id, self.d_id, &self.customer, Intent::Write)?;
         transaction.prefetch(row, Customer::ACCOUNT, Intent::Write);
         if self.long_attributes {
             transaction.prefetch(row, Customer::DETAILS, Intent::Read);

@@ -48,10 +48,11 @@ fn content(database: &Database<VirtualMachine>, c: VirtualCore, tables: &Tables)
         database: &Database<VirtualMachine>,
         c: VirtualCore,
         index: Index<R, K>,
-        range: (K, K),
+        low: K,
+        high: K,
     ) -> Vec<u8> {
         let mut bytes = Vec::new();
-        database.inspector(c).scan(index, &range.0, &range.1, &mut |row: &R| {
+        database.inspector(c).scan(index, &low, &high, &mut |row: &R| {
             let begin = bytes.len();
             bytes.resize(begin + R::BYTES, 0);
             row.store(&mut bytes[begin..]);
@@ -63,15 +64,15 @@ fn content(database: &Database<VirtualMachine>, c: VirtualCore, tables: &Tables)
     const HALF: u16 = u16::MAX;
     const BYTE: u8 = u8::MAX;
     vec![
-        of(database, c, tables.warehouse.primary(), (0, HALF)),
-        of(database, c, tables.district.primary(), ((0, 0), (HALF, BYTE))),
-        of(database, c, tables.customer.primary(), ((0, 0, 0), (HALF, BYTE, HALF))),
-        of(database, c, tables.history.primary(), ((0, 0, 0), (HALF, HALF, WORD))),
-        of(database, c, tables.new_order.primary(), ((0, 0, 0), (HALF, BYTE, WORD))),
-        of(database, c, tables.order.primary(), ((0, 0, 0), (HALF, BYTE, WORD))),
-        of(database, c, tables.order_line.primary(), ((0, 0, 0, 0), (HALF, BYTE, WORD, BYTE))),
-        of(database, c, tables.item.primary(), (0, WORD)),
-        of(database, c, tables.stock.primary(), ((0, 0), (HALF, WORD))),
+        of(database, c, tables.warehouse.primary(), 0, HALF),
+        of(database, c, tables.district.primary(), (0, 0), (HALF, BYTE)),
+        of(database, c, tables.customer.primary(), (0, 0, 0), (HALF, BYTE, HALF)),
+        of(database, c, tables.history.primary(), (0, 0, 0), (HALF, HALF, WORD)),
+        of(database, c, tables.new_order.primary(), (0, 0, 0), (HALF, BYTE, WORD)),
+        of(database, c, tables.order.primary(), (0, 0, 0), (HALF, BYTE, WORD)),
+        of(database, c, tables.order_line.primary(), (0, 0, 0, 0), (HALF, BYTE, WORD, BYTE)),
+        of(database, c, tables.item.primary(), 0, WORD),
+        of(database, c, tables.stock.primary(), (0, 0), (HALF, WORD)),
     ]
 }
 
@@ -86,7 +87,7 @@ fn the_same_both_ways<S: Scheme<VirtualMachine>>() {
             let mut inspect = |database: &Database<VirtualMachine>, tables: &Tables| {
                 rows = content(database, c, tables);
             };
-            let ran = run_inline((c, scheme), tpcc.clone(), &load, |_| 0, inline, &mut inspect);
+            let ran = run_inline(c, scheme, tpcc.clone(), &load, |_| 0, inline, &mut inspect);
             (ran, rows)
         });
         outcome.expect("it ends")

@@ -125,7 +125,7 @@ pub fn run<P: Host, W: Workload>(
     inspect: impl FnMut(&Database<P>, &<W::Procedure as Procedure>::Tables),
 ) -> Ran {
     let rows: u64 = (0..workload.parts()).map(|part| workload.rows(part)).sum();
-    let ran = run_inline::<P, W>((c, scheme), workload, load, count, harness::dynamic, inspect);
+    let ran = run_inline::<P, W>(c, scheme, workload, load, count, harness::dynamic, inspect);
     assert_eq!(ran.committed.iter().sum::<u64>(), ran.began.len() as u64, "every transaction commits");
     assert_eq!(ran.measured.rows_loaded, rows);
     ran
@@ -133,7 +133,8 @@ pub fn run<P: Host, W: Workload>(
 
 /// As above, with the executors that `inline` creates; transactions may roll back.
 pub fn run_inline<P: Host, W: Workload>(
-    (c, scheme): (P::Core, SchemeName),
+    c: P::Core,
+    scheme: SchemeName,
     workload: W,
     load: &Load,
     count: fn(&W::Procedure) -> u64,

@@ -242,7 +242,8 @@ fn every_scheme(tatp: &Tatp) {
         let load = Load { workers: 3, transactions: 600, seed: 7 };
         let inline = harness::dynamic;
         let ran = run_inline::<Hardware, _>(
-            (Hardware::core(), scheme),
+            Hardware::core(),
+            scheme,
             tatp.clone(),
             &load,
             |_| 0,
@@ -256,8 +257,15 @@ fn every_scheme(tatp: &Tatp) {
         let load = Load { transactions: 80, ..load };
         let config = Config::new(Machine::new(2, 2, 1)).with_seed(9).perturbed();
         let simulated = VirtualMachine::run(&config, |c| {
-            let on = (c, scheme);
-            run_inline::<VirtualMachine, _>(on, tatp.clone(), &load, |_| 0, harness::dynamic, |_, _| ())
+            run_inline::<VirtualMachine, _>(
+                c,
+                scheme,
+                tatp.clone(),
+                &load,
+                |_| 0,
+                harness::dynamic,
+                |_, _| (),
+            )
         });
         simulated.expect("it ends").value.assert_consistent();
     }

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 
 use ::machine::Description;
 use experiments::pages::html::figure;
-use experiments::pages::plot::{Anchor, Drawing, WIDTH, load_colour};
+use experiments::pages::plot::{Anchor, Drawing, Rectangle, WIDTH, load_colour};
 use harness::{Deployed, WorkerPlace};
 
 use crate::numbers::thousands;
 
 /// Width of what stands left of the boxes.
 const LABELS: f64 = 150.0;
-/// A worker.
+/// Width and height of a worker's cell.
 const CELL: (f64, f64) = (28.0, 22.0);
 /// Between things.
 const GAP: f64 = 4.0;
@@ -62,23 +62,24 @@ fn places(deployed: &Deployed, description: &Description) -> String {
     let mut top = GAP;
     for ((machine, socket), workers) in &mut sockets {
         workers.sort_by_key(|(instance, number, place)| (*instance, place.thread, *number));
-        let size = (WIDTH - LABELS, height(workers.len()));
+        let height = height(workers.len());
         let name = match several {
             true => format!("machine {machine}, socket {socket}"),
             false => format!("socket {socket}"),
         };
-        drawing.text(0.0, top + size.1 / 2.0 + 4.0, Anchor::Start, "strong", name);
-        drawing.frame((LABELS, top), size, 6.0, "var(--muted)");
+        drawing.text(0.0, top + height / 2.0 + 4.0, Anchor::Start, "strong", name);
+        drawing.frame(Rectangle { x: LABELS, y: top, width: WIDTH - LABELS, height }, 6.0, "var(--muted)");
         for (position, (instance, number, place)) in workers.iter().enumerate() {
             let (row, column) = (position / columns, position % columns);
             let left = LABELS + GAP + column as f64 * (CELL.0 + GAP);
             let above = top + GAP + row as f64 * (CELL.1 + GAP);
             let hint = format!("worker {number} of instance {instance}: {}", whereabouts(place, description));
-            drawing.rectangle((left, above), CELL, 3.0, &colour(*instance), &hint);
-            let middle = (left + CELL.0 / 2.0, above + CELL.1 / 2.0 + 4.0);
-            drawing.text(middle.0, middle.1, Anchor::Middle, "dark small", instance);
+            let area = Rectangle { x: left, y: above, width: CELL.0, height: CELL.1 };
+            drawing.rectangle(area, 3.0, &colour(*instance), &hint);
+            let baseline = above + CELL.1 / 2.0 + 4.0;
+            drawing.text(left + CELL.0 / 2.0, baseline, Anchor::Middle, "dark small", instance);
         }
-        top += size.1 + GAP;
+        top += height + GAP;
     }
     drawing.finish()
 }
@@ -108,11 +109,14 @@ fn matrix(deployed: &Deployed) -> String {
         }
         for (to, messages) in row.iter().enumerate().filter(|(to, _)| *to != from) {
             let hint = format!("from instance {from} to instance {to}: {} messages", thousands(*messages));
-            let (corner, size) = ((left_of(to) + 0.5, top + 0.5), (cell - 1.0, cell - 1.0));
-            drawing.rectangle(corner, size, 2.0, &load_colour(*messages as f64 / most as f64), &hint);
+            let side = cell - 1.0;
+            let left = left_of(to) + 0.5;
+            let above = top + 0.5;
+            let area = Rectangle { x: left, y: above, width: side, height: side };
+            drawing.rectangle(area, 2.0, &load_colour(*messages as f64 / most as f64), &hint);
             if instances <= NUMBERED_MAX {
-                let middle = (corner.0 + size.0 / 2.0, corner.1 + size.1 / 2.0 + 4.0);
-                drawing.text(middle.0, middle.1, Anchor::Middle, "dark small", short(*messages));
+                let baseline = above + side / 2.0 + 4.0;
+                drawing.text(left + side / 2.0, baseline, Anchor::Middle, "dark small", short(*messages));
             }
         }
     }

@@ -9,7 +9,7 @@ use std::f64::consts::TAU;
 
 use ::machine::Description;
 use experiments::pages::html::{escape, figure, table};
-use experiments::pages::plot::{Anchor, Bar, Drawing, WIDTH, bars, load_colour};
+use experiments::pages::plot::{Anchor, Bar, Drawing, Rectangle, WIDTH, bars, load_colour};
 use harness::{HotLine, MachineUse, PortKind, PortUse};
 
 use super::super::result::Report;
@@ -103,17 +103,21 @@ fn picture(description: &Description, known: Option<&MachineUse>) -> String {
         neighbours.iter().map(move |(from, to)| (first + from, first + to))
     };
     for (from, to) in (0..machines).flat_map(of_machine) {
-        let (start, end) = (layout.place(from, nodes), layout.place(to, nodes));
+        let start = layout.place(from, nodes);
+        let end = layout.place(to, nodes);
         let middle = (f64::midpoint(start.0, end.0), f64::midpoint(start.1, end.1));
-        for (place, node) in [(start, from), (end, to)] {
+        for ((x, y), node) in [(start, from), (end, to)] {
             let load = busy(node, PortKind::Link);
             let colour = load.map_or("var(--line)".to_owned(), load_colour);
-            drawing.line(place, middle, &colour, 1.5 + 3.0 * load.unwrap_or(0.0));
+            drawing.line(x, y, middle.0, middle.1, &colour, 1.5 + 3.0 * load.unwrap_or(0.0));
         }
     }
     for node in 0..nodes {
         let loads = [busy(node, PortKind::Memory), busy(node, PortKind::Link)];
-        draw_node(&mut drawing, &layout, layout.place(node, nodes), (node, description), loads);
+        let (x, y) = layout.place(node, nodes);
+        let (width, height) = layout.node;
+        let area = Rectangle { x: x - width / 2.0, y: y - height / 2.0, width, height };
+        draw_node(&mut drawing, area, node, description, loads);
     }
     if known.is_some() {
         legend(&mut drawing, layout.height);
@@ -136,32 +140,33 @@ fn load(ports: &[PortUse], node: usize, kind: PortKind) -> f64 {
 /// A box with the node's name, its cores, and a field for each of its loads.
 fn draw_node(
     drawing: &mut Drawing,
-    layout: &Layout,
-    middle: (f64, f64),
-    (node, description): (usize, &Description),
+    area: Rectangle,
+    node: usize,
+    description: &Description,
     loads: [Option<f64>; 2],
 ) {
-    let (width, height) = layout.node;
-    let corner = (middle.0 - width / 2.0, middle.1 - height / 2.0);
-    drawing.frame(corner, layout.node, 6.0, "var(--muted)");
-    drawing.text(corner.0 + 8.0, corner.1 + 17.0, Anchor::Start, "strong", format!("node {node}"));
+    let Rectangle { x, y, width, height } = area;
+    drawing.frame(area, 6.0, "var(--muted)");
+    drawing.text(x + 8.0, y + 17.0, Anchor::Start, "strong", format!("node {node}"));
     let cores = cores_of(description, node % description.topology.nodes().len().max(1));
     if width > 120.0 {
         let cores = if cores == 1 { "1 core".to_owned() } else { format!("{cores} cores") };
-        drawing.text(corner.0 + width - 8.0, corner.1 + 17.0, Anchor::End, "muted small", cores);
+        drawing.text(x + width - 8.0, y + 17.0, Anchor::End, "muted small", cores);
     }
     let gap = 4.0;
-    let field = ((width - 3.0 * gap) / 2.0, 30.0);
+    let field_width = (width - 3.0 * gap) / 2.0;
+    let field_height = 30.0;
     for (position, (letter, load)) in ["M", "L"].into_iter().zip(loads).enumerate() {
         let Some(load) = load else { continue };
-        let left = corner.0 + gap + position as f64 * (field.0 + gap);
-        let top = corner.1 + height - field.1 - gap;
+        let left = x + gap + position as f64 * (field_width + gap);
+        let top = y + height - field_height - gap;
         let share = format!("{:.0} %", load * 100.0);
         let hint = format!("node {node}, {}: {share}", if letter == "M" { "memory" } else { "links" });
-        drawing.rectangle((left, top), field, 3.0, &load_colour(load), &hint);
+        let area = Rectangle { x: left, y: top, width: field_width, height: field_height };
+        drawing.rectangle(area, 3.0, &load_colour(load), &hint);
         let text = if width > 120.0 { format!("{letter} {share}") } else { share };
-        let baseline = top + field.1 / 2.0 + 4.0;
-        drawing.text(left + field.0 / 2.0, baseline, Anchor::Middle, "dark small", text);
+        let baseline = top + field_height / 2.0 + 4.0;
+        drawing.text(left + field_width / 2.0, baseline, Anchor::Middle, "dark small", text);
     }
 }
 
@@ -185,13 +190,8 @@ fn legend(drawing: &mut Drawing, height: f64) {
     drawing.text(left - 8.0, top + 9.0, Anchor::End, "muted small", "idle");
     for number in 0..STEPS {
         let load = number as f64 / (STEPS - 1) as f64;
-        drawing.rectangle(
-            (left + number as f64 * step, top),
-            (step + 0.5, 10.0),
-            0.0,
-            &load_colour(load),
-            "",
-        );
+        let area = Rectangle { x: left + number as f64 * step, y: top, width: step + 0.5, height: 10.0 };
+        drawing.rectangle(area, 0.0, &load_colour(load), "");
     }
     let right = left + STEPS as f64 * step;
     drawing.text(right + 8.0, top + 9.0, Anchor::Start, "muted small", "always busy");

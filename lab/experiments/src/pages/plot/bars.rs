@@ -1,6 +1,6 @@
 //! Horizontal bars with their values.
 
-use super::{Anchor, CHARACTER, Drawing, Scale, WIDTH};
+use super::{Anchor, CHARACTER, Drawing, Rectangle, Scale, WIDTH};
 use crate::numbers;
 
 const ROW: f64 = 26.0;
@@ -33,7 +33,8 @@ pub fn bars(label: &str, unit: &str, bars: &[Bar]) -> String {
         let end = scale.at(bar.value);
         drawing.text(left - 8.0, middle, Anchor::End, "", &bar.label);
         let width = (end - left).max(1.0);
-        drawing.rectangle((left, top), (width, THICKNESS), 2.0, "var(--c0)", &bar.hint);
+        let area = Rectangle { x: left, y: top, width, height: THICKNESS };
+        drawing.rectangle(area, 2.0, "var(--c0)", &bar.hint);
         let space = if unit.starts_with('/') { "" } else { " " };
         let value = format!("{}{space}{unit}", numbers::si(bar.value));
         drawing.text(left + width + 6.0, middle, Anchor::Start, "muted", value.trim_end());

@@ -1,6 +1,6 @@
 //! Vertical bars side by side: groups of columns with a few values each.
 
-use super::{Anchor, Drawing, Scale, WIDTH};
+use super::{Anchor, Drawing, Rectangle, Scale, WIDTH};
 use crate::numbers;
 
 const LEFT: f64 = 52.0;
@@ -35,12 +35,13 @@ pub fn columns(
     let bottom = height - BOTTOM;
     let scale = Scale::linear(0.0..if most > 0.0 { most } else { 1.0 }, bottom..TOP);
     for (value, name) in scale.ticks(4) {
-        drawing.line((LEFT, scale.at(value)), (WIDTH, scale.at(value)), "var(--grid)", 1.0);
+        drawing.line(LEFT, scale.at(value), WIDTH, scale.at(value), "var(--grid)", 1.0);
         drawing.text(LEFT - 6.0, scale.at(value) + 4.0, Anchor::End, "muted", name);
     }
     let mut x = LEFT;
     for (number, name) in series.iter().enumerate() {
-        drawing.rectangle((x, 2.0), (11.0, 11.0), 2.0, &format!("var(--c{number})"), "");
+        let area = Rectangle { x, y: 2.0, width: 11.0, height: 11.0 };
+        drawing.rectangle(area, 2.0, &format!("var(--c{number})"), "");
         drawing.text(x + 16.0, 12.0, Anchor::Start, "", name);
         x += 30.0 + super::CHARACTER * name.chars().count() as f64;
     }
@@ -57,11 +58,12 @@ pub fn columns(
         let each = 0.86 * width / column.values.len().max(1) as f64;
         for (place, value) in column.values.iter().enumerate() {
             let top = scale.at(*value);
-            let corner = (left + place as f64 * each, top);
+            let x = left + place as f64 * each;
             let hint =
                 format!("{}: {} {}", column.hint, series.get(place).unwrap_or(&""), numbers::plain(*value));
             let colour = format!("var(--c{place})");
-            drawing.rectangle(corner, (each, bottom - top), 0.0, &colour, &hint);
+            let area = Rectangle { x, y: top, width: each, height: bottom - top };
+            drawing.rectangle(area, 0.0, &colour, &hint);
         }
         left += width;
         let is_last = number + 1 == columns.len() || new_group(number + 1);

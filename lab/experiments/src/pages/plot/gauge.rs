@@ -1,6 +1,6 @@
 //! One value against the published one and the accepted interval.
 
-use super::{Anchor, CHARACTER, Drawing, Scale, WIDTH};
+use super::{Anchor, CHARACTER, Drawing, Rectangle, Scale, WIDTH};
 use crate::numbers;
 
 const LEFT: f64 = 40.0;
@@ -41,10 +41,11 @@ pub fn gauge(label: &str, gauge: &Gauge) -> String {
     axis(&mut drawing, &scale);
     let (from, to) = (scale.at(low), scale.at(high));
     let accepted = format!("accepted: {} to {}", numbers::plain(low), numbers::plain(high));
-    drawing.rectangle((from, BAND_TOP), ((to - from).max(2.0), BAND), 3.0, "var(--band)", &accepted);
+    let area = Rectangle { x: from, y: BAND_TOP, width: (to - from).max(2.0), height: BAND };
+    drawing.rectangle(area, 3.0, "var(--band)", &accepted);
     if let Some(published) = gauge.published {
         let x = scale.at(published);
-        drawing.line((x, BAND_TOP - 3.0), (x, BAND_TOP + BAND + 3.0), "var(--reference)", 2.5);
+        drawing.line(x, BAND_TOP - 3.0, x, BAND_TOP + BAND + 3.0, "var(--reference)", 2.5);
         // Below the band, so that it never overlaps the label of the measured value.
         let text = format!("published {}", numbers::plain(published));
         label_at(&mut drawing, x, BAND_TOP + BAND + 17.0, "reference small", &text);
@@ -55,7 +56,7 @@ pub fn gauge(label: &str, gauge: &Gauge) -> String {
         let (class, colour) =
             if good { ("good strong", "var(--good)") } else { ("bad strong", "var(--bad)") };
         let text = format!("measured {}", numbers::plain(measured));
-        drawing.dot((x, BAND_TOP + BAND / 2.0), 7.0, colour, &text);
+        drawing.dot(x, BAND_TOP + BAND / 2.0, 7.0, colour, &text);
         label_at(&mut drawing, x, BAND_TOP - 10.0, class, &text);
     }
     drawing.finish()
@@ -69,10 +70,11 @@ fn label_at(drawing: &mut Drawing, x: f64, y: f64, class: &str, text: &str) {
 
 fn axis(drawing: &mut Drawing, scale: &Scale) {
     let y = HEIGHT - 16.0;
-    drawing.rectangle((LEFT, BAND_TOP), (WIDTH - 2.0 * LEFT, BAND), 3.0, "var(--panel)", "");
+    let area = Rectangle { x: LEFT, y: BAND_TOP, width: WIDTH - 2.0 * LEFT, height: BAND };
+    drawing.rectangle(area, 3.0, "var(--panel)", "");
     for (value, text) in scale.ticks(8) {
         let x = scale.at(value);
-        drawing.line((x, BAND_TOP + BAND), (x, BAND_TOP + BAND + 4.0), "var(--line)", 1.0);
+        drawing.line(x, BAND_TOP + BAND, x, BAND_TOP + BAND + 4.0, "var(--line)", 1.0);
         drawing.text(x, y + 12.0, Anchor::Middle, "muted small", text);
     }
 }

@@ -1,6 +1,6 @@
 //! Matrices of values as colours.
 
-use super::{Anchor, Drawing, WIDTH, load_colour};
+use super::{Anchor, Drawing, Rectangle, WIDTH, load_colour};
 use crate::numbers;
 
 const CELL_MAX: f64 = 56.0;
@@ -40,14 +40,15 @@ pub fn heat_maps(what: &HeatMaps) -> String {
                 drawing.text(middle, 30.0, Anchor::Middle, "muted small", row);
             }
             for (column, value) in values.iter().enumerate() {
-                let corner = (left + cell * column as f64, top);
+                let x = left + cell * column as f64;
                 let share = numbers::percent(*value);
                 let hint = format!("{name}, {0} {row} and {0} {column}: {share}", what.thing);
                 let colour = load_colour(if most > 0.0 { value / most } else { 0.0 });
-                drawing.rectangle(corner, (cell - 1.0, tall - 1.0), 1.0, &colour, &hint);
+                let area = Rectangle { x, y: top, width: cell - 1.0, height: tall - 1.0 };
+                drawing.rectangle(area, 1.0, &colour, &hint);
                 if cell >= NUMBER && *value > 0.0 {
-                    let at = (corner.0 + cell / 2.0, top + tall / 2.0 + 4.0);
-                    drawing.text(at.0, at.1, Anchor::Middle, "dark small", share);
+                    let baseline = top + tall / 2.0 + 4.0;
+                    drawing.text(x + cell / 2.0, baseline, Anchor::Middle, "dark small", share);
                 }
             }
         }

@@ -58,15 +58,15 @@ pub fn lines(lines: &Lines) -> String {
     let axes = Axes::new(lines, top);
     let Axes { x, y, bottom, .. } = axes;
     for (value, text) in y.ticks(5) {
-        drawing.line((LEFT, y.at(value)), (WIDTH - RIGHT, y.at(value)), "var(--grid)", 1.0);
+        drawing.line(LEFT, y.at(value), WIDTH - RIGHT, y.at(value), "var(--grid)", 1.0);
         drawing.text(LEFT - 8.0, y.at(value) + 4.0, Anchor::End, "muted small", text);
     }
-    drawing.line((LEFT, bottom), (WIDTH - RIGHT, bottom), "var(--line)", 1.0);
+    drawing.line(LEFT, bottom, WIDTH - RIGHT, bottom, "var(--line)", 1.0);
     drawing.text(LEFT, 14.0, Anchor::Start, "muted small", &lines.y_name);
     let middle = f64::midpoint(LEFT, WIDTH - RIGHT);
     drawing.text(middle, lines.height - 6.0, Anchor::Middle, "muted small", &lines.x_name);
     for (position, text) in positions(lines, &x) {
-        drawing.line((x.at(position), bottom), (x.at(position), bottom + 4.0), "var(--line)", 1.0);
+        drawing.line(x.at(position), bottom, x.at(position), bottom + 4.0, "var(--line)", 1.0);
         drawing.text(x.at(position), bottom + 17.0, Anchor::Middle, "muted small", text);
     }
     for (number, series) in lines.series.iter().enumerate() {
@@ -149,8 +149,8 @@ fn draw_series(drawing: &mut Drawing, lines: &Lines, number: usize, series: &Ser
     }
     drawing.path(&points, &colour, series.dashed);
     if lines.dots {
-        for (place, value) in points.iter().zip(&series.values) {
-            drawing.dot(*place, 3.5, &colour, &format!("{}: {}", series.name, numbers::plain(*value)));
+        for ((x, y), value) in points.iter().zip(&series.values) {
+            drawing.dot(*x, *y, 3.5, &colour, &format!("{}: {}", series.name, numbers::plain(*value)));
         }
     }
 }

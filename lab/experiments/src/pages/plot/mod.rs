@@ -41,6 +41,19 @@ pub enum Anchor {
     End,
 }
 
+/// Upper left corner and size of a rectangle.
+#[derive(Clone, Copy, Debug)]
+pub struct Rectangle {
+    /// Distance from the left edge of the drawing.
+    pub x: f64,
+    /// Distance from the upper edge of the drawing.
+    pub y: f64,
+    /// Width; less than 0 is drawn as 0, as for the height.
+    pub width: f64,
+    /// Height.
+    pub height: f64,
+}
+
 /// An unfinished drawing. Colours are CSS values, such as `var(--accent)`.
 #[derive(Clone, Debug)]
 pub struct Drawing {
@@ -72,8 +85,7 @@ impl Drawing {
     }
 
     /// A straight line.
-    pub fn line(&mut self, from: (f64, f64), to: (f64, f64), colour: &str, width: f64) {
-        let ((x1, y1), (x2, y2)) = (from, to);
+    pub fn line(&mut self, x1: f64, y1: f64, x2: f64, y2: f64, colour: &str, width: f64) {
         push(
             &mut self.content,
             format_args!(
@@ -84,8 +96,8 @@ impl Drawing {
     }
 
     /// A rectangle; `hint` is its tooltip.
-    pub fn rectangle(&mut self, corner: (f64, f64), size: (f64, f64), radius: f64, colour: &str, hint: &str) {
-        let ((x, y), (width, height)) = (corner, size);
+    pub fn rectangle(&mut self, area: Rectangle, radius: f64, colour: &str, hint: &str) {
+        let Rectangle { x, y, width, height } = area;
         let (width, height) = (width.max(0.0), height.max(0.0));
         push(
             &mut self.content,
@@ -98,8 +110,8 @@ impl Drawing {
     }
 
     /// The outline of a rectangle, filled with the page's background.
-    pub fn frame(&mut self, corner: (f64, f64), size: (f64, f64), radius: f64, colour: &str) {
-        let ((x, y), (width, height)) = (corner, size);
+    pub fn frame(&mut self, area: Rectangle, radius: f64, colour: &str) {
+        let Rectangle { x, y, width, height } = area;
         push(
             &mut self.content,
             format_args!(
@@ -110,13 +122,11 @@ impl Drawing {
     }
 
     /// A dot; `hint` is its tooltip.
-    pub fn dot(&mut self, at: (f64, f64), radius: f64, colour: &str, hint: &str) {
+    pub fn dot(&mut self, x: f64, y: f64, radius: f64, colour: &str, hint: &str) {
         push(
             &mut self.content,
             format_args!(
-                "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"{radius:.1}\" fill=\"{colour}\">{}</circle>\n",
-                at.0,
-                at.1,
+                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius:.1}\" fill=\"{colour}\">{}</circle>\n",
                 title(hint)
             ),
         );

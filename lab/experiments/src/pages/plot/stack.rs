@@ -1,6 +1,6 @@
 //! Shares of a whole: one bar, with a legend below it.
 
-use super::{Anchor, Drawing, WIDTH};
+use super::{Anchor, Drawing, Rectangle, WIDTH};
 use crate::numbers;
 
 /// Number of colours in the page's style: `--c0` to `--c9`.
@@ -33,7 +33,8 @@ pub fn stack(label: &str, shares: &[Share]) -> String {
         let width = share.share.min(1.0) * WIDTH;
         let text = numbers::percent(share.share);
         let colour = format!("var(--c{})", share.colour % COLOURS);
-        drawing.rectangle((x, 0.0), (width, BAR), 0.0, &colour, &format!("{}: {text}", share.name));
+        let area = Rectangle { x, y: 0.0, width, height: BAR };
+        drawing.rectangle(area, 0.0, &colour, &format!("{}: {text}", share.name));
         if width >= NUMBER {
             drawing.text(x + width / 2.0, BAR / 2.0 + 4.0, Anchor::Middle, "strong light", &text);
         }
@@ -43,7 +44,7 @@ pub fn stack(label: &str, shares: &[Share]) -> String {
         let left = (number % COLUMNS) as f64 * WIDTH / COLUMNS as f64;
         let top = BAR + 12.0 + (number / COLUMNS) as f64 * ROW;
         let colour = format!("var(--c{})", share.colour % COLOURS);
-        drawing.rectangle((left, top), (11.0, 11.0), 2.0, &colour, "");
+        drawing.rectangle(Rectangle { x: left, y: top, width: 11.0, height: 11.0 }, 2.0, &colour, "");
         let text = format!("{} {}", share.name, numbers::percent(share.share));
         drawing.text(left + 17.0, top + 10.0, Anchor::Start, "", text);
     }

@@ -1,6 +1,6 @@
 //! Wholes that are divided into ranges, one below the other.
 
-use super::{Anchor, CHARACTER, COLOURS, Drawing, WIDTH};
+use super::{Anchor, CHARACTER, COLOURS, Drawing, Rectangle, WIDTH};
 
 const ROW: f64 = 26.0;
 const THICKNESS: f64 = 18.0;
@@ -44,7 +44,8 @@ pub fn strips(label: &str, strips: &[Strip], legend: &[(usize, String)]) -> Stri
             let (from, to) = (left + segment.from * scale, left + segment.to * scale);
             let gap = if to - from > 3.0 * GAP { GAP } else { 0.0 };
             let colour = format!("var(--c{})", segment.colour % COLOURS);
-            drawing.rectangle((from, top), (to - from - gap, THICKNESS), 0.0, &colour, &segment.hint);
+            let area = Rectangle { x: from, y: top, width: to - from - gap, height: THICKNESS };
+            drawing.rectangle(area, 0.0, &colour, &segment.hint);
             if to - from > (segment.name.chars().count() as f64 + 1.0) * CHARACTER {
                 let middle = (from + to) / 2.0;
                 drawing.text(
@@ -60,7 +61,8 @@ pub fn strips(label: &str, strips: &[Strip], legend: &[(usize, String)]) -> Stri
     let mut x = left;
     let top = ROW * strips.len() as f64 + 8.0;
     for (colour, name) in legend {
-        drawing.rectangle((x, top), (11.0, 11.0), 2.0, &format!("var(--c{})", colour % COLOURS), "");
+        let area = Rectangle { x, y: top, width: 11.0, height: 11.0 };
+        drawing.rectangle(area, 2.0, &format!("var(--c{})", colour % COLOURS), "");
         drawing.text(x + 16.0, top + 10.0, Anchor::Start, "small", name);
         x += 30.0 + CHARACTER * name.chars().count() as f64;
     }

@@ -211,8 +211,9 @@ fn drawings_are_well_formed() {
 
 fn heat_map() -> String {
     let mut drawing = Drawing::new(10.0, "h");
-    drawing.rectangle((0.0, 0.0), (1.0, 1.0), 0.0, &load_colour(0.5), "<hint>");
-    drawing.frame((0.0, 0.0), (1.0, 1.0), 0.0, "red");
+    let area = Rectangle { x: 0.0, y: 0.0, width: 1.0, height: 1.0 };
+    drawing.rectangle(area, 0.0, &load_colour(0.5), "<hint>");
+    drawing.frame(Rectangle { x: 0.0, y: 0.0, width: 1.0, height: 1.0 }, 0.0, "red");
     drawing.text(0.0, 0.0, Anchor::End, "muted", "<x>");
     drawing.finish()
 }

@@ -169,7 +169,7 @@ pub fn violations(
         violations: Mutex::default(),
         may_refuse: may_refuse(&faults),
     };
-    boot_repeatedly(&task, (&disk, model), &mut random, &|c, round| boot(c, &trial, round))?;
+    boot_repeatedly(&task, &disk, model, &mut random, &|c, round| boot(c, &trial, round))?;
     let FormTrial { violations, marks, .. } = trial;
     Ok((into_inner(violations), into_inner(marks)))
 }
@@ -220,7 +220,7 @@ fn boot(c: VirtualCore, trial: &FormTrial<'_>, round: u64) {
         now: AtomicU64::new(generation << 32),
         working: AtomicUsize::new(task.workers),
     };
-    this_boot.resolve(c, (0, generation), true);
+    this_boot.resolve(c, 0, generation, true);
     let places: Vec<Place> = (0..=task.workers).map(|_| Place { thread: None }).collect();
     let work = |c, number: usize| {
         let random = Random::new(task.seed, 200 + number as u64 * 10 + round);
@@ -236,7 +236,7 @@ fn boot(c: VirtualCore, trial: &FormTrial<'_>, round: u64) {
     };
     VirtualMachine::parallel(c, &places, &work, &mut |_| ());
     let now = this_boot.now.load(Ordering::SeqCst);
-    this_boot.resolve(c, ((now & 0xffff_ffff) as usize, now >> 32), false);
+    this_boot.resolve(c, (now & 0xffff_ffff) as usize, now >> 32, false);
     if task.seed.is_multiple_of(2)
         && let Err(error) = database.close(c)
         && !trial.may_refuse
@@ -259,7 +259,7 @@ impl FormBoot<'_> {
     /// Finds, while no transaction runs, the state that each worker has left. Rows that an opening
     /// has found are on disk, and become the acknowledged state if `counts`; rows in memory at the
     /// end of a boot may be a commit that a disk has refused.
-    fn resolve(&self, c: VirtualCore, (number, generation): (usize, u64), counts: bool) {
+    fn resolve(&self, c: VirtualCore, number: usize, generation: u64, counts: bool) {
         let found = match generation % 2 {
             0 => self.rows::<Narrow>(c, Table::new(number)),
             _ => self.rows::<Wide>(c, Table::new(number)),
@@ -379,8 +379,8 @@ impl FormBoot<'_> {
                 let now = self.now.load(Ordering::SeqCst);
                 let (generation, number) = (now >> 32, (now & 0xffff_ffff) as usize);
                 let (next, found) = match generation % 2 {
-                    0 => plan.run::<Narrow>(c, t, Table::new(number), (&state, generation))?,
-                    _ => plan.run::<Wide>(c, t, Table::new(number), (&state, generation))?,
+                    0 => plan.run::<Narrow>(c, t, Table::new(number), &state, generation)?,
+                    _ => plan.run::<Wide>(c, t, Table::new(number), &state, generation)?,
                 };
                 wrong = found;
                 // Recorded before the commit, which a crash may follow at once.
@@ -460,7 +460,8 @@ impl PlannedTransaction {
         c: VirtualCore,
         t: &mut Transaction<'_>,
         table: Table<F>,
-        (state, generation): (&ExpectedRows, u64),
+        state: &ExpectedRows,
+        generation: u64,
     ) -> Result<(ExpectedRows, Option<String>), Abort> {
         let PlannedTransaction { worker, id, value, deletes, pauses } = *self;
         let mut next = state.clone();

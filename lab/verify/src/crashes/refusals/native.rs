@@ -362,7 +362,8 @@ const INTERRUPTING: [&str; 9] = [
 /// A violation.
 pub fn run_with_interrupted_flushes(
     subject: &Subject,
-    (path, workers): (&Path, usize),
+    path: &Path,
+    workers: usize,
     command: &Command,
 ) -> Result<u64, String> {
     let mut running = RunningProcess::start(&mut traced(INTERRUPTING, command))?;
@@ -415,7 +416,8 @@ impl MemoryDisk {
 /// A violation.
 pub fn run_on_memory_disk(
     subject: &Subject,
-    (path, workers): (&Path, usize),
+    path: &Path,
+    workers: usize,
     kind: MemoryDisk,
     command: &mut dyn FnMut(&Path) -> Command,
 ) -> Result<Option<u64>, String> {
