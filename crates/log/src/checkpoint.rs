@@ -43,8 +43,10 @@ impl<P: Files> CheckpointFileWriter<P> {
     pub(crate) fn new(
         c: P::Core,
         directory: &P::Directory,
-        (database, identity): (u64, u64),
-        (checkpoint, number): (u64, u32),
+        database: u64,
+        identity: u64,
+        checkpoint: u64,
+        number: u32,
         node: Option<Node>,
     ) -> Result<Self, LogError> {
         let mut queue = P::queue(c, directory)?;

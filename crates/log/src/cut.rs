@@ -103,13 +103,7 @@ impl<P: Files> Log<P> {
         number: u32,
         node: Option<Node>,
     ) -> Result<CheckpointFileWriter<P>, LogError> {
-        CheckpointFileWriter::new(
-            c,
-            &self.directory,
-            (self.identity, cut.identity),
-            (cut.number, number),
-            node,
-        )
+        CheckpointFileWriter::new(c, &self.directory, self.identity, cut.identity, cut.number, number, node)
     }
 
     /// Ends a checkpoint whose rows are all in its first `files` files, which are finished. Removes

@@ -29,7 +29,8 @@ enum FileOrigin {
 fn origin(
     manifest: &Manifest,
     name: &str,
-    (found, is_blank): (Option<SegmentHeader>, bool),
+    found: Option<SegmentHeader>,
+    is_blank: bool,
 ) -> Result<FileOrigin, LogError> {
     match found {
         Some(header) if header.database != manifest.identity => Err(LogError::Foreign(name.to_owned())),
@@ -48,7 +49,8 @@ pub(crate) fn superseded<P: Files>(
     c: P::Core,
     queue: &mut P::Queue,
     manifest: &Manifest,
-    (images, entries): (&[SegmentImage<P>], &[Entry]),
+    images: &[SegmentImage<P>],
+    entries: &[Entry],
 ) -> Result<Vec<String>, LogError> {
     let mut names = Vec::new();
     for image in images {
@@ -63,15 +65,16 @@ pub(crate) fn superseded<P: Files>(
             continue;
         }
         let first = read_file::<P>(c, queue, &entry.name, entry.bytes.min(crate::format::ALIGNMENT as u64))?;
-        let found = (SegmentHeader::fetch(first.bytes())?, is_blank(first.bytes(), entry.bytes));
-        if let Some(place) = parse_segment_name(&entry.name).filter(|_| is_later(manifest, found.0)) {
+        let found = SegmentHeader::fetch(first.bytes())?;
+        if let Some(place) = parse_segment_name(&entry.name).filter(|_| is_later(manifest, found)) {
             // The first opening of all, or of a stream, may have ended before its manifest was
             // durable.
             let image = SegmentImage::<P>::read(c, queue, entry, place.0, place.1, entry.bytes)?;
             names.extend(is_superseded(manifest, &image)?.then(|| image.name()));
             continue;
         }
-        if may_remove(manifest, &entry.name, origin(manifest, &entry.name, found)?)? {
+        let origin = origin(manifest, &entry.name, found, is_blank(first.bytes(), entry.bytes))?;
+        if may_remove(manifest, &entry.name, origin)? {
             names.push(entry.name.clone());
         }
     }
@@ -111,7 +114,7 @@ fn may_remove(manifest: &Manifest, name: &str, origin: FileOrigin) -> Result<boo
 /// Returns true if a segment may be removed although its name is one that the manifest needs.
 fn is_superseded<P: Files>(manifest: &Manifest, image: &SegmentImage<P>) -> Result<bool, LogError> {
     let name = image.name();
-    let origin = origin(manifest, &name, (image.found, image.is_blank))?;
+    let origin = origin(manifest, &name, image.found, image.is_blank)?;
     let (FileOrigin::Own(_), Some(header)) = (&origin, image.header) else {
         // One that was being made when the power was lost.
         return may_remove(manifest, &name, origin);

@@ -85,7 +85,7 @@ use driver::LogDriver;
 use format::SegmentHeader;
 use goal::{DriveGoal, DriveOutcome};
 use manifest::ManifestWriter;
-use slot::Slots;
+use slot::{BlockMemory, Slots};
 use spares::buffer_bytes;
 use stream::{IoExecutor, Stream, StreamPlan};
 
@@ -318,8 +318,9 @@ impl<P: Files> Log<P> {
         for record in records {
             any = true;
             let record = Record { epoch, ..record };
-            let none = &mut Spares::default();
-            while !self.slots.append(c, 0, (0, self.nodes[0]), &record, (none, false))? {
+            let spares = &mut Spares::default();
+            let node = self.nodes[0];
+            while !self.slots.append(c, 0, 0, &record, BlockMemory { node, spares, waits: false })? {
                 self.with_driver(c, |driver| self.write_and_wait(c, driver, driver.marked))?;
             }
         }
@@ -398,9 +399,8 @@ impl<P: Files> Log<P> {
         let mut refused_until: Option<Nanos> = None;
         loop {
             let waits = refused_until.is_none_or(|until| P::now(c) < until);
-            let place = (stream, self.nodes[stream]);
-            let appended = self.slots.append(c, worker, place, record, (spares, waits));
-            match appended {
+            let memory = BlockMemory { node: self.nodes[stream], spares: &mut *spares, waits };
+            match self.slots.append(c, worker, stream, record, memory) {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
                 // The commit cannot be taken back: others may see it. What the disk gives back may

@@ -105,19 +105,21 @@ pub fn open<P: Files>(
     places: &[Place],
     listener: Option<&mut dyn FnMut(u64, u64)>,
 ) -> Result<OpenedDirectory<P>, LogError> {
-    let opened = find(c, P::open_directory(c, path, true)?, path, (places, true), listener)?;
+    let opened = find(c, P::open_directory(c, path, true)?, path, places, true, listener)?;
     if opened.first_epoch + EPOCHS_LEFT > Epoch::LAST.0 {
         return Err(LogError::NoEpochs);
     }
     Ok(opened)
 }
 
-/// Reads the log in an opened directory; the places come with a flag for keeping its bytes.
+/// Reads the log in an opened directory on all of `places`, and `keeps` its blocks in memory or
+/// not.
 pub(crate) fn find<P: Files>(
     c: P::Core,
     directory: P::Directory,
     path: &Path,
-    (places, keeps): (&[Place], bool),
+    places: &[Place],
+    keeps: bool,
     listener: Option<&mut dyn FnMut(u64, u64)>,
 ) -> Result<OpenedDirectory<P>, LogError> {
     let mut queue = P::queue(c, &directory)?;
@@ -147,7 +149,7 @@ pub(crate) fn find<P: Files>(
         true => Vec::new(),
         false => read_segments(c, &directory, &segments, SegmentReading { places, keeps, listener })?,
     };
-    let superseded = superseded::<P>(c, &mut queue, &manifest, (&images, &entries))?;
+    let superseded = superseded::<P>(c, &mut queue, &manifest, &images, &entries)?;
     let reached = follow_all(&mut images, &manifest)?;
     let first = manifest.generations.last().map_or(0, |generation| generation.first_epoch + EPOCHS_AHEAD);
     let first_epoch = reached.newest.max(first) + 1 + EPOCHS_AHEAD;
@@ -205,7 +207,7 @@ fn follow_all<P: Files>(images: &mut [SegmentImage<P>], manifest: &Manifest) -> 
         manifest.checkpoint.map_or((0, 0), |checkpoint| (checkpoint.epoch, checkpoint.end));
     let mut all = Reached { complete: durable, safe: durable, newest: durable, whole: 0 };
     for generation in &manifest.generations {
-        let reached = follow(images, generation, (copied, durable))?;
+        let reached = follow(images, generation, copied, durable)?;
         let last = generation.last_epoch.unwrap_or(reached.complete);
         images.iter_mut().filter(|image| image.is_of(generation)).for_each(|image| image.last = last);
         all.complete = all.complete.max(last).max(reached.whole);
@@ -275,7 +277,8 @@ fn count_whole<P: Files>(images: &mut [SegmentImage<P>], generation: &Generation
 /// judged by its end already.
 fn check_reach<P: Files>(
     own: &mut [&mut SegmentImage<P>],
-    (stream, start): (u32, StreamStart),
+    stream: u32,
+    start: StreamStart,
     is_open: bool,
 ) -> Result<(), LogError> {
     let missing = |sequence| {
@@ -319,7 +322,8 @@ fn check_reach<P: Files>(
 fn follow<P: Files>(
     images: &mut [SegmentImage<P>],
     generation: &Generation,
-    (copied, durable): (u64, u64),
+    copied: u64,
+    durable: u64,
 ) -> Result<Reached, LogError> {
     let needed = generation.last_epoch.unwrap_or(durable);
     let nothing = durable.max(generation.first_epoch - 1);
@@ -328,7 +332,7 @@ fn follow<P: Files>(
     for (stream, start) in (0..).zip(&generation.starts) {
         let mut own: Vec<&mut SegmentImage<P>> =
             images.iter_mut().filter(|image| image.stream == stream && image.is_of(generation)).collect();
-        check_reach(&mut own, (stream, *start), generation.last_epoch.is_none())?;
+        check_reach(&mut own, stream, *start, generation.last_epoch.is_none())?;
         let mut chain = StreamChain {
             first: start.block,
             next: start.block,

@@ -50,6 +50,15 @@ pub(crate) struct Collected<P: Platform> {
     pub newest: u64,
 }
 
+/// Memory for a new block of a worker.
+pub(crate) struct BlockMemory<'s, P: Platform> {
+    pub(crate) node: Option<Node>,
+    /// Buffers that were set aside, one of which is taken if memory is refused.
+    pub(crate) spares: &'s mut Spares<P>,
+    /// True if the worker waits for a buffer that the disk gives back rather than take a spare one.
+    pub(crate) waits: bool,
+}
+
 impl<P: Platform> Slots<P> {
     pub(crate) fn new(c: P::Core, workers: usize, buffer_bytes: usize) -> Result<Self, OutOfMemory> {
         let slot = || UnsafeCell::new(Slot { current: None, full: Vec::new(), free: Vec::new(), newest: 0 });
@@ -82,16 +91,16 @@ impl<P: Platform> Slots<P> {
     }
 
     /// Leaves a record of `worker` for `stream`; false if the slot is full, and has to be emptied
-    /// first. Where memory is refused one of `spares` is taken, but not while the disk has a buffer
-    /// to give back, unless the worker `waits` no longer for that.
+    /// first.
     pub(crate) fn append(
         &self,
         c: P::Core,
         worker: usize,
-        (stream, node): (usize, Option<Node>),
+        stream: usize,
         record: &Record<'_>,
-        (spares, waits): (&mut Spares<P>, bool),
+        memory: BlockMemory<'_, P>,
     ) -> Result<bool, OutOfMemory> {
+        let BlockMemory { node, spares, waits } = memory;
         let bytes = record.bytes();
         self.with(c, worker, |slot| {
             let current = slot.current.as_ref();

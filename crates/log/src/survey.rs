@@ -108,7 +108,7 @@ pub fn examine<P: Files, E: Examiner>(c: P::Core, path: &Path, examiner: &mut E)
 /// Verifies all files. What is in memory at a time is one segment, or one block of the checkpoint.
 fn read<P: Files>(c: P::Core, path: &Path) -> Result<(Survey, OpenedDirectory<P>), LogError> {
     let places = [Place { thread: None }];
-    let opened = find::<P>(c, P::open_directory(c, path, false)?, path, (&places, false), None)?;
+    let opened = find::<P>(c, P::open_directory(c, path, false)?, path, &places, false, None)?;
     if !opened.existed {
         return Err(LogError::NotADatabase(path.to_path_buf()));
     }

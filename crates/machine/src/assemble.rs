@@ -66,11 +66,19 @@ impl Levels {
     }
 
     /// The group of the first of `candidates` that contains the processor.
-    fn group_of(&self, candidates: &[Level], processor: u32) -> (Level, usize) {
-        let found =
-            candidates.iter().find_map(|&level| Some((level, *self.position.get(&(level, processor))?)));
-        found.unwrap_or((Level::Thread, processor as usize))
+    fn group_of(&self, candidates: &[Level], processor: u32) -> GroupKey {
+        let found = candidates
+            .iter()
+            .find_map(|&level| Some(GroupKey { level, position: *self.position.get(&(level, processor))? }));
+        found.unwrap_or(GroupKey { level: Level::Thread, position: processor as usize })
     }
+}
+
+/// The level of a group, and its position among the groups of that level.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct GroupKey {
+    level: Level,
+    position: usize,
 }
 
 /// Properties of hardware threads and memories that are not in the tree.
@@ -219,10 +227,10 @@ fn finish(branch: &Branch, levels: &mut Levels) -> Group {
 
 /// Gives each distinct key the next number, so that group numbers are dense and in fill order.
 #[derive(Default)]
-struct Numbering(BTreeMap<(Level, usize), u32>);
+struct Numbering(BTreeMap<GroupKey, u32>);
 
 impl Numbering {
-    fn number(&mut self, key: (Level, usize)) -> u32 {
+    fn number(&mut self, key: GroupKey) -> u32 {
         let next = self.0.len() as u32;
         *self.0.entry(key).or_insert(next)
     }
@@ -249,7 +257,7 @@ fn describe_threads(surroundings: &Surroundings, levels: &Levels, order: &[u32])
             machine: machines.number(levels.group_of(&[Level::Machine], processor)),
             node,
             efficiency: surroundings.efficiency.get(&processor).copied().unwrap_or(0),
-            neighbourhood: neighbourhoods.number((Level::Node, home)),
+            neighbourhood: neighbourhoods.number(GroupKey { level: Level::Node, position: home }),
         });
         *sibling += 1;
     }

@@ -104,7 +104,7 @@ impl Credentials {
         let chain = certificates(&certificate)?;
         let own =
             PrivateKeyDer::from_pem_slice(&read(&key)?).map_err(|error| failed(&key, error.to_string()))?;
-        let (made, until) = Credentials::of(certificates(&authority)?, (chain, own), &own_name)
+        let (made, until) = Credentials::of(certificates(&authority)?, chain, own, &own_name)
             .map_err(|error| CredentialsError::Unfit { name: name.to_owned(), problem: error.to_string() })?;
         let expires = until.map(|until| Validity { path: certificate, last_day: Day::of(until) });
         match (expires, until) {
@@ -124,7 +124,8 @@ impl Credentials {
     /// intermediates, and its key. Also returns the time at which the certificate expires.
     fn of(
         authorities: Vec<CertificateDer<'static>>,
-        (chain, key): (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>),
+        chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
         name: &ServerName<'_>,
     ) -> Result<(Self, Option<UnixTime>), rustls::Error> {
         let mut roots = RootCertStore::empty();

@@ -111,7 +111,7 @@ fn over_socket(kind: Kind) -> (End<Hardware>, OwnedFd) {
     let life = Arc::new(Life::new(copy()));
     let receiver = FileReceiver::new(copy(), kind, LIMITS.message_bytes_max, Some(Arc::clone(&life)));
     let end = file_end(FileSender::new(copy(), kind, Some(life)), receiver);
-    (End::of_platform(end, (LIMITS.message_bytes_max, LIMITS.message_bytes_max)), far)
+    (End::of_platform(end, LIMITS.message_bytes_max, LIMITS.message_bytes_max), far)
 }
 
 /// Returns the messages that a receiver delivers before it fails or the link ends.
@@ -206,7 +206,7 @@ fn over_tls(credentials: &Credentials) -> (FileSender, UnixStream, UnixStream, E
     let life_there = life(&second);
     let receiver = FileReceiver::new(copy(&second), Kind::Socket, max, life_there.clone());
     let back = FileSender::new(copy(&second), Kind::Socket, life_there).secured(Some(second.clone()));
-    let end = End::of_platform(file_end(back, receiver.secured(Some(second))), (max, max));
+    let end = End::of_platform(file_end(back, receiver.secured(Some(second))), max, max);
     let sender = FileSender::new(copy(&first), Kind::Socket, life(&first)).secured(Some(first));
     (sender, from, to, end)
 }
@@ -283,8 +283,8 @@ fn over_memory() -> (End<Hardware>, SharedSender, HardwareRegion, UnixStream) {
         Arc::clone(&life),
     );
     let receiver = SharedReceiver::new(own, bell, LIMITS, life);
-    let bounds = (LIMITS.message_bytes_max, LIMITS.message_bytes_max);
-    (End::of_platform(ring_end(back, receiver), bounds), peer, mapped(&memory), far)
+    let max = LIMITS.message_bytes_max;
+    (End::of_platform(ring_end(back, receiver), max, max), peer, mapped(&memory), far)
 }
 
 #[test]

@@ -165,7 +165,7 @@ impl LocalSide {
             copy.map_err(|error| socket.failed(HandshakeError::System("dup", error)))
         };
         let life = Arc::new(Life::new(copied()?));
-        let bounds = (peer.limits.message_bytes_max, self.limits.message_bytes_max);
+        let (sent_max, received_max) = (peer.limits.message_bytes_max, self.limits.message_bytes_max);
         let end = match (self.ring, remote) {
             (Some((local, _)), Some(RemoteSide { ring: Some(ring), bell })) => {
                 let waiting = Arc::clone(&self.doorbell.side.bell);
@@ -177,12 +177,12 @@ impl LocalSide {
                 let (kind, peer) = (socket.socket.kind(), || Some(Arc::clone(&life)));
                 let secured = || socket.socket.secured().map(|secured| secured as Arc<dyn SecureBytes>);
                 let sender = FileSender::new(copied()?, kind, peer()).secured(secured());
-                let receiver = FileReceiver::new(copied()?, kind, bounds.1, peer());
+                let receiver = FileReceiver::new(copied()?, kind, received_max, peer());
                 let receiver = receiver.secured(secured()).rung(bell.is_some());
                 file_end(sender.ringing(bell), receiver)
             }
         };
-        Ok((End::of_platform(end, bounds), life))
+        Ok((End::of_platform(end, sent_max, received_max), life))
     }
 }
 
@@ -290,7 +290,7 @@ impl Listener {
             let left = if patience == Patience::None { 0 } else { left };
             if let Some(introduced) = self.reception.take_identified() {
                 let (socket, hello, files) = introduced?;
-                return self.admit(c, &socket, (hello, files), door).map(Some);
+                return self.admit(c, &socket, hello, files, door).map(Some);
             }
             // Connections wait in the kernel's backlog while the reception is full and evicts no
             // guests.
@@ -324,7 +324,8 @@ impl Listener {
         &mut self,
         c: HardwareCore,
         socket: &HandshakeSocket,
-        (hello, files): (Hello, Vec<OwnedFd>),
+        hello: Hello,
+        files: Vec<OwnedFd>,
         door: &mut AdmitPeer<'_>,
     ) -> Result<Connection, PeerError> {
         self.check(&hello).map_err(|fault| socket.refuse(fault))?;

@@ -103,7 +103,7 @@ mod tests {
     }
 
     /// Creates a directory with a certificate of `one` that expires at this date.
-    fn made(name: &str, (year, month, day): (i32, u8, u8)) -> PathBuf {
+    fn create_directory(name: &str, year: i32, month: u8, day: u8) -> PathBuf {
         let directory = std::env::temp_dir().join(format!("isles-validity-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&directory).expect("a directory");
         let mut parameters = CertificateParams::default();
@@ -123,13 +123,14 @@ mod tests {
 
     #[test]
     fn an_expired_certificate_is_refused_with_file_and_date() {
-        let directory = made("expired", (2024, 2, 29));
+        let directory = create_directory("expired", 2024, 2, 29);
         let refused = Credentials::of_directory(&directory, "one").expect_err("it is over");
         assert!(matches!(refused, CredentialsError::Expired(_)), "{refused}");
         let line = refused.to_string();
         assert!(line.contains("one.pem: expired, its last day was 2024-02-29 (UTC)"), "{line}");
-        let directories =
-            [directory, made("counts", Day::today().plus(9).date()), made("never", (9999, 12, 31))];
+        let (year, month, day) = Day::today().plus(9).date();
+        let counts = create_directory("counts", year, month, day);
+        let directories = [directory, counts, create_directory("never", 9999, 12, 31)];
         let of = |number: usize| Credentials::of_directory(&directories[number], "one").expect("it counts");
         let expires = of(1).expires().map(|validity| validity.last_day.since(Day::today()));
         // Midnight may pass during the test.

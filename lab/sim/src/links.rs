@@ -237,18 +237,17 @@ impl Links for VirtualMachine {
             }
             let forth = Arc::new(RemoteDirection::new(c, machines, second.bell, limits));
             let back = Arc::new(RemoteDirection::new(c, [machines[1], machines[0]], first.bell, limits));
-            let end = |out: &Arc<RemoteDirection>, into: &Arc<RemoteDirection>| {
-                (
-                    VirtualSender(Connection::Remote(Arc::clone(out))),
-                    VirtualReceiver(Connection::Remote(Arc::clone(into))),
-                )
+            let end = |out: &Arc<RemoteDirection>, into: &Arc<RemoteDirection>| KernelEnd {
+                sender: VirtualSender(Connection::Remote(Arc::clone(out))),
+                receiver: VirtualReceiver(Connection::Remote(Arc::clone(into))),
             };
             return Ok([end(&forth, &back), end(&back, &forth)]);
         }
         let (to_second, at_second) = connect_direction(c, mechanism, second, limits, wire)?;
         let (to_first, at_first) = connect_direction(c, mechanism, first, limits, wire)?;
-        let end = |sender, receiver| {
-            (VirtualSender(Connection::Local(sender)), VirtualReceiver(Connection::Local(receiver)))
+        let end = |sender, receiver| KernelEnd {
+            sender: VirtualSender(Connection::Local(sender)),
+            receiver: VirtualReceiver(Connection::Local(receiver)),
         };
         Ok([end(to_second, at_first), end(to_first, at_second)])
     }

@@ -36,33 +36,39 @@ enum Work {
     Refuse { read_only: bool, seen: u64 },
 }
 
+/// Writes the value of a part, or reads it if there is no `value`.
+#[derive(serde::Serialize, serde::Deserialize, Clone, Debug)]
+struct Access {
+    part: u16,
+    value: Option<u64>,
+}
+
 impl Procedure for Work {
     type Tables = Table<Value>;
-    type Action = (u16, Option<u64>);
+    type Action = Access;
     type Output = u64;
 
     fn plan(&mut self, phase: usize, actions: &mut Vec<Self::Action>) -> Plan {
         match (*self, phase) {
-            (Work::Write(value), 0) => actions.push((0, Some(value))),
-            (Work::Refuse { .. }, 0) => actions.extend([(0, None), (1, None)]),
+            (Work::Write(value), 0) => actions.push(Access { part: 0, value: Some(value) }),
+            (Work::Refuse { .. }, 0) => {
+                actions.extend([0, 1].map(|part| Access { part, value: None }));
+            }
             (Work::Refuse { seen, .. }, _) if seen > 0 => return Plan::RollBack,
             _ => return Plan::Commit,
         }
         Plan::Run
     }
 
-    fn route(values: &Self::Tables, (part, value): &Self::Action, routes: &mut Routes) {
-        match value {
-            Some(_) => routes.write(*values, part),
-            None => routes.read(*values, part),
+    fn route(values: &Self::Tables, access: &Access, routes: &mut Routes) {
+        match access.value {
+            Some(_) => routes.write(*values, &access.part),
+            None => routes.read(*values, &access.part),
         }
     }
 
-    fn execute<T: Verbs>(
-        values: &Self::Tables,
-        (part, value): &Self::Action,
-        t: &mut T,
-    ) -> Result<u64, Abort> {
+    fn execute<T: Verbs>(values: &Self::Tables, access: &Access, t: &mut T) -> Result<u64, Abort> {
+        let Access { part, value } = access;
         let intent = if value.is_some() { Intent::Write } else { Intent::Read };
         let row = t.find(values.primary(), part, intent)?.ok_or(Abort::Misuse("no row"))?;
         if let Some(value) = value {

@@ -176,7 +176,7 @@ impl Codecs {
         fixed: &[u8],
         tail: &[u8],
     ) -> Result<(Vec<u8>, Vec<u8>), RowError> {
-        self.description(table, from).convert(self.description(table, to), (fixed, tail), None)
+        self.description(table, from).convert(self.description(table, to), fixed, tail, None)
     }
 }
 

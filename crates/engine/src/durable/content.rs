@@ -411,7 +411,7 @@ impl Content {
         }
         let table =
             |id| self.description.tables.iter().find(|table| table.id == id).map(|found| &found.table);
-        let (fixed, tail) = table(row.form)?.convert(table(form)?, (&row.fixed, &row.tail), None).ok()?;
+        let (fixed, tail) = table(row.form)?.convert(table(form)?, &row.fixed, &row.tail, None).ok()?;
         Some(Image { form, fixed, tail })
     }
 }

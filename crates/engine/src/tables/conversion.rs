@@ -167,9 +167,9 @@ impl Side {
 
     /// A row of this table as a row of the other one, with columns that this table does not have as
     /// in `template`.
-    fn convert(&self, to: &Side, (fixed, tail): &RowImage, template: &RowImage) -> Result<RowImage, Abort> {
+    fn convert(&self, to: &Side, row: &RowImage, template: &RowImage) -> Result<RowImage, Abort> {
         let template = Some((&*template.0, &*template.1));
-        let converted = self.description.convert(&to.description, (fixed, tail), template);
+        let converted = self.description.convert(&to.description, &row.0, &row.1, template);
         converted.map_err(|_: RowError| Abort::Misuse(DAMAGED))
     }
 

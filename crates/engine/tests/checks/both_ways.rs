@@ -20,7 +20,11 @@ use terms::Abort;
 use crate::support::{Random, options};
 
 /// The choices that a database is made with.
-type Choices = (Optimisations, Ways);
+#[derive(Clone, Copy)]
+struct Choices {
+    optimisations: Optimisations,
+    ways: Ways,
+}
 
 const WORKERS: usize = 4;
 const TRANSACTIONS: u64 = 60;
@@ -69,7 +73,7 @@ struct Fact {
 
 type Id = (u16, u32);
 
-fn thing((part, id): Id, token: u64, seed: u64) -> Thing {
+fn thing(part: u16, id: u32, token: u64, seed: u64) -> Thing {
     let (group, grades) = ((seed % 3) as u8, [seed as u8; 5]);
     let mark = Mark { shape: seed as u8, size: seed as u16 };
     let note = vec![seed as u8; (seed % 90) as usize];
@@ -239,7 +243,7 @@ fn look<T: Verbs>(t: &mut T, things: Table<Thing>, action: &Action) -> Result<u6
 fn change<T: Verbs>(t: &mut T, things: Table<Thing>, action: &Action) -> Result<u64, Abort> {
     if let Action::Insert(id, token, seed) = action {
         t.prefetch_key(things.primary(), id);
-        return t.insert(things, &thing(*id, *token, *seed)).map(|()| 1);
+        return t.insert(things, &thing(id.0, id.1, *token, *seed)).map(|()| 1);
     }
     let (Action::Put(id, _) | Action::Replace { id, .. } | Action::Delete(id) | Action::Misuse(id)) = action
     else {
@@ -255,7 +259,8 @@ fn change<T: Verbs>(t: &mut T, things: Table<Thing>, action: &Action) -> Result<
         }
         Action::Replace { seed, token, to, .. } => {
             let old = t.row(row)?;
-            t.replace(row, &thing(to.unwrap_or(*id), token.unwrap_or(old.token), *seed))?;
+            let (part, id) = to.unwrap_or(*id);
+            t.replace(row, &thing(part, id, token.unwrap_or(old.token), *seed))?;
         }
         Action::Delete(_) => t.delete(row)?,
         _ => t.put(row, Thing::TOKEN, &1)?,
@@ -396,7 +401,7 @@ fn dynamically(database: &Database, c: VirtualCore, node: Node) -> Box<dyn Way +
     Box::new(database.session(c, Some(node), true).expect("a session"))
 }
 
-fn database(scheme: SchemeName, c: VirtualCore, (optimisations, ways): Choices) -> (Database, Tables) {
+fn database(scheme: SchemeName, c: VirtualCore, choices: Choices) -> (Database, Tables) {
     let mut schema = SchemaBuilder::new();
     let partitioning = Some(Partitioning { first: 0, count: PARTS });
     let kinds = vec![IndexKind::Ordered, IndexKind::Ordered, IndexKind::Hash(HashPlan::Mixed)];
@@ -409,6 +414,7 @@ fn database(scheme: SchemeName, c: VirtualCore, (optimisations, ways): Choices) 
         facts: schema.table("facts", facts),
     };
     let nodes = vec![Node(0), Node(1)];
+    let Choices { optimisations, ways } = choices;
     let options = InstanceOptions { optimisations, ways, nodes, ..options(WORKERS + 1) };
     let node_of = |partition| Some(Node(partition as u32 % 2));
     let mut database = engine_simulated::create(scheme, c, &options, schema, &node_of).expect("memory");
@@ -421,7 +427,7 @@ fn database(scheme: SchemeName, c: VirtualCore, (optimisations, ways): Choices) 
             t.insert(tables.sums, &Sum { part, changes: 0 })?;
             for id in (0..IDS).step_by(2) {
                 let token = u64::from(u32::from(part) * IDS + id);
-                t.insert(tables.things, &thing((part, id), token, token))?;
+                t.insert(tables.things, &thing(part, id, token, token))?;
             }
         }
         Ok(())
@@ -529,24 +535,24 @@ fn the_same_both_ways<S: Scheme<VirtualMachine>>(choices: Choices) {
 
 #[test]
 fn the_same_with_all_optimisations() {
-    concurrency::for_each_scheme!(S => { the_same_both_ways::<S>((Optimisations::ALL, Ways::default())); });
+    concurrency::for_each_scheme!(S => { the_same_both_ways::<S>(Choices { optimisations: Optimisations::ALL, ways: Ways::default() }); });
 }
 
 #[test]
 fn the_same_without_prefetches() {
     let without = Optimisations::ALL.without(Optimisation::Prefetch);
-    concurrency::for_each_scheme!(S => { the_same_both_ways::<S>((without, Ways::default())); });
+    concurrency::for_each_scheme!(S => { the_same_both_ways::<S>(Choices { optimisations: without, ways: Ways::default() }); });
 }
 
 #[test]
 fn the_same_with_interpreted_rows() {
     let without = Optimisations::ALL.without(Optimisation::CompiledRows);
-    concurrency::for_each_scheme!(S => { the_same_both_ways::<S>((without, Ways::default())); });
+    concurrency::for_each_scheme!(S => { the_same_both_ways::<S>(Choices { optimisations: without, ways: Ways::default() }); });
 }
 
 #[test]
 fn the_same_in_other_ways() {
     let (row_lock, row_copies, commit_locks) = (RowLock::Latch, RowCopies::Rows, CommitLocks::NoWait);
     let ways = Ways { row_lock, row_copies, commit_locks, deadlocks: Deadlocks::Lists };
-    concurrency::for_each_scheme!(S => { the_same_both_ways::<S>((Optimisations::ALL, ways)); });
+    concurrency::for_each_scheme!(S => { the_same_both_ways::<S>(Choices { optimisations: Optimisations::ALL, ways }); });
 }

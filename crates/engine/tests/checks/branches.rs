@@ -54,7 +54,8 @@ fn branches<'s>(session: &'s mut (dyn AnySession<'_> + '_)) -> &'s mut dyn Branc
 fn step(
     t: &mut Transaction<'_>,
     leaves: Table<Leaf>,
-    (id, model): (u64, &mut Model),
+    id: u64,
+    model: &mut Model,
     random: &mut Random,
 ) -> Result<(), Abort> {
     let row = t.find(leaves.primary(), &id, Intent::Write)?;
@@ -105,7 +106,7 @@ fn turn(lane: &mut Lane, branches: &mut dyn Branches, leaves: Table<Leaf>, rando
                 let mut t = Transaction::new(verbs);
                 for _ in 0..1 + random.below(3) {
                     let id = lane.keys.start + random.below(KEYS_OF_LANE);
-                    step(&mut t, leaves, (id, &mut model), random)?;
+                    step(&mut t, leaves, id, &mut model, random)?;
                 }
                 Ok(())
             });

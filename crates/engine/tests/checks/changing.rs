@@ -32,7 +32,8 @@ macro_rules! rows {
         }
 
         impl Item for $name {
-            fn make((id, a, b, text): Content) -> Self {
+            fn make(content: Content) -> Self {
+                let (id, a, b, text) = content;
                 $name { id, a, b, text }
             }
 

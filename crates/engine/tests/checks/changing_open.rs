@@ -80,7 +80,9 @@ enum Step {
 /// One random step; what is known of it is in `expected` before anything happens, and after it has
 /// returned. False if the log has stopped, which may be only where a disk `refuses`.
 fn step(
-    (database, c, refuses): (&Database, VirtualCore, bool),
+    database: &Database,
+    c: VirtualCore,
+    refuses: bool,
     handles: &mut Handles,
     random: &mut Random,
     expected: &Mutex<Expected>,
@@ -183,7 +185,9 @@ fn refusing(seed: u64) -> DiskFaults {
 
 /// A life: steps, while another core makes checkpoints if one `helps`. The disk may refuse.
 fn live(
-    (scheme, c, refuses): (SchemeName, VirtualCore, bool),
+    scheme: SchemeName,
+    c: VirtualCore,
+    refuses: bool,
     helps: bool,
     random: &mut Random,
     expected: &Mutex<Expected>,
@@ -202,7 +206,7 @@ fn live(
     let work = |c: VirtualCore, worker: usize| match worker {
         0 => {
             let (handles, random) = &mut *steps.lock().expect("no panic");
-            let _ = (0..25).all(|_| step((&database, c, refuses), handles, random, expected));
+            let _ = (0..25).all(|_| step(&database, c, refuses, handles, random, expected));
             over.store(true, Ordering::SeqCst);
         }
         _ => {
@@ -236,7 +240,7 @@ fn lives(scheme: SchemeName, seed: u64, faults: DiskFaults) {
         let expected = Mutex::new(Expected { acknowledged: model.clone(), under_way: None });
         let helps = random.chance(50);
         let ended = VirtualMachine::run(&config(&disk).crashing(crash), |c| {
-            live((scheme, c, refuses), helps, &mut random, &expected);
+            live(scheme, c, refuses, helps, &mut random, &expected);
         });
         let whole = matches!(ended, Ok(_) | Err(SimError::Crashed { .. }));
         assert!(whole, "seed {seed} life {life}: {:?}", ended.err());

@@ -67,7 +67,8 @@ fn put(database: &Database<P>, c: VirtualCore, values: &[Datum]) {
 }
 
 /// A row with these values in the columns behind `a`.
-fn values((id, a, b, text): Content, further: &[Datum]) -> Vec<Datum> {
+fn values(content: Content, further: &[Datum]) -> Vec<Datum> {
+    let (id, a, b, text) = content;
     let number = |value: u32| Datum::Unsigned(u64::from(value));
     let mut row = vec![number(id), number(a)];
     row.extend_from_slice(further);

@@ -27,7 +27,7 @@ fn database<S: Scheme<Hardware>>(read_only: bool) -> (MemoryDatabase<Hardware, S
     let kinds = vec![IndexKind::Ordered, IndexKind::Hash(HashPlan::Mixed)];
     let of_table = TableOptions { rows: 8, kinds, read_only, ..TableOptions::default() };
     let c = Hardware::core();
-    let (mut database, people) = with_rows(c, (&options(3), of_table), (0..4).map(person));
+    let (mut database, people) = with_rows(c, &options(3), of_table, (0..4).map(person));
     database.loaded(c).expect("memory");
     (database, people)
 }

@@ -56,7 +56,7 @@ fn counters<S: Scheme<VirtualMachine>>(
     let kinds = vec![IndexKind::Hash(HashPlan::Mixed)];
     let of_table = TableOptions { rows: 64, kinds, ..TableOptions::default() };
     let rows = (0..count).map(|id| Counter { id, count: 0 });
-    with_rows(c, (&options(CORES + 1), of_table), rows)
+    with_rows(c, &options(CORES + 1), of_table, rows)
 }
 
 /// Most attempts that a transaction needed, and whether a session waited.
@@ -176,7 +176,7 @@ fn who_failed_too_often_goes_first() {
 fn reader_after_a_writer_that_gave_up<S: Scheme<VirtualMachine>>(c: sim::VirtualCore) -> bool {
     let of_table = TableOptions { rows: 64, ..TableOptions::default() };
     let row = Counter { id: 0, count: 0 };
-    let (database, counters) = with_rows::<_, S, _>(c, (&options(4), of_table), [row]);
+    let (database, counters) = with_rows::<_, S, _>(c, &options(4), of_table, [row]);
     let mut sessions: Vec<_> = (0..3).map(|_| database.session(c, None, false).expect("a session")).collect();
     let [first, writer, second] = sessions.as_mut_slice() else { panic!("three sessions") };
     let reads = |t: &mut engine::Transaction<'_, '_, VirtualMachine, S>| {

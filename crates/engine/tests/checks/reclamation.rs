@@ -60,7 +60,7 @@ fn churn<T: Verbs>(t: &mut T, leaves: Table<Leaf>, id: u64, random: &mut Random)
 
 /// Runs `rounds` of each worker; bytes that were ever in use after a quarter of them, and in the
 /// end.
-fn bytes<P: Platform, S: Scheme<P>>(c: P::Core, (rounds, seed): (u64, u64), ways: Ways) -> (u64, u64) {
+fn bytes<P: Platform, S: Scheme<P>>(c: P::Core, rounds: u64, seed: u64, ways: Ways) -> (u64, u64) {
     let mut schema = SchemaBuilder::new();
     let kinds = vec![IndexKind::Ordered, IndexKind::Ordered, IndexKind::Hash(HashPlan::Mixed)];
     let leaves = schema.table::<Leaf>("leaves", TableOptions { rows: 64, kinds, ..TableOptions::default() });
@@ -113,7 +113,7 @@ fn bytes<P: Platform, S: Scheme<P>>(c: P::Core, (rounds, seed): (u64, u64), ways
     (early.into_inner(), database.memory_use(c).touched)
 }
 
-fn is_bounded((early, late): (u64, u64), rounds: u64) {
+fn assert_bounded(early: u64, late: u64, rounds: u64) {
     let written = WORKERS as u64 * rounds * size_of::<[u64; 50]>() as u64 / 2;
     println!("{early} bytes after a quarter, {late} in the end; {written} and more were written");
     assert!(late < written / 6, "{early} bytes after a quarter of the rounds, {late} in the end");
@@ -121,10 +121,11 @@ fn is_bounded((early, late): (u64, u64), rounds: u64) {
 
 #[test]
 fn memory_is_bounded_on_threads() {
-    let run = (10_000, 1);
+    const ROUNDS: u64 = 10_000;
     for ways in [Ways::default(), LATCH] {
         concurrency::for_each_scheme!(S => {
-            is_bounded(bytes::<Hardware, S>(Hardware::core(), run, ways), run.0);
+            let (early, late) = bytes::<Hardware, S>(Hardware::core(), ROUNDS, 1, ways);
+            assert_bounded(early, late, ROUNDS);
         });
     }
 }
@@ -134,7 +135,8 @@ fn memory_is_bounded_virtually() {
     for seed in 0..2 {
         concurrency::for_each_scheme!(S => {
             let ways = if seed == 0 { Ways::default() } else { LATCH };
-            is_bounded(virtually(seed, 4, |c| bytes::<VirtualMachine, S>(c, (5_000, seed), ways)), 5_000);
+            let (early, late) = virtually(seed, 4, |c| bytes::<VirtualMachine, S>(c, 5_000, seed, ways));
+            assert_bounded(early, late, 5_000);
         });
     }
 }

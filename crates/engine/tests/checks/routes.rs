@@ -75,7 +75,11 @@ struct Action {
 
 struct Doing(Action);
 
-type Tables = (Table<Thing>, Table<Thing>);
+#[derive(Clone, Copy)]
+struct Tables {
+    things: Table<Thing>,
+    others: Table<Thing>,
+}
 
 impl Procedure for Doing {
     type Tables = Tables;
@@ -87,7 +91,8 @@ impl Procedure for Doing {
         if phase == 0 { Plan::Run } else { Plan::RollBack }
     }
 
-    fn route((things, others): &Tables, action: &Action, route: &mut Routes) {
+    fn route(tables: &Tables, action: &Action, route: &mut Routes) {
+        let Tables { things, others } = tables;
         for (said, writes) in &action.route {
             let intent = if *writes { Intent::Write } else { Intent::Read };
             match said {
@@ -103,7 +108,8 @@ impl Procedure for Doing {
         }
     }
 
-    fn execute<T: Verbs>((things, _): &Tables, action: &Action, t: &mut T) -> Result<(), Abort> {
+    fn execute<T: Verbs>(tables: &Tables, action: &Action, t: &mut T) -> Result<(), Abort> {
+        let things = &tables.things;
         let (primary, key) = (things.primary(), (2, 3));
         match action.deed {
             Find => drop(t.find(primary, &key, Intent::Read)?),
@@ -156,12 +162,14 @@ impl Procedure for Doing {
 fn things<S: Scheme<Hardware>>() -> (MemoryDatabase<Hardware, S>, Tables) {
     let mut schema = SchemaBuilder::new();
     let table = |schema: &mut SchemaBuilder, name| schema.table::<Thing>(name, TableOptions::default());
-    let tables = (table(&mut schema, "things"), table(&mut schema, "others"));
+    let tables = Tables { things: table(&mut schema, "things"), others: table(&mut schema, "others") };
     let c = Hardware::core();
     let database = MemoryDatabase::create(c, &options(2), schema, &|_| None).expect("memory");
     let mut session = database.session(c, None, false).expect("a session");
     for (group, id) in (0..4).flat_map(|group| (1..6).map(move |id| (group, id))) {
-        session.transact(&Bounds::default(), |t| t.insert(tables.0, &Thing::new(group, id))).expect("loaded");
+        session
+            .transact(&Bounds::default(), |t| t.insert(tables.things, &Thing::new(group, id)))
+            .expect("loaded");
     }
     drop(session);
     (database, tables)

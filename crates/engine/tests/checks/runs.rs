@@ -40,7 +40,8 @@ fn lines(ids: impl Iterator<Item = u64>, value: u64) -> impl Iterator<Item = Lin
 fn ids<P: Platform, S: Scheme<P>>(
     t: Verb<'_, '_, '_, P, S>,
     table: Table<Line>,
-    (low, high): (u64, u64),
+    low: u64,
+    high: u64,
 ) -> Result<Vec<(u64, u64)>, Abort> {
     let mut found = Vec::new();
     t.scan(table.primary(), &low, &high, Direction::Forward, Intent::Read, &mut |t, row| {
@@ -77,11 +78,11 @@ fn they_are_like_rows_one_by_one<S: Scheme<Hardware>>(seed: u64) {
                 }
             }
             // What the transaction has seen itself is not a phantom to itself.
-            let before = ids(t, table, (0, u64::MAX))?.len();
+            let before = ids(t, table, 0, u64::MAX)?.len();
             t.insert_all(table, lines(wanted.iter().copied(), value))?;
             let rows = wanted.iter().map(|id| Indexed { id: *id, value: value << 32 | id });
             t.insert_all(indexed, rows)?;
-            assert_eq!(ids(t, table, (0, u64::MAX))?.len(), before + wanted.len());
+            assert_eq!(ids(t, table, 0, u64::MAX)?.len(), before + wanted.len());
             if rolls_back { Err(Abort::RollBack) } else { Ok(()) }
         });
         match ended {
@@ -91,7 +92,7 @@ fn they_are_like_rows_one_by_one<S: Scheme<Hardware>>(seed: u64) {
         }
         let expected: Vec<(u64, u64)> = model.clone().into_iter().collect();
         let found = session.transact(&Bounds::default(), |t| {
-            let found = ids(t, table, (0, u64::MAX))?;
+            let found = ids(t, table, 0, u64::MAX)?;
             for (id, value) in &found {
                 let by_value = indexed.index(Indexed::BY_VALUE);
                 let row = t.find(by_value, &(value << 32 | id), Intent::Read)?.expect("in both indexes");
@@ -110,18 +111,18 @@ fn they_are_like_rows_one_by_one<S: Scheme<Hardware>>(seed: u64) {
 /// Workers insert and delete whole groups: no session sees a part of one.
 fn groups_are_whole<S: Scheme<sim::VirtualMachine>>(seed: u64) {
     virtually(seed, 4, |c| {
-        let (database, table) = with_rows::<_, S, Line>(c, (&options(4), TableOptions::default()), []);
+        let (database, table) = with_rows::<_, S, Line>(c, &options(4), TableOptions::default(), []);
         let work = |session: &mut MemorySession<'_, _, S>, worker: usize| {
             let mut random = Random::new(seed, worker as u64 + 1);
             for _ in 0..40 {
                 let (first, others) = (random.below(GROUPS) * GROUP, random.below(GROUPS) * GROUP);
                 let ended = session.transact(&Bounds::default(), |t| {
-                    let here = ids(t, table, (first, first + GROUP - 1))?;
+                    let here = ids(t, table, first, first + GROUP - 1)?;
                     for (id, _) in &here {
                         let row = t.find(table.primary(), id, Intent::Write)?;
                         t.delete(row.ok_or(Abort::Conflict(terms::Conflict::ReadChanged))?)?;
                     }
-                    let there = ids(t, table, (others, others + GROUP - 1))?;
+                    let there = ids(t, table, others, others + GROUP - 1)?;
                     if here.is_empty() {
                         t.insert_all(table, lines(first..first + GROUP, worker as u64))?;
                     }

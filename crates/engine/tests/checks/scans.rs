@@ -34,7 +34,7 @@ type Body<'b, S> =
 /// The time that a transaction takes, alone on its machine.
 fn nanos<S: Scheme<VirtualMachine>>(rows: u64, body: Body<'_, S>) -> u64 {
     virtually(1, 1, |c| {
-        let (database, items) = with_rows::<_, S, Item>(c, (&options(1), TableOptions::default()), []);
+        let (database, items) = with_rows::<_, S, Item>(c, &options(1), TableOptions::default(), []);
         let nanos = AtomicU64::new(0);
         let work = |session: &mut MemorySession<'_, _, S>, _| {
             let c = session.core();

@@ -27,7 +27,8 @@ fn schemes() -> impl Iterator<Item = SchemeName> {
 /// Runs a program over a database with rows from 0 on.
 fn run(
     scheme: SchemeName,
-    (config, sessions_max): (Config, usize),
+    config: Config,
+    sessions_max: usize,
     program: impl FnOnce(VirtualCore, &Database, Table<Thing>) + Send,
 ) {
     let config = Config { memory_bytes: 1 << 30, ..config };
@@ -111,7 +112,7 @@ fn reads(session: &mut Session<'_>, things: Table<Thing>, id: u32) -> bool {
 #[test]
 fn readers_share_and_keep_writers_out() {
     for (scheme, sessions_max) in schemes().flat_map(|scheme| [(scheme, 1), (scheme, 4)]) {
-        run(scheme, (small(), sessions_max), |c, database, things| {
+        run(scheme, small(), sessions_max, |c, database, things| {
             let session = &mut database.session(c, None, false).expect("a session");
             for ends in [[true, false], [false, true]] {
                 let first = read(session, things, &[1, 2, 3]).expect("nobody writes");
@@ -135,7 +136,7 @@ fn readers_share_and_keep_writers_out() {
 #[test]
 fn a_writer_keeps_readers_out() {
     for (scheme, sessions_max) in schemes().flat_map(|scheme| [(scheme, 1), (scheme, 4)]) {
-        run(scheme, (small(), sessions_max), |c, database, things| {
+        run(scheme, small(), sessions_max, |c, database, things| {
             let session = &mut database.session(c, None, false).expect("a session");
             for commits in [false, true] {
                 let writer = write(session, things, 5).expect("nobody else");
@@ -178,7 +179,7 @@ fn reads_twice(session: &mut Session<'_>, things: Table<Thing>, c: VirtualCore, 
 fn nothing_changes_between_vote_and_decision() {
     for scheme in schemes() {
         for seed in 0..6 {
-            run(scheme, (small().with_seed(seed).perturbed(), 4), |c, database, things| {
+            run(scheme, small().with_seed(seed).perturbed(), 4, |c, database, things| {
                 let worker = |c, number: usize| {
                     let session = &mut database.session(c, None, false).expect("a session");
                     let mut ended = 0;

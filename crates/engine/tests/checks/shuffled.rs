@@ -97,7 +97,7 @@ impl Procedure for EvenOut {
 
 fn bank<S: Scheme<Hardware>>() -> (MemoryDatabase<Hardware, S>, Table<Account>) {
     let rows = (0..ACCOUNTS).map(|id| Account { id, balance: id as i64 * 10 });
-    with_rows(Hardware::core(), (&options(2), TableOptions::default()), rows)
+    with_rows(Hardware::core(), &options(2), TableOptions::default(), rows)
 }
 
 fn balances<S: Scheme<Hardware>>(

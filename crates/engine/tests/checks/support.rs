@@ -23,7 +23,8 @@ pub fn options(sessions_max: usize) -> InstanceOptions {
 /// A database of one table with these rows.
 pub fn with_rows<P: Platform, S: Scheme<P>, R: Row>(
     c: P::Core,
-    (options, of_table): (&InstanceOptions, TableOptions),
+    options: &InstanceOptions,
+    of_table: TableOptions,
     rows: impl IntoIterator<Item = R>,
 ) -> (MemoryDatabase<P, S>, Table<R>) {
     let mut schema = SchemaBuilder::new();

@@ -44,7 +44,7 @@ impl<S: Scheme<Hardware>> Stage<S> {
     fn without(faults: &[Fault]) -> Self {
         let options = InstanceOptions { epoch_nanos: u64::MAX, faults: Faults::of(faults), ..options(4) };
         let rows = (0..ROWS).map(|id| Cell { id, value: 0 });
-        let (database, cells) = with_rows(Hardware::core(), (&options, TableOptions::default()), rows);
+        let (database, cells) = with_rows(Hardware::core(), &options, TableOptions::default(), rows);
         let stage = Stage { database, cells };
         let mut session = stage.session();
         for value in 0..100 {

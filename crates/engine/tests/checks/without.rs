@@ -43,7 +43,7 @@ fn database<S: Scheme<VirtualMachine>>(
 ) -> (MemoryDatabase<VirtualMachine, S>, Table<Item>) {
     let options = InstanceOptions { optimisations, ..options(3) };
     let of_table = TableOptions { rows: ROWS, ..TableOptions::default() };
-    let (mut database, items) = with_rows(c, (&options, of_table), (0..ROWS).map(item));
+    let (mut database, items) = with_rows(c, &options, of_table, (0..ROWS).map(item));
     database.loaded(c).expect("memory for copies");
     (database, items)
 }

@@ -106,7 +106,8 @@ impl Procedure for Work {
         matches!(step, Step::Sum { .. })
     }
 
-    fn run((accounts, rates): &Tables, step: &Step, t: &mut Transaction<'_>) -> Result<i64> {
+    fn run(tables: &Tables, step: &Step, t: &mut Transaction<'_>) -> Result<i64> {
+        let (accounts, rates) = tables;
         match *step {
             Step::Move { branch, id, amount, currency } => {
                 let units = t.get_field(*rates, &currency, Rate::UNITS)?.ok_or(Error::RollBack)?;

@@ -168,13 +168,14 @@ fn least_total_span(capacities: &[usize], instances: usize) -> usize {
     };
     fn search(
         left: usize,
-        sums: (usize, usize),
+        least: usize,
+        most: usize,
         parts: usize,
         fit: &dyn Fn(usize) -> (usize, usize),
         wanted: usize,
     ) -> usize {
         if left == 0 {
-            return if sums.0 <= wanted && wanted <= sums.1 { parts } else { 0 };
+            return if least <= wanted && wanted <= most { parts } else { 0 };
         }
         let lowest = left & left.wrapping_neg();
         let mut best = 0;
@@ -182,15 +183,15 @@ fn least_total_span(capacities: &[usize], instances: usize) -> usize {
         while part > 0 {
             let range = fit(part);
             if part & lowest != 0 && range.0 <= range.1 {
-                let sums = (sums.0 + range.0, sums.1 + range.1);
-                best = best.max(search(left & !part, sums, parts + 1, fit, wanted));
+                let (least, most) = (least + range.0, most + range.1);
+                best = best.max(search(left & !part, least, most, parts + 1, fit, wanted));
             }
             part = (part - 1) & left;
         }
         best
     }
     let fit = |mask: usize| (weight(mask).div_ceil(small + 1), weight(mask) / small);
-    instances + capacities.len() - search(all, (0, 0), 0, &fit, instances)
+    instances + capacities.len() - search(all, 0, 0, 0, &fit, instances)
 }
 
 proptest! {
@@ -262,10 +263,11 @@ proptest! {
 
 fn workers(
     topology: &Topology,
-    request: (usize, usize, usize),
+    workers: usize,
+    smt: usize,
+    instances: usize,
     placement: Placement,
 ) -> Vec<Vec<HardwareThread>> {
-    let (workers, smt, instances) = request;
     place_workers(topology, &WorkerRequest { workers, smt, instances, placement }).expect("placed")
 }
 
@@ -275,12 +277,12 @@ fn one_instance_gets_the_threads_in_the_order_of_choice() {
         for (count, smt) in [(1, 1), (5, 1), (6, 2)] {
             let first = topology.cores_limited(count, smt);
             for placement in [Placement::Island, Placement::Os] {
-                assert_eq!(workers(&topology, (count, smt, 1), placement), std::slice::from_ref(&first));
+                assert_eq!(workers(&topology, count, smt, 1, placement), std::slice::from_ref(&first));
             }
         }
         let everything = topology.threads().len();
         assert_eq!(
-            workers(&topology, (everything, usize::MAX, 1), Placement::Island),
+            workers(&topology, everything, usize::MAX, 1, Placement::Island),
             [topology.hardware_threads()]
         );
     }
@@ -289,7 +291,7 @@ fn one_instance_gets_the_threads_in_the_order_of_choice() {
 #[test]
 fn spread_workers_go_round_the_sockets() {
     let small = described(2, 2, 2);
-    let [spread] = &workers(&small, (8, 2, 1), Placement::Spread)[..] else { panic!("one instance") };
+    let [spread] = &workers(&small, 8, 2, 1, Placement::Spread)[..] else { panic!("one instance") };
     let seats: Vec<(u32, u32, u32)> = spread
         .iter()
         .map(|thread| small.thread(*thread).expect("known"))
@@ -298,9 +300,9 @@ fn spread_workers_go_round_the_sockets() {
     let first = [(0, 0, 0), (0, 1, 2), (0, 0, 1), (0, 1, 3)];
     let second = first.map(|(_, package, core)| (1, package, core));
     assert_eq!(seats, [first, second].concat());
-    assert_eq!(workers(&small, (4, 1, 1), Placement::Spread)[0], spread[..4]);
+    assert_eq!(workers(&small, 4, 1, 1, Placement::Spread)[0], spread[..4]);
     let quad = shipped("quad-socket");
-    let halves = workers(&quad, (8, 1, 2), Placement::Spread);
+    let halves = workers(&quad, 8, 1, 2, Placement::Spread);
     for half in &halves {
         let packages: Vec<u32> = half.iter().map(|thread| quad.socket_of(*thread).expect("known")).collect();
         assert_eq!(packages, [0, 1, 2, 3]);

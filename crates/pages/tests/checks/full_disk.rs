@@ -57,13 +57,14 @@ const REFUSALS: usize = 10;
 /// Inserts rows until the disk is full; those that are on disk, and why no more are.
 fn insert_all(
     c: VirtualCore,
-    (database, table): &(PagedDatabase<VirtualMachine>, Table<Entry>),
+    database: &PagedDatabase<VirtualMachine>,
+    table: Table<Entry>,
 ) -> (Vec<u64>, Vec<Abort>) {
     let mut session = session(database, c);
     let (mut acknowledged, mut refusals) = (Vec::new(), Vec::new());
     for id in 0.. {
         let row = Entry::of(id);
-        let inserted = session.transact(&Bounds::default(), |t| t.insert(*table, &row));
+        let inserted = session.transact(&Bounds::default(), |t| t.insert(table, &row));
         let waited = match inserted {
             Ok(Ending::Committed((), commit)) => session.wait_durable(commit),
             Ok(other) => panic!("{other:?}"),
@@ -86,7 +87,10 @@ fn a_full_disk_stops_commits_and_loses_nothing() {
     for capacity_bytes in [300_000, 500_000, 900_000] {
         let faults = DiskFaults { capacity_bytes, ..DiskFaults::default() };
         let disk = Disk::new(DiskModel::RAM, faults);
-        let (acknowledged, refusals) = boot(&disk, |c| insert_all(c, &opened(c).expect("room for a little")));
+        let (acknowledged, refusals) = boot(&disk, |c| {
+            let (database, table) = opened(c).expect("room for a little");
+            insert_all(c, &database, table)
+        });
         for said in refusals.iter().map(Abort::to_string) {
             assert!(said.contains("the disk is full: make room on it") && !said.contains('\n'), "{said}");
         }

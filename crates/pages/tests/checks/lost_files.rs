@@ -80,7 +80,10 @@ impl Drop for Place {
     }
 }
 
-type Entries = (PagedDatabase<Hardware>, Table<Entry>);
+struct Entries {
+    database: PagedDatabase<Hardware>,
+    table: Table<Entry>,
+}
 
 fn opened(place: &Place) -> Result<Entries, PagedError> {
     opened_with(place, 1 << 40)
@@ -93,11 +96,12 @@ fn opened_with(place: &Place, checkpoint_bytes: u64) -> Result<Entries, PagedErr
     let mut schema = SchemaBuilder::new();
     let table = schema.table::<Entry>("entries", TableOptions::default());
     let (database, _) = PagedDatabase::open(Hardware::core(), &options, schema, None)?;
-    Ok((database, table))
+    Ok(Entries { database, table })
 }
 
 /// Inserts a row, which is on disk when this returns.
-fn insert((database, table): &Entries, id: u64, note: &[u8]) {
+fn insert(entries: &Entries, id: u64, note: &[u8]) {
+    let Entries { database, table } = entries;
     let mut session = session(database, Hardware::core());
     let row = Entry { id, note: note.to_vec() };
     let ended = session.transact(&Bounds::default(), |t| t.insert(*table, &row));
@@ -114,7 +118,8 @@ fn left_open(name: &str, bytes: usize) -> Place {
     place
 }
 
-fn count((database, table): &Entries, ids: u64) -> u64 {
+fn count(entries: &Entries, ids: u64) -> u64 {
+    let Entries { database, table } = entries;
     let mut session = session(database, Hardware::core());
     let found = session.transact(&Bounds::default(), |t| {
         let mut found = 0;
@@ -139,7 +144,7 @@ fn a_directory_without_one_of_its_files_is_refused() {
             _ => left_open(&format!("without-{name}"), bytes),
         };
         let closed = killed.copy_to(&format!("without-{name}-closed"));
-        let (database, _) = opened(&closed).expect("a database");
+        let Entries { database, .. } = opened(&closed).expect("a database");
         AnyDatabase::close(Box::new(database), Hardware::core()).expect("it closes");
         for place in [&killed, &closed] {
             for (lost, says) in [
@@ -189,7 +194,7 @@ fn a_log_that_was_cut_is_refused() {
     }
     let pages = std::fs::read(place.path(PAGES)).expect("pages");
     let closed = place.copy_to("cut-closed");
-    let (database, _) = opened(&closed).expect("a database");
+    let Entries { database, .. } = opened(&closed).expect("a database");
     AnyDatabase::close(Box::new(database), Hardware::core()).expect("it closes");
     let pages_closed = std::fs::read(closed.path(PAGES)).expect("pages");
     assert!(pages_closed.len() > pages.len());
@@ -237,7 +242,7 @@ fn files_of_other_databases_and_lives_are_refused() {
 fn pages_of_another_database_are_not_taken_for_own_ones() {
     let (one, other) = (left_open("own", 1_000), left_open("foreign", 1_000));
     for place in [&one, &other] {
-        let (database, _) = opened(place).expect("a database");
+        let Entries { database, .. } = opened(place).expect("a database");
         AnyDatabase::close(Box::new(database), Hardware::core()).expect("it closes");
     }
     let (own, mut foreign) = (one.contents().remove(PAGES).expect("pages"), other.contents());
@@ -268,7 +273,8 @@ fn a_damaged_head_of_pages_is_refused_and_made_anew() {
 }
 
 /// Gives row 0 another note, which is on disk when this returns.
-fn change((database, table): &Entries, note: u8) {
+fn change(entries: &Entries, note: u8) {
+    let Entries { database, table } = entries;
     let mut session = session(database, Hardware::core());
     let row = Entry { id: 0, note: vec![note; 100] };
     let ended = session.transact(&Bounds::default(), |t| {
@@ -281,7 +287,8 @@ fn change((database, table): &Entries, note: u8) {
 }
 
 /// The first note of a row, or why it is not shown.
-fn first_byte((database, table): &Entries, id: u64) -> Result<u8, String> {
+fn first_byte(entries: &Entries, id: u64) -> Result<u8, String> {
+    let Entries { database, table } = entries;
     let mut session = session(database, Hardware::core());
     let read = session.transact(&Bounds::default(), |t| {
         let row = t.find(table.primary(), &id, Intent::Read)?.expect("it was put");
@@ -303,7 +310,7 @@ fn without_the_end(name: &str, changes: u8) -> (Place, Vec<u8>) {
     (0..changes).for_each(|number| change(&entries, 100 + number));
     let copy = place.copy_to(name);
     change(&entries, 200);
-    let checkpoint = session(&entries.0, Hardware::core()).checkpoint();
+    let checkpoint = session(&entries.database, Hardware::core()).checkpoint();
     assert_eq!(checkpoint, Ok(true));
     let before = std::fs::read(copy.path(PAGES)).expect("pages");
     std::fs::copy(place.path(PAGES), copy.path(PAGES)).expect("a copy");
@@ -344,7 +351,7 @@ fn a_page_that_is_ahead_of_the_log_is_refused_in_later_lives_too() {
         let refused = first_byte(&entries, 0).expect_err("the page is ahead");
         assert!(refused.contains(LOST), "{refused}");
         assert_eq!(first_byte(&entries, 39), Ok(39));
-        AnyDatabase::close(Box::new(entries.0), Hardware::core()).expect("it closes");
+        AnyDatabase::close(Box::new(entries.database), Hardware::core()).expect("it closes");
     }
     let examined = pages::examine::<Hardware>(Hardware::core(), &place.0).expect("it can be read");
     assert!(examined.wrong.iter().any(|wrong| wrong.contains(LOST)), "{:?}", examined.wrong);
@@ -473,10 +480,10 @@ fn what_lies_behind_a_group_in_its_segment_shows_that_it_was_durable() {
     let ends = end();
     // A group that goes on in the next segment.
     {
-        let mut session = session(&entries.0, Hardware::core());
+        let mut session = session(&entries.database, Hardware::core());
         let insert_all = |t: &mut boundary::Transaction<'_>| {
             let mut rows = rows..rows + 60;
-            rows.try_for_each(|id| t.insert(entries.1, &Entry { id, note: vec![2; 1_000] }))
+            rows.try_for_each(|id| t.insert(entries.table, &Entry { id, note: vec![2; 1_000] }))
         };
         let ended = session.transact(&Bounds::default(), |t| insert_all(t));
         let Ok(Ending::Committed((), commit)) = ended else { panic!("{ended:?}") };

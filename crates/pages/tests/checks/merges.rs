@@ -75,7 +75,7 @@ fn shuffled(random: &mut Random) -> Vec<u64> {
 }
 
 /// The content of a closed directory: pages in use, free pages, and the tree of the rows.
-fn closed(c: VirtualCore, (database, _): Items) -> ((u64, u64), ExaminedTree) {
+fn closed(c: VirtualCore, database: PagedDatabase<VirtualMachine>) -> ((u64, u64), ExaminedTree) {
     assert_sound(&database, c);
     AnyDatabase::close(Box::new(database), c).expect("it closes");
     let examined = examine::<VirtualMachine>(c, Path::new("pages")).expect("it can be read");
@@ -90,14 +90,14 @@ fn pages_of_rows_that_are_deleted_at_random_are_used_again() {
         let ids = shuffled(&mut random);
         let items = opened(c, 60);
         insert(&mut session(&items.0, c), items.1, &ids);
-        let ((in_use, free), all) = closed(c, items);
+        let ((in_use, free), all) = closed(c, items.0);
         let total = in_use + free;
         assert_eq!(all.entries, ROWS);
 
         let items = opened(c, 60);
         let (gone, left) = ids.split_at(ids.len() * 9 / 10);
         delete(&mut session(&items.0, c), items.1, gone);
-        let ((now, free), few) = closed(c, items);
+        let ((now, free), few) = closed(c, items.0);
         assert_eq!(few.entries, ROWS / 10);
         assert!(now + free <= total + 2, "{now} pages and {free} free ones, {total} before");
         println!("{} pages, {} when nine rows in ten are gone", all.pages, few.pages);
@@ -107,13 +107,13 @@ fn pages_of_rows_that_are_deleted_at_random_are_used_again() {
 
         let items = opened(c, 60);
         delete(&mut session(&items.0, c), items.1, left);
-        let ((now, free), none) = closed(c, items);
+        let ((now, free), none) = closed(c, items.0);
         assert_eq!((now, none), (1, ExaminedTree { pages: 1, entries: 0 }));
         assert!(now + free <= total + 2, "{now} pages and {free} free ones, {total} before");
 
         let items = opened(c, 60);
         insert(&mut session(&items.0, c), items.1, &ids);
-        let ((again, free), all_again) = closed(c, items);
+        let ((again, free), all_again) = closed(c, items.0);
         assert_eq!(all_again.entries, ROWS);
         assert!(again + free <= total + 2, "{again} pages and {free} free ones, {total} before");
     });

@@ -28,7 +28,10 @@ impl Entry {
     }
 }
 
-type Entries = (PagedDatabase<VirtualMachine>, Table<Entry>);
+struct Entries {
+    database: PagedDatabase<VirtualMachine>,
+    table: Table<Entry>,
+}
 
 const SEGMENT_BYTES: u64 = 64 << 10;
 /// An operation that is refused longer than this is refused for good.
@@ -51,7 +54,7 @@ fn opened(c: VirtualCore) -> Entries {
     let mut schema = SchemaBuilder::new();
     let table = schema.table::<Entry>("entries", TableOptions::default());
     let (database, _) = PagedDatabase::open(c, &options, schema, None).expect("a database");
-    (database, table)
+    Entries { database, table }
 }
 
 /// From now on calls of this kind are refused, this many times; all others are not.
@@ -60,7 +63,8 @@ fn refuse(disk: &Disk, call: Call, times: u64) {
 }
 
 /// Inserts a row, and waits until it is on disk.
-fn insert(c: VirtualCore, (database, table): &Entries, id: u64) -> Result<(), Abort> {
+fn insert(c: VirtualCore, entries: &Entries, id: u64) -> Result<(), Abort> {
+    let Entries { database, table } = entries;
     let mut session = session(database, c);
     match session.transact(&Bounds::default(), |t| t.insert(*table, &Entry::of(id, 0)))? {
         Ending::Committed((), commit) => session.wait_durable(commit)?,
@@ -71,7 +75,8 @@ fn insert(c: VirtualCore, (database, table): &Entries, id: u64) -> Result<(), Ab
 }
 
 /// Versions of all rows, which are these.
-fn versions(c: VirtualCore, (database, table): &Entries, rows: u64) -> Vec<u64> {
+fn versions(c: VirtualCore, entries: &Entries, rows: u64) -> Vec<u64> {
+    let Entries { database, table } = entries;
     let mut session = session(database, c);
     let read = session.transact(&Bounds::default(), |t| {
         let version = |id: u64| {
@@ -147,9 +152,10 @@ const ROWS: u64 = 200;
 fn roll_back_refused(
     c: VirtualCore,
     disk: &Disk,
-    (database, table): &Entries,
+    entries: &Entries,
     times: u64,
 ) -> (Result<Ending<()>, Abort>, u64) {
+    let Entries { database, table } = entries;
     let mut session = session(database, c);
     let mut began = VirtualMachine::now(c);
     let ended = session.transact(&Bounds::default(), |t| {
@@ -179,7 +185,7 @@ fn a_transaction_is_rolled_back_once_its_pages_can_be_read_again() {
             assert_eq!(versions(c, &entries, ROWS), vec![0; ROWS as usize]);
         }
         insert(c, &entries, ROWS).expect("the database goes on");
-        assert_sound(&entries.0, c);
+        assert_sound(&entries.database, c);
     });
     disk.lose_power();
     boot(&disk, |c| assert_eq!(versions(c, &opened(c), ROWS + 1), vec![0; ROWS as usize + 1]));
@@ -204,7 +210,7 @@ fn a_database_that_cannot_roll_back_stops_and_the_next_opening_does() {
     boot(&disk, |c| {
         let entries = opened(c);
         assert_eq!(versions(c, &entries, ROWS), vec![0; ROWS as usize]);
-        assert_sound(&entries.0, c);
+        assert_sound(&entries.database, c);
     });
 }
 

@@ -27,7 +27,7 @@ const NUMBERS: u64 = 400;
 const MONEY: u64 = ACCOUNTS * 10;
 
 /// Moves an account to another number, and some of its money to the next account.
-fn move_account(t: &mut impl Verbs, table: Table<Account>, (from, to): (u64, u64)) -> Result<(), Abort> {
+fn move_account(t: &mut impl Verbs, table: Table<Account>, from: u64, to: u64) -> Result<(), Abort> {
     let Some(row) = t.find(table.primary(), &from, Intent::Write)? else { return Ok(()) };
     if t.find(table.primary(), &to, Intent::Write)?.is_some() {
         return Ok(());
@@ -80,7 +80,7 @@ fn wrong_sums<P: Files>(c: P::Core, options: &PagedOptions, seed: u64, workers: 
                     session.transact(&Bounds::default(), |t| sum(t, table, Account::AMOUNT, direction))
                 }
                 _ => session.transact(&Bounds::default(), |t| {
-                    move_account(t, table, (from, to))?;
+                    move_account(t, table, from, to)?;
                     if to % 7 == 0 { Err(Abort::RollBack) } else { Ok(MONEY) }
                 }),
             };

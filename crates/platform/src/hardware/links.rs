@@ -46,12 +46,12 @@ enum Into {
 
 /// An end over descriptors.
 pub fn file_end(sender: FileSender, receiver: FileReceiver) -> KernelEnd<Hardware> {
-    (KernelSender(Out::File(sender)), KernelReceiver(Into::File(receiver)))
+    KernelEnd { sender: KernelSender(Out::File(sender)), receiver: KernelReceiver(Into::File(receiver)) }
 }
 
 /// An end over memory that two processes share.
 pub fn ring_end(sender: SharedSender, receiver: SharedReceiver) -> KernelEnd<Hardware> {
-    (KernelSender(Out::Ring(sender)), KernelReceiver(Into::Ring(receiver)))
+    KernelEnd { sender: KernelSender(Out::Ring(sender)), receiver: KernelReceiver(Into::Ring(receiver)) }
 }
 
 fn owned(descriptor: libc::c_int) -> io::Result<OwnedFd> {
@@ -164,7 +164,7 @@ fn tcp() -> Result<[OwnedFd; 2], Failed> {
 }
 
 /// An end over descriptors of this process.
-fn end(kind: Kind, limits: Limits, (out, into): (OwnedFd, OwnedFd)) -> KernelEnd<Hardware> {
+fn end(kind: Kind, limits: Limits, out: OwnedFd, into: OwnedFd) -> KernelEnd<Hardware> {
     let receiver = FileReceiver::new(into, kind, limits.message_bytes_max, None);
     file_end(FileSender::new(out, kind, None), receiver)
 }
@@ -172,23 +172,24 @@ fn end(kind: Kind, limits: Limits, (out, into): (OwnedFd, OwnedFd)) -> KernelEnd
 /// The same end, whose messages ring `bell` of the other side, if there is one.
 fn ringing(end: KernelEnd<Hardware>, bell: Option<Arc<Bell<Hardware>>>) -> KernelEnd<Hardware> {
     match end {
-        (KernelSender(Out::File(sender)), KernelReceiver(Into::File(receiver))) => {
-            file_end(sender.ringing(bell.clone()), receiver.rung(bell.is_some()))
-        }
+        KernelEnd {
+            sender: KernelSender(Out::File(sender)),
+            receiver: KernelReceiver(Into::File(receiver)),
+        } => file_end(sender.ringing(bell.clone()), receiver.rung(bell.is_some())),
         other => other,
     }
 }
 
 fn one_way(kind: Kind, limits: Limits, ways: [(OwnedFd, OwnedFd); 2]) -> [KernelEnd<Hardware>; 2] {
     let [(to_second, at_second), (to_first, at_first)] = ways;
-    [end(kind, limits, (to_second, at_first)), end(kind, limits, (to_first, at_second))]
+    [end(kind, limits, to_second, at_first), end(kind, limits, to_first, at_second)]
 }
 
 fn two_way(kind: Kind, limits: Limits, files: [OwnedFd; 2]) -> Result<[KernelEnd<Hardware>; 2], Failed> {
     let [first, second] = files;
     let copies = [named("dup", first.try_clone())?, named("dup", second.try_clone())?];
     let [out_first, out_second] = copies;
-    Ok([end(kind, limits, (out_first, first)), end(kind, limits, (out_second, second))])
+    Ok([end(kind, limits, out_first, first), end(kind, limits, out_second, second)])
 }
 
 fn ends(mechanism: KernelMechanism, limits: Limits) -> Result<[KernelEnd<Hardware>; 2], Failed> {

@@ -110,7 +110,12 @@ pub trait Links: Platform {
 }
 
 /// One end of a kernel's connection.
-pub type KernelEnd<P> = (<P as Links>::KernelSender, <P as Links>::KernelReceiver);
+pub struct KernelEnd<P: Links> {
+    /// To the other end.
+    pub sender: P::KernelSender,
+    /// From the other end.
+    pub receiver: P::KernelReceiver,
+}
 
 /// One end of a connection.
 pub struct End<P: Links> {
@@ -171,17 +176,22 @@ pub fn connect<P: Links>(
         }
         Mechanism::Kernel(kernel) => {
             let ends = P::kernel_connect(c, kernel, sides, limits, wire)?;
-            Ok(ends.map(|(sender, receiver)| end(Channel::Kernel(sender), Channel::Kernel(receiver))))
+            Ok(ends.map(|KernelEnd { sender, receiver }| {
+                end(Channel::Kernel(sender), Channel::Kernel(receiver))
+            }))
         }
     }
 }
 
 impl<P: Links> End<P> {
-    /// An end that the platform made, for messages of up to this many bytes out and in.
-    pub fn of_platform((sender, receiver): KernelEnd<P>, (out, into): (usize, usize)) -> Self {
+    /// An end that the platform made, which sends and receives messages of up to this many bytes.
+    pub fn of_platform(end: KernelEnd<P>, sent_bytes_max: usize, received_bytes_max: usize) -> Self {
         End {
-            sender: Sender { channel: Channel::Kernel(sender), message_bytes_max: out },
-            receiver: Receiver { channel: Channel::Kernel(receiver), message_bytes_max: into },
+            sender: Sender { channel: Channel::Kernel(end.sender), message_bytes_max: sent_bytes_max },
+            receiver: Receiver {
+                channel: Channel::Kernel(end.receiver),
+                message_bytes_max: received_bytes_max,
+            },
         }
     }
 }

@@ -112,23 +112,28 @@ fn maps_of_other_tables_have_no_difference() {
 }
 
 /// A table of four positions: its boundaries, and the owner of each position.
-type Small = ([bool; 3], [u16; 4]);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct SmallMap {
+    cuts: [bool; 3],
+    owners: [u16; 4],
+}
 
-fn small_maps() -> Vec<Small> {
+fn small_maps() -> Vec<SmallMap> {
     let mut all = Vec::new();
     for cuts in 0..8u32 {
         let cuts = [0, 1, 2].map(|bit| cuts >> bit & 1 == 1);
         for owners in 0..81u16 {
             let owners = [1, 3, 9, 27].map(|power| owners / power % 3);
             if (0..3).all(|at| cuts[at] || owners[at] == owners[at + 1]) {
-                all.push((cuts, owners));
+                all.push(SmallMap { cuts, owners });
             }
         }
     }
     all
 }
 
-fn pieces((cuts, owners): Small) -> Vec<(u64, u64, u16)> {
+fn pieces(map: SmallMap) -> Vec<(u64, u64, u16)> {
+    let SmallMap { cuts, owners } = map;
     let lows: Vec<usize> = [0].into_iter().chain((1..4).filter(|at| cuts[at - 1])).collect();
     let ends = lows.iter().skip(1).copied().chain([4]);
     lows.iter().zip(ends).map(|(low, end)| (*low as u64, end as u64, owners[*low])).collect()
@@ -136,23 +141,24 @@ fn pieces((cuts, owners): Small) -> Vec<(u64, u64, u16)> {
 
 /// The maps that one change away from `now` lead towards `new`, without moving a key to another
 /// owner than its last.
-fn steps((cuts, owners): Small, new: Small) -> Vec<Small> {
+fn steps(now: SmallMap, new: SmallMap) -> Vec<SmallMap> {
+    let SmallMap { cuts, owners } = now;
     let mut all = Vec::new();
     for at in 0..3 {
         let mut other = cuts;
         other[at] = !cuts[at];
         // A split is always possible, a merge of neighbours with one owner.
         if !cuts[at] || owners[at] == owners[at + 1] {
-            all.push((other, owners));
+            all.push(SmallMap { cuts: other, owners });
         }
     }
-    for (low, end, owner) in pieces((cuts, owners)) {
+    for (low, end, owner) in pieces(now) {
         let range = low as usize..end as usize;
-        let to = new.1[range.start];
-        if to != owner && range.clone().all(|at| new.1[at] == to) {
+        let to = new.owners[range.start];
+        if to != owner && range.clone().all(|at| new.owners[at] == to) {
             let mut other = owners;
             other[range].fill(to);
-            all.push((cuts, other));
+            all.push(SmallMap { cuts, owners: other });
         }
     }
     all
@@ -166,11 +172,11 @@ fn differences_are_the_smallest() {
     let mut compared = 0;
     for new in &all {
         // For each map, the maps from which one change leads to it.
-        let mut before: BTreeMap<Small, Vec<Small>> = BTreeMap::new();
+        let mut before: BTreeMap<SmallMap, Vec<SmallMap>> = BTreeMap::new();
         for old in &all {
             steps(*old, *new).into_iter().for_each(|next| before.entry(next).or_default().push(*old));
         }
-        let mut distance: BTreeMap<Small, usize> = BTreeMap::from([(*new, 0)]);
+        let mut distance: BTreeMap<SmallMap, usize> = BTreeMap::from([(*new, 0)]);
         let mut queue = VecDeque::from([*new]);
         while let Some(now) = queue.pop_front() {
             let length = distance[&now] + 1;

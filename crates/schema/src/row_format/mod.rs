@@ -266,7 +266,7 @@ impl TableDescription {
         tail.clear();
         let mut writer = TailWriter::default();
         for (number, value) in values.iter().enumerate() {
-            self.put(number, value, (fixed, tail, &mut writer))?;
+            self.put(number, value, fixed, tail, &mut writer)?;
         }
         self.finish_tail(&writer, tail)?;
         keys.clear();
@@ -279,7 +279,9 @@ impl TableDescription {
         &self,
         number: usize,
         value: &Datum,
-        (fixed, tail, writer): (&mut [u8], &mut Vec<u8>, &mut TailWriter),
+        fixed: &mut [u8],
+        tail: &mut Vec<u8>,
+        writer: &mut TailWriter,
     ) -> Result<(), RowError> {
         let column = &self.columns[number];
         let null = *value == Datum::Null;
@@ -391,7 +393,7 @@ impl TableDescription {
         }
         let mut fixed = vec![0; self.row_bytes];
         for (column, value) in columns.iter().zip(values) {
-            self.put(*column, value, (&mut fixed, &mut Vec::new(), &mut TailWriter::default()))?;
+            self.put(*column, value, &mut fixed, &mut Vec::new(), &mut TailWriter::default())?;
         }
         Ok(self.key_of(index, &fixed))
     }
@@ -402,7 +404,8 @@ impl TableDescription {
     pub fn convert(
         &self,
         to: &TableDescription,
-        (fixed, tail): (&[u8], &[u8]),
+        fixed: &[u8],
+        tail: &[u8],
         template: Option<(&[u8], &[u8])>,
     ) -> Result<(Vec<u8>, Vec<u8>), RowError> {
         let (mut new, mut new_tail) = (vec![0; to.row_bytes], Vec::new());
@@ -421,7 +424,7 @@ impl TableDescription {
             let bytes = match value {
                 Ok(bytes) => bytes,
                 Err(value) => {
-                    to.put(number, value, (&mut new, &mut new_tail, &mut writer))?;
+                    to.put(number, value, &mut new, &mut new_tail, &mut writer)?;
                     continue;
                 }
             };

@@ -228,13 +228,17 @@ fn a_cut_connection_is_no_orderly_end() {
     });
 }
 
-/// Returns the error texts of both sides.
-fn error_texts((here, there): (ConnectResult, ConnectResult)) -> (String, String) {
-    let words = |met: ConnectResult| {
-        let said = met.err().expect("refused").to_string();
-        assert!(!said.contains('\n'), "{said}");
+/// Attempts to connect; returns the error texts of both sides.
+fn refusals(
+    listener: &mut Listener,
+    connect: impl FnOnce(HardwareCore, &Endpoint) -> ConnectResult + Send,
+) -> (String, String) {
+    let (here, there) = connect_both(listener, connect);
+    let words = |result: ConnectResult| {
+        let text = result.err().expect("refused").to_string();
+        assert!(!text.contains('\n'), "{text}");
         // Without the address.
-        said.split_once(": ").expect("an address").1.to_owned()
+        text.split_once(": ").expect("an address").1.to_owned()
     };
     (words(here), words(there))
 }
@@ -250,10 +254,10 @@ fn peers_without_proof_are_refused() {
         |c: HardwareCore, endpoint: &Endpoint| connect(c, endpoint, hello(1), &doorbell(c), patience(c));
     let no_tls = "no TLS, without which nobody comes in here";
     let expected = (format!("refused: {no_tls}"), format!("refused there: {no_tls}"));
-    assert_eq!(error_texts(connect_both(&mut demanding, plain)), expected);
+    assert_eq!(refusals(&mut demanding, plain), expected);
     // Another authority: the connecting side detects it first.
     assert_eq!(
-        error_texts(connect_both(&mut demanding, connector(1, Some(trust(&stranger, 1))))),
+        refusals(&mut demanding, connector(1, Some(trust(&stranger, 1)))),
         both(
             "refused there: the certificate is of another authority",
             "refused: its certificate is of another authority"
@@ -263,14 +267,14 @@ fn peers_without_proof_are_refused() {
     let mixed = Authority::new(&NAMES);
     std::fs::copy(authority.0.join("authority.pem"), mixed.0.join("authority.pem")).expect("a copy");
     assert_eq!(
-        error_texts(connect_both(&mut demanding, connector(1, Some(trust(&mixed, 1))))),
+        refusals(&mut demanding, connector(1, Some(trust(&mixed, 1)))),
         both(
             "refused: its certificate is of another authority",
             "refused there: the certificate is of another authority"
         )
     );
     // The certificate of another instance than the hello's.
-    let (here, there) = error_texts(connect_both(&mut demanding, connector(1, Some(trust(&authority, 2)))));
+    let (here, there) = refusals(&mut demanding, connector(1, Some(trust(&authority, 2))));
     assert!(
         here.starts_with("refused: its certificate: ")
             && there.starts_with("refused there: its certificate: ")
@@ -278,7 +282,7 @@ fn peers_without_proof_are_refused() {
     assert!(here.contains("instance-1"), "{here}");
     // The listening process is not the requested instance.
     let mut other = listen(c, Some(trust(&authority, 2)));
-    let (here, there) = error_texts(connect_both(&mut other, connector(1, Some(trust(&authority, 1)))));
+    let (here, there) = refusals(&mut other, connector(1, Some(trust(&authority, 1))));
     assert!(
         here.starts_with("refused there: ") && there.starts_with("refused: its certificate: "),
         "{there}"
@@ -293,10 +297,10 @@ fn peers_without_proof_are_refused() {
     };
     let version = "messages of version 4, and not 3";
     let expected = (format!("refused: {version}"), format!("refused there: {version}"));
-    assert_eq!(error_texts(connect_both(&mut demanding, of_another_version)), expected);
+    assert_eq!(refusals(&mut demanding, of_another_version), expected);
     // TLS, where there are no certificates.
     let mut open = listen(c, None);
-    let (here, there) = error_texts(connect_both(&mut open, connector(1, Some(trust(&authority, 1)))));
+    let (here, there) = refusals(&mut open, connector(1, Some(trust(&authority, 1))));
     assert_eq!(here, format!("refused: {}", Fault::Secured));
     assert_eq!(there, format!("refused: {}", Fault::Plain));
     // A valid peer still connects afterwards.

@@ -143,7 +143,8 @@ fn guests() -> usize {
 /// friends, and the refusals.
 fn round(
     listener: &mut Listener,
-    (authority, other): (&Authority, &Authority),
+    authority: &Authority,
+    other: &Authority,
     seed: u64,
     nanos: u64,
     kinds: &[usize],
@@ -220,7 +221,7 @@ fn friends_connect_beside_strangers() {
     let all: Vec<usize> = (0..KINDS).collect();
     let mut sent_away = BTreeMap::new();
     for seed in 1..=rounds() {
-        let (came, away) = round(&mut listener, (&authority, &other), seed, PATIENCE_NANOS, &all);
+        let (came, away) = round(&mut listener, &authority, &other, seed, PATIENCE_NANOS, &all);
         assert!(FRIENDS.iter().all(|friend| came.contains(friend)), "round {seed}: {came:?}, {away:?}");
         away.into_iter().for_each(|(reason, count)| *sent_away.entry(reason).or_insert(0) += count);
     }
@@ -236,6 +237,6 @@ fn friends_connect_beside_strangers() {
 fn handling_one_guest_at_a_time_delays_friends() {
     let (authority, other) = authorities();
     let mut listener = listen(Hardware::core(), Some(trust(&authority, 0))).one_at_a_time();
-    let (came, _) = round(&mut listener, (&authority, &other), 1, 2_000_000_000, &[0]);
+    let (came, _) = round(&mut listener, &authority, &other, 1, 2_000_000_000, &[0]);
     assert!(came.len() < FRIENDS.len(), "the campaign notices nothing");
 }
