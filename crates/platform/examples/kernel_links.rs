@@ -10,7 +10,7 @@ use platform::{Hardware, Platform};
 const MESSAGE_BYTES: usize = 256;
 const REPETITIONS: usize = 20_001;
 
-/// Median nanoseconds of sending, of receiving a message that is there, and of looking for one that
+/// Median nanoseconds of sending, of receiving a message that is there, and of polling for one that
 /// is not.
 fn costs(mechanism: Mechanism) -> Result<[u64; 3], Box<dyn std::error::Error>> {
     let c = Hardware::core();
@@ -27,8 +27,8 @@ fn costs(mechanism: Mechanism) -> Result<[u64; 3], Box<dyn std::error::Error>> {
         second.receiver.receive(c, &mut buffer, Patience::Forever)?;
         let received = Hardware::now(c);
         second.receiver.receive(c, &mut buffer, Patience::None)?;
-        let looked = Hardware::now(c);
-        let moments = [start, sent, received, looked];
+        let polled = Hardware::now(c);
+        let moments = [start, sent, received, polled];
         for (times, pair) in times.iter_mut().zip(moments.windows(2)) {
             times.push(pair[1].since(pair[0]));
         }
@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("mechanism   send ns  receive ns  look ns");
     for (name, mechanism) in Mechanism::ALL {
         match costs(mechanism) {
-            Ok([send, receive, look]) => println!("{name:<10}{send:>9}{receive:>12}{look:>9}"),
+            Ok([send, receive, poll]) => println!("{name:<10}{send:>9}{receive:>12}{poll:>9}"),
             Err(error) => println!("{name:<10}{error}"),
         }
     }

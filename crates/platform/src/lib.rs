@@ -41,7 +41,7 @@ pub trait SharedWord: Send + Sync + Sized + 'static {
 pub trait RegionBytes: Send + Sync {
     /// First byte. Valid for reads and writes of [`Self::bytes`] bytes while the region lives.
     fn base(&self) -> *mut u8;
-    /// Length in bytes, at least what was asked for.
+    /// Length in bytes, at least the requested one.
     fn bytes(&self) -> usize;
 }
 
@@ -73,8 +73,8 @@ pub trait Platform: Copy + Send + Sync + 'static {
 
     // --- memory: called by arenas, indexes and shared state when they grow ---
 
-    /// `bytes` of zeroed memory on `node` (`None`: wherever the caller runs). `name` says in
-    /// reports what structure lives there.
+    /// `bytes` of zeroed memory on `node` (`None`: wherever the caller runs). `name` is the
+    /// structure that lives there, for reports.
     fn region(
         c: Self::Core,
         node: Option<Node>,
@@ -103,8 +103,8 @@ pub trait Platform: Copy + Send + Sync + 'static {
     fn word_of(region: &Self::Region, offset: usize) -> &Self::Word {
         assert!(offset.is_multiple_of(8) && offset + 8 <= region.bytes(), "no word at {offset}");
         // SAFETY: inside the region and aligned; regions start zeroed, which makes valid words, and
-        // other code that reaches into the region treats it as words too (its use of the raw base
-        // says so). The region outlives the loan.
+        // other code that reaches into the region treats it as words too (as its use of the raw
+        // base states). The region outlives the loan.
         unsafe { &*region.base().add(offset).cast::<Self::Word>() }
     }
 
@@ -210,8 +210,8 @@ pub trait Platform: Copy + Send + Sync + 'static {
     }
 
     /// The hardware threads that the caller may use now; `None`: all that there are. They may
-    /// become fewer and more while the program runs. Where the caller is bound to some of them, it
-    /// is told of these only.
+    /// become fewer and more while the program runs. A caller that is bound to some of them gets
+    /// only these.
     fn usable(_: Self::Core) -> Option<Vec<HardwareThread>> {
         None
     }

@@ -351,7 +351,7 @@ impl Listener {
             let found = Peer { instance, ..hello.to };
             return Err(Fault::WrongPeer { found, wanted: hello.to });
         }
-        self.connected.retain(|(_, _, life)| life.upgrade().is_some_and(|life| !life.looks_closed()));
+        self.connected.retain(|(_, _, life)| life.upgrade().is_some_and(|life| !life.poll_closed()));
         if self.connected.iter().any(|(from, to, _)| (*from, *to) == (hello.from, hello.to)) {
             return Err(Fault::Duplicate(hello.from));
         }

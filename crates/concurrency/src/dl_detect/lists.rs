@@ -241,9 +241,9 @@ impl<P: Platform> Lists<P> {
         let give_up = &self.slot(worker).verdict.give_up;
         // Relaxed: giving up for a wait that is over does no harm.
         P::store(c, give_up, 0, Ordering::Relaxed);
-        let looks = !faults.has(Fault::UnresolvedDeadlocks);
+        let searches = !faults.has(Fault::UnresolvedDeadlocks);
         let quiet = began.plus(QUIET_NANOS);
-        let until = if looks { Some(earlier(quiet, deadline)) } else { deadline };
+        let until = if searches { Some(earlier(quiet, deadline)) } else { deadline };
         if P::spin_while(c, answer, 0, until) != 0 {
             return Ok(());
         }

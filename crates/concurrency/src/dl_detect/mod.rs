@@ -44,9 +44,9 @@ pub type DlDetect = TwoPhase<Detecting>;
 pub struct Detecting;
 
 /// How long a transaction waits before it searches for a deadlock; doubles from search to search.
-const LOOK_NANOS_FIRST: u64 = 2_000;
+const SEARCH_NANOS_FIRST: u64 = 2_000;
 /// Longest time between two searches.
-const LOOK_NANOS_MAX: u64 = 64_000;
+const SEARCH_NANOS_MAX: u64 = 64_000;
 /// How long a newcomer holds back from a lock that another transaction waits for.
 const COURTESY_NANOS: u64 = 500;
 /// The same while others share the lock.
@@ -88,16 +88,16 @@ struct SearchTimes {
 
 impl SearchTimes {
     fn from(began: Nanos) -> Self {
-        SearchTimes { next: began.plus(LOOK_NANOS_FIRST), nanos: LOOK_NANOS_FIRST }
+        SearchTimes { next: began.plus(SEARCH_NANOS_FIRST), nanos: SEARCH_NANOS_FIRST }
     }
 
     fn is_due(&self, now: Nanos) -> bool {
         now >= self.next
     }
 
-    /// The transaction has looked at this moment.
-    fn looked(&mut self, now: Nanos) {
-        self.nanos = (self.nanos * 2).min(LOOK_NANOS_MAX);
+    /// The transaction has searched at this moment.
+    fn searched(&mut self, now: Nanos) {
+        self.nanos = (self.nanos * 2).min(SEARCH_NANOS_MAX);
         self.next = now.plus(self.nanos);
     }
 }
@@ -167,7 +167,7 @@ impl WaitPolicy for Detecting {
         faults: Faults,
     ) -> Result<(), Refusal> {
         if shared.lists.is_some() {
-            // No list says who holds a word.
+            // No list has the holders of a word.
             return Err(Refusal::Held);
         }
         let (now, graph) = (P::now(seeker.c), &shared.graph);
@@ -251,10 +251,10 @@ fn wait_in_queue<P: Platform>(
     faults: Faults,
 ) -> Result<(), Refusal> {
     let Queued { c, state, name, answer, now, deadline, .. } = *queued;
-    let looks = !faults.has(Fault::UnresolvedDeadlocks);
-    let mut look = SearchTimes::from(now);
+    let searches = !faults.has(Fault::UnresolvedDeadlocks);
+    let mut search_times = SearchTimes::from(now);
     loop {
-        let until = if looks { Some(earlier(look.next, deadline)) } else { deadline };
+        let until = if searches { Some(earlier(search_times.next, deadline)) } else { deadline };
         if P::spin_while(c, answer, 0, until) != 0 {
             return Ok(());
         }
@@ -262,7 +262,7 @@ fn wait_in_queue<P: Platform>(
         if deadline.is_some_and(|end| now >= end) {
             return Err(Refusal::Held);
         }
-        if looks && look.is_due(now) {
+        if searches && search_times.is_due(now) {
             if !*shown {
                 let Timestamp(age) = worker.age.unwrap_or_default();
                 // The owners change while the transaction waits: a search finds them by what they
@@ -274,7 +274,7 @@ fn wait_in_queue<P: Platform>(
             if graph.is_victim(c, worker.number, &mut worker.search) {
                 return Err(Refusal::Deadlock);
             }
-            look.looked(now);
+            search_times.searched(now);
         }
     }
 }
@@ -296,7 +296,7 @@ struct Wait<'a, P: Platform> {
 impl<P: Platform> Wait<'_, P> {
     fn run(&mut self, began: Nanos, faults: Faults) -> Result<(), Refusal> {
         let Seeker { c, lock, want, .. } = self.seeker;
-        let mut look = SearchTimes::from(began);
+        let mut search_times = SearchTimes::from(began);
         let mut came_to_wait = false;
         loop {
             let until = match want.grant(self.seen) {
@@ -318,7 +318,7 @@ impl<P: Platform> Wait<'_, P> {
                 }
                 None => {
                     came_to_wait = true;
-                    (!faults.has(Fault::UnresolvedDeadlocks)).then_some(look.next)
+                    (!faults.has(Fault::UnresolvedDeadlocks)).then_some(search_times.next)
                 }
             };
             self.show_owner();
@@ -332,11 +332,11 @@ impl<P: Platform> Wait<'_, P> {
             if self.deadline.is_some_and(|end| now >= end) && want.grant(seen).is_none() {
                 return Err(Refusal::Held);
             }
-            if !faults.has(Fault::UnresolvedDeadlocks) && came_to_wait && look.is_due(now) {
+            if !faults.has(Fault::UnresolvedDeadlocks) && came_to_wait && search_times.is_due(now) {
                 if self.is_victim() {
                     return Err(Refusal::Deadlock);
                 }
-                look.looked(now);
+                search_times.searched(now);
             }
         }
     }

@@ -5,8 +5,8 @@
 //! waiting workers that hold its lock. A worker that does not wait has no slot to read, and no
 //! part in a deadlock.
 //!
-//! Concurrency: a slot begins with a turn, odd while its worker waits, which says whether what was
-//! read of the slot belongs together (a sequence lock). A circle counts only if the turns of all
+//! Concurrency: a slot begins with a turn, odd while its worker waits: what was read of the slot
+//! belongs together if the turn has stayed the same (a sequence lock). A circle counts only if the turns of all
 //! its workers are still the same once it is found: then they all waited at one moment, each for a
 //! lock that the next one held.
 

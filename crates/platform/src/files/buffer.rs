@@ -14,8 +14,8 @@ pub struct Buffer<P: Platform> {
 }
 
 impl<P: Platform> Buffer<P> {
-    /// An empty buffer for at least `capacity` bytes on `node`; `name` says in reports what it is
-    /// for.
+    /// An empty buffer for at least `capacity` bytes on `node`; `name` is its purpose in
+    /// reports.
     pub fn new(
         c: P::Core,
         node: Option<Node>,
@@ -55,7 +55,7 @@ impl<P: Platform> Buffer<P> {
         unsafe { std::slice::from_raw_parts(self.region.base(), self.len) }
     }
 
-    /// All bytes, filled or not. What is written there is filled once [`Self::set_len`] says so.
+    /// All bytes, filled or not. What is written there counts as filled after [`Self::set_len`].
     pub fn all_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `bytes`, exclusive as it is borrowed.
         unsafe { std::slice::from_raw_parts_mut(self.region.base(), self.region.bytes()) }

@@ -58,7 +58,7 @@ pub enum FileErrorKind {
     /// The device failed: its words.
     #[error("{0}: check the device; what it last acknowledged is not certain")]
     Device(String),
-    /// The process that asks was forked from the one that opened the directory.
+    /// The calling process was forked from the one that opened the directory.
     #[error("another process opened it, and this one was forked from that: open it in one process only")]
     OtherProcess,
     /// There is no device.
@@ -75,7 +75,7 @@ impl FileError {
         FileError { path: path.to_path_buf(), call, kind }
     }
 
-    /// The machine has crashed: the code that asks is being unwound.
+    /// The machine has crashed: the calling code is being unwound.
     pub fn stopped() -> FileError {
         FileError { path: PathBuf::new(), call: "wait", kind: FileErrorKind::Stopped }
     }

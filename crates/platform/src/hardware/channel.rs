@@ -1,6 +1,6 @@
 //! Messages through a descriptor of the kernel.
 //!
-//! Ways out are non-blocking, ways in are blocking and looked at with `poll` first where waiting is
+//! Ways out are non-blocking, ways in are blocking and checked with `poll` first where waiting is
 //! bounded, so that an unbounded wait for a message is one system call. Pipes, FIFOs and TCP carry
 //! bytes: a message is preceded by its length, and both go out in one call. Writes to pipes are
 //! atomic up to a page. Sockets of packets and message queues keep messages apart. Between
@@ -27,7 +27,7 @@ const INBOX_MESSAGES: usize = 16;
 /// Longest sleep of an unbounded wait.
 const WAIT_NANOS: u64 = 1_000_000_000;
 
-/// How messages are told apart.
+/// How messages are separated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// By a length before each.
@@ -47,9 +47,9 @@ pub enum Progress {
     Some,
     /// Nothing was there.
     Nothing,
-    /// There will be no more, as the other side has said.
+    /// There will be no more, as the other side has announced.
     Ended,
-    /// There will be no more, and no process has said so.
+    /// There will be no more, and no side has announced that.
     Cut,
 }
 
@@ -57,7 +57,7 @@ pub enum Progress {
 ///
 /// Concurrency: one thread takes and reads while another one sends.
 pub trait SecureBytes: std::fmt::Debug + Send + Sync {
-    /// True if something can be taken without a look at the socket.
+    /// True if something can be taken without a call to the socket.
     fn has_some(&self) -> bool;
 
     /// Takes what was read, as much as there is room for.
@@ -102,8 +102,8 @@ pub struct FileReceiver {
 }
 
 impl FileSender {
-    /// Over this descriptor, of this kind; `peer` says whether the receiver is there, if it is
-    /// another process.
+    /// Over this descriptor, of this kind; `peer` detects the end of the receiver, if it
+    /// is another process.
     pub fn new(file: OwnedFd, kind: Kind, peer: Option<Arc<Life>>) -> Self {
         FileSender { file, kind, frame: Vec::new(), peer, secured: None, bell: None }
     }
@@ -143,7 +143,7 @@ impl FileSender {
 }
 
 impl FileReceiver {
-    /// Over this descriptor, of this kind; `peer` says whether the sender is there, if it is
+    /// Over this descriptor, of this kind; `peer` detects the end of the sender, if it is
     /// another process.
     pub fn new(file: OwnedFd, kind: Kind, message_bytes_max: usize, peer: Option<Arc<Life>>) -> Self {
         let inbox = match (kind, &peer) {
@@ -212,14 +212,14 @@ impl FileReceiver {
             if let Some(bytes) = self.unframe(buffer)? {
                 return Ok(Some(bytes));
             }
-            // A socket says itself that nothing is there.
-            let asks = patience == Patience::None && matches!(self.kind, Kind::Socket | Kind::Packets);
+            // A call to a socket can return without waiting.
+            let polls = patience == Patience::None && matches!(self.kind, Kind::Socket | Kind::Packets);
             let is_here = self.secured.as_ref().is_some_and(|secured| secured.has_some());
-            let waits = !is_here && !asks && (patience != Patience::Forever || self.secured.is_some());
+            let waits = !is_here && !polls && (patience != Patience::Forever || self.secured.is_some());
             if waits && !self.wait(patience)? {
                 return Ok(None);
             }
-            let flags = if asks { libc::MSG_DONTWAIT } else { 0 };
+            let flags = if polls { libc::MSG_DONTWAIT } else { 0 };
             let got = match (self.kind, &self.peer) {
                 (Kind::Bytes | Kind::Socket, _) => match self.fill(flags)? {
                     true => continue,
@@ -228,7 +228,7 @@ impl FileReceiver {
                 (_, None) => self.get(buffer, flags)?,
                 (_, Some(_)) => self.get_framed(buffer, flags)?,
             };
-            if got.is_some() || asks {
+            if got.is_some() || polls {
                 return Ok(got);
             }
         }
@@ -249,8 +249,8 @@ impl FileReceiver {
 }
 
 impl FileSender {
-    /// True if a socket has room for a whole frame: the kernel says so only while a third of the
-    /// buffer is free, which is many frames.
+    /// True if a socket has room for a whole frame: the kernel reports that only while a third of
+    /// the buffer is free, which is many frames.
     fn has_room(&self) -> bool {
         let mut entry = libc::pollfd { fd: self.file.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
         // SAFETY: one entry, which outlives the call. What is wrong with the socket shows when it
@@ -386,8 +386,8 @@ impl FileReceiver {
         }
     }
 
-    /// Reads more of a stream, and tells whether it has: waits until there is some, unless `flags`
-    /// say that it does not.
+    /// Reads more of a stream, and returns true if it has: waits until there is some, unless `flags`
+    /// forbid that.
     fn fill(&mut self, flags: libc::c_int) -> Result<bool, ReceiveError> {
         self.inbox.copy_within(self.begin..self.end, 0);
         (self.begin, self.end) = (0, self.end - self.begin);
@@ -465,7 +465,7 @@ impl FileReceiver {
     }
 }
 
-/// True if an error says that the peer is gone, or its machine out of reach.
+/// True if an error means that the peer is gone, or its machine out of reach.
 fn is_gone(error: &Error) -> bool {
     let gone = [
         libc::EPIPE,

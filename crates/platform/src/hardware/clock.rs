@@ -2,7 +2,7 @@
 //! clock.
 //!
 //! `nanoseconds = ticks * MULTIPLIER >> 32`. Until [`calibrate`] has run, and where the counter is
-//! not invariant, the multiplier is 0 and [`now`] asks the operating system.
+//! not invariant, the multiplier is 0 and [`now`] calls the operating system.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -3,7 +3,7 @@
 //! switches between threads cost a fifth of what a disk needs for a page.
 //!
 //! A child of `fork` has the descriptors of its parent, and the lock with them, but none of its
-//! threads: whatever it asks for is refused, and it leaves the lock alone. The process that opened
+//! threads: its operations are refused, and it leaves the lock alone. The process that opened
 //! the directory gives the lock back itself, since a descriptor of a child would keep it.
 //!
 //! Deviations: `io_uring` is not used (docs/decisions/0010); a flush is `fdatasync`; direct access
@@ -344,7 +344,7 @@ fn perform(
             (vec![buffer], result.map(Done::Bytes))
         }
         Operation::Flush { file } => {
-            // Never again after a failure: the kernel would say that all is well. A signal is no
+            // Never again after a failure: the kernel would report success. A signal is no
             // failure: nothing was decided.
             let flushed = again(|| rustix::fs::fdatasync(&file.0.file));
             nothing(flushed.map_err(|error| file.0.failed("fdatasync", error)))
@@ -497,7 +497,7 @@ impl Files for Hardware {
         assert_eq!(queue.taken, queue.submitted, "other operations are under way");
         queue.submitted += 1;
         queue.taken = queue.submitted;
-        // Relaxed: nothing is under way, so the thread looks at it when it has been sent something.
+        // Relaxed: nothing is under way, so the thread reads it after the next submission.
         queue.shared.completed.store(queue.taken, Ordering::Relaxed);
         let (buffers, result) = perform(&queue.directory, operation);
         Completion { ticket: Ticket(queue.taken), buffers, result }
@@ -509,18 +509,18 @@ mod tests {
     use super::*;
 
     /// As a flush that a signal interrupts, which has decided nothing, and one that fails, which is
-    /// never asked again.
+    /// never called again.
     #[test]
     fn a_call_is_repeated_after_a_signal_and_after_nothing_else() {
         let mut calls = 0;
         let mut answers = [Err(Errno::INTR), Err(Errno::INTR), Ok(7), Err(Errno::IO), Ok(8)].into_iter();
-        let mut ask = || {
+        let mut call = || {
             again(|| {
                 calls += 1;
                 answers.next().expect("no more calls")
             })
         };
-        assert_eq!([ask(), ask(), ask()], [Ok(7), Err(Errno::IO), Ok(8)]);
+        assert_eq!([call(), call(), call()], [Ok(7), Err(Errno::IO), Ok(8)]);
         assert_eq!(calls, 5);
     }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::channel::{FileReceiver, FileSender, Kind};
-use super::life::LOOK_NANOS;
+use super::life::PEER_CHECK_NANOS;
 use super::polling::{check, poll};
 use super::shared_ring::{SharedReceiver, SharedSender};
 use super::watch::KernelWatch;
@@ -24,9 +24,8 @@ use crate::link::{
 
 /// Messages of a queue: what the kernel allows every user.
 const QUEUE_MESSAGES_MAX: usize = 10;
-/// How long a worker sleeps in the kernel before it looks at its bell, which the kernel does not
-/// know.
-const LOOK_AT_BELL_NANOS: u64 = 100_000;
+/// How long a worker sleeps in the kernel before it checks its bell, which does not wake it there.
+const BELL_CHECK_NANOS: u64 = 100_000;
 
 /// The way out of one end.
 pub struct KernelSender(Out);
@@ -296,8 +295,8 @@ impl Links for Hardware {
         let files: Vec<_> = files.collect();
         if files.is_empty() {
             // A process that ends rings no bell.
-            let look = clock::now().plus(LOOK_NANOS);
-            let end = deadline.map_or(look, |deadline| deadline.min(look));
+            let check = clock::now().plus(PEER_CHECK_NANOS);
+            let end = deadline.map_or(check, |deadline| deadline.min(check));
             bell.wait(c, SPIN_NANOS, &mut any, Some(end));
         } else {
             wait_for_files(c, &files, &mut any, deadline);
@@ -305,7 +304,7 @@ impl Links for Hardware {
     }
 }
 
-/// The kernel does not ring bells: it is asked again and again, for a while without sleeping.
+/// The kernel does not ring bells: so it is polled again and again, for a while without sleeping.
 fn wait_for_files(
     c: HardwareCore,
     receivers: &[&FileReceiver],
@@ -315,8 +314,8 @@ fn wait_for_files(
     let start = clock::now();
     loop {
         let now = clock::now();
-        let left = deadline.map_or(LOOK_AT_BELL_NANOS, |end| end.since(now));
-        let sleep = if now.since(start) < SPIN_NANOS { 0 } else { left.min(LOOK_AT_BELL_NANOS) };
+        let left = deadline.map_or(BELL_CHECK_NANOS, |end| end.since(now));
+        let sleep = if now.since(start) < SPIN_NANOS { 0 } else { left.min(BELL_CHECK_NANOS) };
         if ready(c) || receivers.iter().any(|receiver| receiver.has_frame()) {
             return;
         }

@@ -47,7 +47,7 @@ impl Hardware {
 
     /// Runs a chain of `100 * count` additions, each of which waits for the one before: one cycle
     /// each on every x86-64 processor, so that their time gives the clock of the core. On other
-    /// processors it does nothing, and says so.
+    /// processors it does nothing, and returns false.
     pub fn dependent_additions(count: u64) -> bool {
         cycles::additions(count)
     }

@@ -2,7 +2,7 @@
 //!
 //! A child has a copy of all memory, and shares open files and their locks. One word lies in memory
 //! that the kernel empties in a child (`MADV_WIPEONFORK`): a process that finds it empty takes the
-//! number behind the last that it knows of, which is its parent's. So asking costs two loads, and
+//! number behind the last one in its memory, which is its parent's. So a query costs two loads, and
 //! no system call. Kernels before 4.14 empty nothing: there the C library calls a handler in each
 //! child, which `fork` by a plain system call evades.
 
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use super::{Hardware, HardwareRegion};
 use crate::RegionBytes;
 
-/// The word that a child finds empty; null until a thread asks.
+/// The word that a child finds empty; null until the first query.
 static PLACE: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
 /// The word where no memory is emptied.
 static PLAIN: AtomicU64 = AtomicU64::new(0);
@@ -80,7 +80,7 @@ unsafe extern "C" fn empty() {
     PLAIN.store(0, Ordering::Relaxed);
 }
 
-/// A word that the kernel empties in children, if it knows how.
+/// A word that the kernel empties in children, if it supports that.
 fn emptied_word() -> Option<HardwareRegion> {
     if cfg!(miri) {
         return None;
@@ -123,7 +123,7 @@ mod tests {
                     assert_eq!(unsafe { libc::read(ends[0], ptr::from_mut(&mut number).cast(), 8) }, 8);
                     numbers.push(number);
                 }
-                // SAFETY: the child is ours, and its state is not asked for.
+                // SAFETY: the child is ours, and its state is not requested.
                 unsafe {
                     libc::waitpid(child, ptr::null_mut(), 0);
                     libc::close(ends[0]);

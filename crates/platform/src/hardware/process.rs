@@ -26,7 +26,7 @@ impl Hardware {
     }
 
     /// The hardware threads that the kernel lets this thread run on now: its affinity, its control
-    /// group's, and those that are online. `None`: it does not say.
+    /// group's, and those that are online. `None`: they are unknown.
     pub(super) fn allowed() -> Option<Vec<HardwareThread>> {
         let set = rustix::thread::sched_getaffinity(None).ok()?;
         let numbers = 0..rustix::thread::CpuSet::MAX_CPU;
@@ -42,13 +42,13 @@ impl Hardware {
     /// each.
     pub fn allow_files(_: HardwareCore) {
         let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-        // Where it is refused, a link says so later.
+        // If it is refused, a link reports that later.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     }
 }
 
 /// Has a write beyond the limit of a file's length (`ulimit -f`) fail, as any other that is
-/// refused. Unless the program has said what is to happen, the kernel ends the process instead
+/// refused. Unless the program has set another action, the kernel ends the process instead
 /// (`SIGXFSZ`), and whatever it had to acknowledge.
 pub(super) fn survive_file_limits() {
     static ONCE: Once = Once::new();
@@ -78,7 +78,7 @@ mod tests {
     fn threads_stay_where_they_are_told_to() {
         std::thread::spawn(|| {
             let c = Hardware::core();
-            Hardware::confine(c, &[]).expect("nothing is asked for");
+            Hardware::confine(c, &[]).expect("nothing is requested");
             let usable = Hardware::usable(c).expect("known");
             assert!(Hardware::bind(c, &usable[..1]));
             assert_eq!(Hardware::usable(c).as_deref(), Some(&usable[..1]));

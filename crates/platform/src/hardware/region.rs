@@ -1,4 +1,4 @@
-//! Anonymous memory from the operating system, on the node asked for, and memory that is shared
+//! Anonymous memory from the operating system, on the requested node, and memory that is shared
 //! with other processes.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use crate::{OutOfMemory, RegionBytes};
 use terms::Node;
 
-/// Regions of at least this size ask for huge pages: a random access then costs one cache miss
+/// Regions of at least this size request huge pages: a random access then costs one cache miss
 /// instead of two.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
@@ -36,7 +36,7 @@ impl HardwareRegion {
             .ok_or_else(|| refused("larger than the address space".into()))?;
         let length =
             rounded.checked_add(page).ok_or_else(|| refused("larger than the address space".into()))?;
-        // Miri knows neither this flag nor advice.
+        // Miri supports neither this flag nor advice.
         let lazily = if cfg!(miri) { 0 } else { libc::MAP_NORESERVE };
         // SAFETY: an anonymous private mapping at an address of the kernel's choice replaces no
         // other mapping.

@@ -6,8 +6,8 @@
 //! position in the stream) and has seven words of it. The sender writes the last line first, and
 //! the announcement last in each.
 //!
-//! The receiver waits by looking at the first line, which is the last one to be written: the sender
-//! has the others for itself until then, and when the first one has come, all of them are asked for
+//! The receiver waits by polling the first line, which is the last one to be written: the sender
+//! has the others for itself until then, and when the first one has come, all of them are read
 //! at once, so that a message takes little longer than two lines (as with the slots of Giacomoni,
 //! Moseley and Vachharajani, "FastForward for Efficient Pipeline Parallelism", PPoPP 2008: no line
 //! is written by both sides, and the data is its own announcement).
@@ -24,7 +24,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::life::{LOOK_NANOS, Life};
+use super::life::{Life, PEER_CHECK_NANOS};
 use super::{Hardware, HardwareCore, HardwareRegion, SPINS_BEFORE_YIELD, clock, threads};
 use crate::link::frame::{FrameError, check_length};
 use crate::link::{Bell, Limits, MESSAGE_BYTES_MAX, Patience, ReceiveError, SPIN_NANOS, SendError};
@@ -34,8 +34,8 @@ const WORD_BYTES: usize = size_of::<u64>();
 const LINE_WORDS: usize = LINE_BYTES / WORD_BYTES;
 /// Bytes of a message in a line.
 const CARRIED_BYTES: usize = LINE_BYTES - WORD_BYTES;
-/// Spins between two looks at the clock.
-const SPINS_PER_LOOK: u32 = 64;
+/// Spins between two reads of the clock.
+const SPINS_PER_CLOCK_READ: u32 = 64;
 const _: () = assert!(MESSAGE_BYTES_MAX <= u16::MAX as usize);
 
 /// Lines of a message.
@@ -130,7 +130,7 @@ pub struct SharedSender {
     ring: Ring,
     bell: Bell<Hardware>,
     turn: Turn,
-    /// The count of consumed messages when it was last looked at.
+    /// The count of consumed messages when it was last read.
     consumed: u64,
 }
 
@@ -205,7 +205,7 @@ impl SharedReceiver {
 
     /// The length of the next message, if it is there.
     #[inline]
-    fn look(&self) -> Result<Option<usize>, FrameError> {
+    fn poll(&self) -> Result<Option<usize>, FrameError> {
         let first = self.first_line();
         let announcement = self.ring.line(first)[0].load(Ordering::Acquire);
         let (round, length) = ((announcement >> 48) as u16, (announcement >> 32) as u16);
@@ -219,8 +219,7 @@ impl SharedReceiver {
         if announcement != announce(self.turn, bytes) {
             return Err(FrameError::Announcement(announcement));
         }
-        // All of them are looked at, also after one that is wrong: so they are on their way
-        // together.
+        // All of them are read, also after one that is wrong: so their cache misses overlap.
         let wrong = (1..lines(bytes)).fold(None, |wrong, line| {
             let there = self.ring.line(first + line)[0].load(Ordering::Acquire);
             if there == announcement { wrong } else { Some(there) }
@@ -228,9 +227,9 @@ impl SharedReceiver {
         wrong.map_or(Ok(Some(bytes)), |wrong| Err(FrameError::Announcement(wrong)))
     }
 
-    /// True if a receive has something to say about the next message.
+    /// True if a receive would return a message or an error.
     pub(super) fn has_message(&self) -> bool {
-        !matches!(self.look(), Ok(None))
+        !matches!(self.poll(), Ok(None))
     }
 
     /// The same of the whole link.
@@ -242,7 +241,7 @@ impl SharedReceiver {
     /// there.
     #[inline]
     fn take(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, FrameError> {
-        let Some(bytes) = self.look()? else { return Ok(None) };
+        let Some(bytes) = self.poll()? else { return Ok(None) };
         let (first, message) = (self.first_line(), &mut buffer[..bytes]);
         let (whole, rest) = message.as_chunks_mut::<CARRIED_BYTES>();
         for (number, bytes) in whole.iter_mut().enumerate() {
@@ -296,7 +295,7 @@ impl SharedReceiver {
                 patience.deadline().map_or(end, |deadline| deadline.min(end))
             };
             if !self.spin(sooner(SPIN_NANOS)) {
-                self.bell.wait(c, 0, &mut |_| self.has_message(), Some(sooner(LOOK_NANOS)));
+                self.bell.wait(c, 0, &mut |_| self.has_message(), Some(sooner(PEER_CHECK_NANOS)));
             }
         }
     }
@@ -306,7 +305,7 @@ impl SharedReceiver {
         let mut spins = 0;
         while !self.has_message() {
             spins += 1;
-            if spins % SPINS_PER_LOOK == 0 && clock::now() >= end {
+            if spins % SPINS_PER_CLOCK_READ == 0 && clock::now() >= end {
                 return false;
             }
             if spins % SPINS_BEFORE_YIELD == 0 {

@@ -8,7 +8,7 @@ use super::handle::HardwareCore;
 use crate::{Nanos, Place};
 use terms::HardwareThread;
 
-/// Longest sleep of one `park`: a waiter looks at its word again at least this often, so a lost
+/// Longest sleep of one `park`: a waiter reads its word again at least this often, so a lost
 /// wake-up costs time only.
 const PARK_NANOS_MAX: u64 = 100_000_000;
 

@@ -1,12 +1,11 @@
-//! One look at many descriptors: `epoll`, which tells of those that are ready, however many are
-//! not.
+//! One poll of many descriptors: `epoll`, which reports those that are ready, however many are not.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use super::polling::check;
 
-/// Descriptors that are looked at together.
+/// Descriptors that are polled together.
 pub struct KernelWatch {
     /// `None` where the kernel has none to give: then each may be ready.
     epoll: Option<OwnedFd>,
@@ -35,14 +34,14 @@ impl KernelWatch {
         KernelWatch { epoll: watch(files).ok(), found: vec![none; files.len().max(1)] }
     }
 
-    /// Tells which are ready, without waiting.
+    /// Reports which descriptors are ready, without waiting.
     pub(super) fn poll(&mut self, ready: &mut dyn FnMut(usize)) {
         let all = self.found.len();
         let Some(epoll) = &self.epoll else { return (0..all).for_each(ready) };
         let (at, room) = (self.found.as_mut_ptr(), all as libc::c_int);
         // SAFETY: room for this many events.
         let found = unsafe { libc::epoll_wait(epoll.as_raw_fd(), at, room, 0) };
-        // Interrupted: the next look finds what this one has not.
+        // Interrupted: the next poll finds what this one has not.
         for event in &self.found[..usize::try_from(found).unwrap_or(0)] {
             ready(event.u64 as usize);
         }

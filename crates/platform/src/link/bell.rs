@@ -1,13 +1,13 @@
 //! The word on which a worker waits for everything.
 //!
-//! Protocol: what a ringer announces is published first; then it looks whether the worker waits,
-//! and only then writes to the bell. The worker says that it waits, and then looks once more for
-//! what it waits for. Both put a SeqCst fence between their write and their look (Dekker's
+//! Protocol: a ringer first publishes what it announces; then it checks if the worker waits, and
+//! only then writes to the bell. The worker announces that it waits, and then checks once more for
+//! what it waits for. Both put a SeqCst fence between their write and their check (Dekker's
 //! pattern), so at least one of them sees the other, and a ring is never lost. A worker that is
-//! awake costs its ringers one look at the word that says so.
+//! awake costs its ringers one read of the word with its state.
 //!
-//! A worker that does not wait, but looks at many links now and then, looks here instead: every
-//! ring leaves a word not 0, and [`Bell::take_news`] takes it back before the worker looks at its
+//! A worker that does not wait, but polls many links now and then, polls this word instead: every
+//! ring leaves a word not 0, and [`Bell::take_news`] takes it back before the worker polls its
 //! links. What a ring does to that word and the exchange are between two SeqCst fences: a ring that
 //! the exchange takes back, or that finds the word set before the exchange, has published what the
 //! worker then sees.
@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering;
 
 use crate::{LINE_BYTES, Nanos, Node, OutOfMemory, Platform};
 
-/// The worker looks for itself.
+/// The worker polls.
 const AWAKE: u64 = 0;
 /// The worker spins on the number of rings.
 const SPINNING: u64 = 1;
@@ -53,14 +53,14 @@ impl<P: Platform> Bell<P> {
         P::word_of(&self.region, 8)
     }
 
-    /// Not 0 if a ring has come since the worker took notice.
+    /// Not 0 if a ring has come since the worker took it back.
     fn news(&self) -> &P::Word {
         P::word_of(&self.region, 16)
     }
 
-    /// True if a ring has come since the last call. A worker that looks at what it waits for
-    /// whenever this is true misses nothing: as long as nothing comes, it looks at one line that
-    /// stays in its cache.
+    /// True if a ring has come since the last call. A worker that polls what it waits for whenever
+    /// this is true misses nothing: as long as nothing comes, it reads one line that stays in its
+    /// cache.
     ///
     /// Concurrency: only the worker whose bell it is.
     #[inline]
@@ -99,8 +99,8 @@ impl<P: Platform> Bell<P> {
         }
     }
 
-    /// Waits until the bell is rung or the deadline has passed, at once if `ready` says so: spins
-    /// for `spin_nanos`, then sleeps. May return early.
+    /// Waits until the bell is rung or the deadline has passed, but not if `ready` returns true:
+    /// spins for `spin_nanos`, then sleeps. May return early.
     ///
     /// Concurrency: only the worker whose bell it is.
     pub fn wait(
@@ -113,7 +113,7 @@ impl<P: Platform> Bell<P> {
         // Relaxed: a ring between this and the fence was for something that `ready` sees.
         let seen = P::load(c, self.rings(), Ordering::Relaxed);
         let first = if spin_nanos > 0 { SPINNING } else { PARKED };
-        // SeqCst: pairs with the look of `ring`.
+        // SeqCst: pairs with the read in `ring`.
         P::store(c, self.state(), first, Ordering::SeqCst);
         // Pairs with the fence in `ring`.
         P::fence(c, Ordering::SeqCst);

@@ -38,7 +38,7 @@ pub enum FrameError {
     /// It is not encrypted as it should be.
     #[error("a damaged record of TLS")]
     Record,
-    /// The connection has ended, and no side has said so: a process may have cut it.
+    /// The connection ended without the announcement of its end: a process may have cut it.
     #[error("the connection was cut")]
     Cut,
     /// Its announcement makes no sense.
@@ -88,7 +88,7 @@ pub fn open(bytes: &[u8], max: usize) -> Result<Option<&[u8]>, FrameError> {
 /// As [`open`], of bytes that are one frame and nothing else.
 ///
 /// # Errors
-/// As [`open`], and for a frame that is longer or shorter than it says.
+/// As [`open`], and for a frame that is longer or shorter than its header has it.
 pub fn open_whole(bytes: &[u8], max: usize) -> Result<&[u8], FrameError> {
     let of = bytes.first_chunk::<4>().map_or(FRAME_HEADER_BYTES, |length| {
         FRAME_HEADER_BYTES.saturating_add(u32::from_le_bytes(*length) as usize)

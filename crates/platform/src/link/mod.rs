@@ -2,7 +2,7 @@
 //! all of them.
 //!
 //! A connection has two [`End`]s, each with a [`Sender`] and a [`Receiver`]. Messages arrive whole
-//! and in order. Sending never waits: a full link says [`SendError::Full`]. Every receiver belongs
+//! and in order. Sending never waits: a full link returns [`SendError::Full`]. Every receiver belongs
 //! to a [`Bell`], and a worker has one bell: it waits there for its links and for whatever else
 //! rings (a flushed log, a granted lock), with [`wait`].
 //!
@@ -76,7 +76,7 @@ pub trait Links: Platform {
         false
     }
 
-    /// True if a look for a message calls the kernel.
+    /// True if polling for a message calls the kernel.
     fn kernel_calls(_: &Self::KernelReceiver) -> bool {
         true
     }
@@ -89,8 +89,8 @@ pub trait Links: Platform {
     /// The poll of these receivers, which call the kernel.
     fn kernel_watch(c: Self::Core, receivers: &[&Self::KernelReceiver]) -> Self::KernelWatch;
 
-    /// Tells which of them, by their places, may have something or have ended: one call for all.
-    /// `receivers` are those that the watch was made for, in the same order.
+    /// Calls `ready` with the place of each receiver that may have a message or may have ended: one
+    /// system call for all. `receivers` are those that the watch was made for, in the same order.
     fn kernel_poll(
         c: Self::Core,
         watch: &mut Self::KernelWatch,
@@ -99,7 +99,7 @@ pub trait Links: Platform {
     );
 
     /// Waits until one of `receivers` has a message or was closed, the bell is rung, or `ready`
-    /// says so. May return early. `receivers` is not empty.
+    /// returns true. May return early. `receivers` is not empty.
     fn kernel_wait<'r>(
         c: Self::Core,
         bell: &Bell<Self>,
@@ -230,7 +230,7 @@ impl<P: Links> Receiver<P> {
         }
     }
 
-    /// True if a look for a message is a system call, so that a [`Watch`] saves some.
+    /// True if polling for a message is a system call, so that a [`Watch`] saves some.
     pub fn calls(&self) -> bool {
         matches!(&self.channel, Channel::Kernel(kernel) if P::kernel_calls(kernel))
     }
@@ -260,8 +260,7 @@ impl<P: Links> Receiver<P> {
 }
 
 /// Waits at the one place of a worker: until a message has come on one of `receivers`, all of which
-/// ring `bell`, until `ready` says that something else has come, or until the deadline. May return
-/// early.
+/// ring `bell`, until `ready` returns true, or until the deadline. May return early.
 ///
 /// The worker that makes `ready` true rings the bell afterwards. With mechanisms of the kernel on
 /// hardware, such a ring is noticed within a tenth of a millisecond.

@@ -1,8 +1,8 @@
 //! Many small messages that leave as one.
 //!
-//! A worker puts what it has to say to a peer during one of its turns into an [`Outbox`], and
-//! flushes it at the turn's end: one message of the link carries all of it, so that the peer is
-//! woken, and the kernel called, once. A message in an outbox is preceded by its length in two
+//! A worker puts its messages to a peer during one of its turns into an [`Outbox`], and flushes it
+//! at the turn's end: one message of the link carries all of them, so that the peer is woken, and
+//! the kernel called, once. A message in an outbox is preceded by its length in two
 //! bytes; [`Messages`] takes them apart on the other side.
 
 use super::frame::{FrameError, check_length};

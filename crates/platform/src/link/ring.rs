@@ -3,7 +3,7 @@
 //! Layout, in lines: one for the count of consumed messages, then the slots, each beginning on a
 //! line: a header word and the message. The header is (number of the message, counted from 1) and
 //! (its length), so a slot announces its message itself: announcement and first bytes come with one
-//! transfer of a line, and no side clears anything. The sender looks at the count of consumed
+//! transfer of a line, and no side clears anything. The sender reads the count of consumed
 //! messages only when the ring seems full, and the receiver never writes to a slot.
 //!
 //! Memory lies on the receiver's node. Source: the usual single-producer single-consumer ring
@@ -59,7 +59,7 @@ fn header(number: u64, bytes: usize) -> u64 {
 pub struct RingSender<P: Platform> {
     ring: Arc<Ring<P>>,
     sent: u64,
-    /// The count of consumed messages when it was last looked at.
+    /// The count of consumed messages when it was last read.
     consumed: u64,
     words: Vec<u64>,
 }

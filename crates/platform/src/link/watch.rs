@@ -1,8 +1,8 @@
-//! One look at many links.
+//! One poll of many links.
 
 use super::{Channel, Links, Receiver};
 
-/// Looks at the links of a worker together: where a look is a system call, it is one for all of
+/// Polls the links of a worker together: where polling is a system call, it is one call for all of
 /// them.
 pub struct Watch<P: Links> {
     kernel: P::KernelWatch,
@@ -21,8 +21,8 @@ impl<P: Links> Watch<P> {
         Watch { kernel: P::kernel_watch(c, &kernels), places, others }
     }
 
-    /// Tells which of them, by their places, may have a message or have ended. `receivers` are
-    /// those that the watch was made for, in the same order.
+    /// Calls `ready` with the place of each receiver that may have a message or may have ended.
+    /// `receivers` are those that the watch was made for, in the same order.
     pub fn poll<'a>(
         &mut self,
         c: P::Core,

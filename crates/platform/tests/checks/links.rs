@@ -118,12 +118,12 @@ fn connections_that_cannot_be_are_refused() {
         Limits { messages_max: 0, ..LIMITS },
     ] {
         let refused = connect(c, Mechanism::SharedMemory, [side.clone(), side.clone()], limits, None);
-        assert!(matches!(refused.err(), Some(LinkError::Limits(said)) if said == limits));
+        assert!(matches!(refused.err(), Some(LinkError::Limits(refused)) if refused == limits));
     }
     let wire = Some(Wire { one_way_nanos: 1, bytes_per_second: None });
     for (_, mechanism) in Mechanism::ALL {
         let refused = connect(c, mechanism, [side.clone(), side.clone()], LIMITS, wire);
-        assert!(matches!(refused.err(), Some(LinkError::Wire(said)) if said == mechanism));
+        assert!(matches!(refused.err(), Some(LinkError::Wire(refused)) if refused == mechanism));
     }
 }
 
@@ -196,7 +196,7 @@ fn one_poll_finds_the_links_that_have_something() {
             let mut found = Vec::new();
             watch.poll(c, near.iter().map(|end| &end.receiver), |place| found.push(place));
             found.sort_unstable();
-            // What needs no call is looked at anyway.
+            // What needs no call is polled anyway.
             if calls { found } else { Vec::new() }
         };
         let expected = |places: &[usize]| if calls { places.to_vec() } else { Vec::new() };
