@@ -7,22 +7,22 @@
 //! - [`Sharing::Central`]: one word counts those that share the lock, and active transactions are
 //!   in one [`List`] behind one latch. All workers write these two lines, twice in each
 //!   transaction, as PLP does with the state of Shore-MT that it inherits.
-//! - [`Sharing::PerSocket`]: a worker has a line of its own that says whether a transaction may be
+//! - [`Sharing::PerSocket`]: a worker has a line of its own that announces if a transaction may be
 //!   active there, and no other worker writes it. To share the lock is to announce that, and then
-//!   to look at the word of the worker's socket, which is written only when the map changes. A
-//!   worker that takes the lock alone writes the words of all sockets, and then looks at the lines
+//!   to read the word of the worker's socket, which is written only when the map changes. A
+//!   worker that takes the lock alone writes the words of all sockets, and then reads the lines
 //!   of all workers. ATraPos (section IV) has a list and a count for each socket, which all of its
-//!   workers write; decision 0052 says what that costs. An announcement stays from transaction to
-//!   transaction: each looks at the word of the socket when it begins and when it ends, and takes
+//!   workers write; decision 0052 has what that costs. An announcement stays from transaction to
+//!   transaction: each reads the word of the socket when it begins and when it ends, and takes
 //!   the announcement back if the map changes; so does a worker that will have no transaction for a
 //!   while.
 //!
-//! Concurrency: a worker announces and then looks whether the map changes; the changer says so and
-//! then looks for announcements. Both put a SeqCst fence between (Dekker's pattern), so one of them
-//! sees the other. A worker that sees a change takes its announcement back, so a changer that has
-//! seen a worker's line empty need not look there again. A transaction that relies on an earlier
-//! one's announcement needs no fence: the changer waits until that is gone, whatever the worker has
-//! seen of the change.
+//! Concurrency: a worker announces and then checks if the map changes; the changer announces the
+//! change and then checks for announcements. Both put a SeqCst fence between (Dekker's pattern), so
+//! one of them sees the other. A worker that sees a change takes its announcement back, so a
+//! changer that has seen a worker's line empty need not check it again. A transaction that relies
+//! on an earlier one's announcement needs no fence: the changer waits until that is gone, whatever
+//! the worker has seen of the change.
 
 use std::sync::atomic::Ordering;
 
@@ -136,9 +136,9 @@ impl<P: Platform> Central<P> {
                 list.enter(c, &mut seat.latch, &Entries(&self.entries), seat.worker, number);
             }
             None => {
-                debug_assert!(number != 0, "a number that says that there is a transaction");
+                debug_assert!(number != 0, "a number that means that there is a transaction");
                 if !seat.is_announced {
-                    // Relaxed: the fence orders it before the look.
+                    // Relaxed: the fence orders it before the check.
                     P::store(c, self.announcement(seat.worker), number, Ordering::Relaxed);
                     P::fence(c, Ordering::SeqCst);
                     seat.is_announced = true;
@@ -186,7 +186,7 @@ impl<P: Platform> Central<P> {
             let mut seen = P::load(c, word, Ordering::Relaxed);
             loop {
                 if seen & CHANGES != 0 {
-                    // All claim in one order: who has the first lock has all.
+                    // All claim in one order: the worker that has the first lock has all.
                     assert_eq!(number, 0, "the locks of the map are claimed in their order");
                     return false;
                 }

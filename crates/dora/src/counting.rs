@@ -26,13 +26,18 @@ pub(crate) struct Counting {
     /// Messages until one is measured.
     pub until_message: u64,
     /// Transactions of several sub-partitions until one is counted.
-    pub until_meeting: u64,
+    pub until_synchronization: u64,
 }
 
 impl Counting {
     pub(crate) fn of(map: &Map) -> Box<Self> {
-        // As long as no message comes, no look for one is measured.
-        Box::new(Counting { arrays: empty(map), until_run: 0, until_message: SAMPLE - 1, until_meeting: 0 })
+        // As long as no message comes, no poll for one is measured.
+        Box::new(Counting {
+            arrays: empty(map),
+            until_run: 0,
+            until_message: SAMPLE - 1,
+            until_synchronization: 0,
+        })
     }
 
     /// An action with this home.

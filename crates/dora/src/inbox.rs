@@ -7,14 +7,14 @@
 //! first words come with one line.
 //!
 //! Senders claim slots by adding to the count, fill them side by side, and announce the message
-//! with the header. So messages of one sender arrive in their order. There is room for all that
-//! workers can have to say to one of them ([`slots_for`]); a sender that finds none all the same
-//! has its slots, and empties its own inbox until they are empty. The message that a receiver takes
+//! with the header. So messages of one sender arrive in their order. There is room for all messages
+//! that workers can have for one of them ([`slots_for`]); a sender that finds none all the same has
+//! its slots, and empties its own inbox until they are empty. The message that a receiver takes
 //! next is in slots that are empty for its sender, so no circle of workers waits.
 //!
 //! Concurrency: any number of senders, one receiver. The receiver waits on the header of the next
-//! slot, by spinning and then by sleeping; before it sleeps it says so, and looks once more; a
-//! sender announces its message, and then looks whether the receiver sleeps. Both put a SeqCst
+//! slot, by spinning and then by sleeping; before it sleeps it announces that, and polls once more;
+//! a sender announces its message, and then checks if the receiver sleeps. Both put a SeqCst
 //! fence between (Dekker's pattern), so no message is slept through.
 
 use std::sync::atomic::Ordering;
@@ -30,7 +30,7 @@ const LENGTH_BITS: u32 = 24;
 /// Longest message.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 1 << 15;
 const _: () = assert!(MESSAGE_BYTES_MAX < 1 << LENGTH_BITS);
-/// Slots for each worker that may say something.
+/// Slots for each worker that may send messages.
 const SLOTS_PER_WORKER: usize = 8;
 const SLOTS_MIN: usize = 2 * MESSAGE_BYTES_MAX / (SLOT_WORDS * 8);
 /// How long a receiver spins before it sleeps.
@@ -55,7 +55,7 @@ fn slots_of(words: usize) -> u64 {
 /// The ring of one worker.
 pub(crate) struct Inbox<P: Platform> {
     region: P::Region,
-    /// A power of two: to divide by another number takes longer than to look.
+    /// A power of two: to divide by another number takes longer than to poll.
     slots: u64,
 }
 
@@ -87,7 +87,7 @@ impl<P: Platform> Inbox<P> {
     #[inline]
     pub(crate) fn claim(&self, c: P::Core, words: usize) -> u64 {
         assert!(words > 0 && words <= MESSAGE_BYTES_MAX / 8, "a message of {words} words");
-        // Relaxed: only numbers are handed out; headers announce what is in slots. Without a look
+        // Relaxed: only numbers are handed out; headers announce what is in slots. Without a read
         // before, so that the line comes once.
         P::fetch_add(c, self.word(CLAIMED), slots_of(words), Ordering::Relaxed)
     }
@@ -121,7 +121,7 @@ impl<P: Platform> Inbox<P> {
 
     /// The header of message `number`, and the bytes of the message if it is there.
     #[inline]
-    fn look(&self, c: P::Core, number: u64) -> (u64, Option<usize>) {
+    fn poll(&self, c: P::Core, number: u64) -> (u64, Option<usize>) {
         // Acquire: pairs with the release of the sender.
         let header = P::load(c, self.header(number), Ordering::Acquire);
         let bytes = header & ((1 << LENGTH_BITS) - 1);
@@ -134,7 +134,7 @@ impl<P: Platform> Inbox<P> {
     /// Concurrency: the receiver only.
     #[inline]
     pub(crate) fn take(&self, c: P::Core, next: &mut u64, words: &mut Vec<u64>) -> Option<usize> {
-        let bytes = self.look(c, *next).1?;
+        let bytes = self.poll(c, *next).1?;
         words.clear();
         words.resize(bytes.div_ceil(8), 0);
         for words in words.chunks_mut(SLOT_WORDS) {
@@ -150,7 +150,7 @@ impl<P: Platform> Inbox<P> {
     ///
     /// Concurrency: the receiver only.
     pub(crate) fn wait(&self, c: P::Core, next: u64, deadline: Nanos) {
-        let (seen, there) = self.look(c, next);
+        let (seen, there) = self.poll(c, next);
         if there.is_some() {
             return;
         }
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_inbox_says_so() {
+    fn a_full_inbox_has_no_room() {
         let c = Hardware::core();
         let inbox = Inbox::<Hardware>::new(c, None, 1).expect("memory");
         let (mut emptied, mut next, mut words) = (0, 0, Vec::new());

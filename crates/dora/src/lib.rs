@@ -4,16 +4,16 @@
 //! After DORA (Pandis, Johnson, Hardavellas, Ailamaki, "Data-oriented transaction execution", PVLDB
 //! 2010), PLP (Pandis, Tözün, Johnson, Ailamaki, "PLP: page latch-free shared-everything OLTP",
 //! PVLDB 2011) and ATraPos (Porobic, Liarou, Tözün, Ailamaki, "ATraPos: adaptive transaction
-//! processing on hardware islands", ICDE 2014). Decision 0041 says what is built, and
+//! processing on hardware islands", ICDE 2014). Decision 0041 has what is built, and
 //! docs/atrapos.md what differs.
 //!
-//! - One database, and any number of owners. The [`Map`] says which worker owns which partition of
-//!   which table.
+//! - One database, and any number of owners. The [`Map`] has the owner of each partition of each
+//!   table.
 //! - The worker that draws a transaction coordinates it. The actions of a phase go to the owners of
 //!   the partitions that they touch; those of the coordinator's own partitions run in place. The
 //!   end of a phase is a synchronization point: all of its actions have been answered.
 //! - What one owner does for a transaction is a branch ([`boundary::Branches`]). Branches
-//!   are kept apart by locks of routes, in a table that only the owner looks at (`locks`). A
+//!   are kept apart by locks of routes, in a table that only the owner reads (`locks`). A
 //!   transaction of one owner alone runs from its beginning to its end without a message and
 //!   without a lock: it only checks if another transaction has one.
 //! - What all workers share is in [`Sharing`]'s sections: one, or one a socket.
@@ -22,14 +22,14 @@
 //! phases, serving            what a worker does for its own transactions, and for others'
 //! moving, sampling           how it changes the map, and what it counts (counting)
 //! worker                     a worker: its transactions from their beginnings to their ends
-//!    post                    what is said, and the way to the other workers
+//!    post                    the messages that a worker sends and receives
 //!       inbox                a ring of words for each worker, which all others fill
-//!       messages             what workers tell each other
-//!    hands                   what its session and its procedures do for it, as an object
+//!       messages             messages between workers, as bytes
+//!    executor                a worker's session and procedures as one object
 //!    owned                   what a worker has open and waiting, by coordinator
-//!       locks                which routes are locked, and who waits
+//!       locks                locked routes, and requests that wait
 //!    rearranging             how the map changes while transactions run
-//!    shared                  what all workers know
+//!    shared                  state that all workers share
 //!       central              which transactions are active, and the lock of the map
 //!          list              the same as a list behind one latch
 //!       map                  partitions and their owners
@@ -39,7 +39,7 @@
 
 mod central;
 mod counting;
-mod hands;
+mod executor;
 mod inbox;
 mod list;
 mod locks;
@@ -56,7 +56,7 @@ mod shared;
 mod worker;
 
 pub use central::Sharing;
-pub use hands::{
+pub use executor::{
     Acting, ActionExecutor, Actions, Copied, Done, Dynamic, SelectedActions, Typed, execute_selected,
 };
 pub use map::{Map, MapError};

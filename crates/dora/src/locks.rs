@@ -1,4 +1,4 @@
-//! The lock table of one worker: which routes are locked, and who waits.
+//! The lock table of one worker: locked routes, and requests that wait.
 //!
 //! Locks cover the routes of actions ([`schema::Routes`]): ranges of primary keys of a table, to
 //! read or to write. They cover absent keys and gaps as well, because routes are true. All of what
@@ -42,7 +42,7 @@ pub(crate) enum Answer {
     Granted,
     /// It waits.
     Waits,
-    /// It met an older transaction.
+    /// It conflicts with an older transaction.
     Refused,
 }
 
@@ -50,7 +50,7 @@ pub(crate) enum Answer {
 #[derive(Default)]
 pub(crate) struct Locks {
     held: Vec<Held>,
-    wishes: VecDeque<LockRequest>,
+    waiting: VecDeque<LockRequest>,
 }
 
 /// Returns true if two routes exclude each other.
@@ -66,50 +66,51 @@ fn overlaps(some: &[Route], others: &[Route]) -> bool {
 }
 
 impl Locks {
-    /// Returns true if no worker has or wants anything.
+    /// Returns true if no worker holds a lock or waits for one.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.held.is_empty() && self.wishes.is_empty()
+        self.held.is_empty() && self.waiting.is_empty()
     }
 
-    /// Pairs of routes that a look at this many routes compares, at most.
+    /// Pairs of routes that a request of this many routes compares, at most.
     pub(crate) fn comparisons(&self, routes: usize) -> usize {
-        routes * (self.held.len() + self.wishes.iter().map(|wish| wish.routes.len()).sum::<usize>())
+        routes * (self.held.len() + self.waiting.iter().map(|request| request.routes.len()).sum::<usize>())
     }
 
     /// Returns true if no other worker has locked, nor waits for, what excludes these routes: a
-    /// transaction that ends before anybody else is served may use them as they are.
+    /// transaction that ends before another one is served may use them as they are.
     pub(crate) fn is_free(&self, whose: Coordinator, routes: &[Route]) -> bool {
         let is_held =
             |held: &Held| held.whose != whose && routes.iter().any(|route| exclude(route, &held.route));
-        !self.held.iter().any(is_held) && !self.wishes.iter().any(|wish| overlaps(&wish.routes, routes))
+        !self.held.iter().any(is_held)
+            && !self.waiting.iter().any(|request| overlaps(&request.routes, routes))
     }
 
-    /// Asks for these routes.
-    pub(crate) fn ask(&mut self, whose: Coordinator, age: u64, routes: &[Route]) -> Answer {
+    /// Requests locks of these routes.
+    pub(crate) fn request(&mut self, whose: Coordinator, age: u64, routes: &[Route]) -> Answer {
         let mut is_known = false;
-        let (mut waits, mut meets_older) = (false, false);
+        let (mut waits, mut conflicts_with_older) = (false, false);
         for held in &self.held {
             if held.whose == whose {
                 is_known = true;
             } else if routes.iter().any(|route| exclude(route, &held.route)) {
                 waits = true;
-                meets_older |= held.age < age;
+                conflicts_with_older |= held.age < age;
             }
         }
         let (mut some_older, mut some_younger) = (false, false);
-        for wish in self.wishes.iter().filter(|wish| overlaps(&wish.routes, routes)) {
-            some_older |= wish.age < age;
-            some_younger |= wish.age > age;
+        for request in self.waiting.iter().filter(|request| overlaps(&request.routes, routes)) {
+            some_older |= request.age < age;
+            some_younger |= request.age > age;
         }
         waits |= some_younger;
         // Behind an older one it would wait for that; in front of it, the older one waits for this
         // one, as it may.
-        meets_older |= some_older && (waits || !is_known);
-        match (waits, meets_older) {
+        conflicts_with_older |= some_older && (waits || !is_known);
+        match (waits, conflicts_with_older) {
             (_, true) => Answer::Refused,
             (true, false) => {
-                self.wishes.push_back(LockRequest { whose, age, routes: routes.to_vec() });
+                self.waiting.push_back(LockRequest { whose, age, routes: routes.to_vec() });
                 Answer::Waits
             }
             (false, false) => {
@@ -124,30 +125,30 @@ impl Locks {
         self.held.extend(routes.iter().map(|route| Held { whose, age, route: *route }));
     }
 
-    /// Gives back all that a transaction has.
+    /// Releases all locks of a transaction.
     pub(crate) fn release(&mut self, whose: Coordinator) {
         self.held.retain(|held| held.whose != whose);
     }
 
-    /// Grants the first wish that can be granted, if there is one: whose it was.
+    /// Grants the first request that can be granted, if there is one; returns its coordinator.
     pub(crate) fn grant_next(&mut self) -> Option<Coordinator> {
         let is_free = |place: &usize| {
-            let wish = &self.wishes[*place];
+            let request = &self.waiting[*place];
             let is_held = |held: &Held| {
-                held.whose != wish.whose && wish.routes.iter().any(|route| exclude(route, &held.route))
+                held.whose != request.whose && request.routes.iter().any(|route| exclude(route, &held.route))
             };
-            let is_before = |other: &LockRequest| overlaps(&other.routes, &wish.routes);
-            !self.held.iter().any(is_held) && !self.wishes.iter().take(*place).any(is_before)
+            let is_before = |other: &LockRequest| overlaps(&other.routes, &request.routes);
+            !self.held.iter().any(is_held) && !self.waiting.iter().take(*place).any(is_before)
         };
-        let place = (0..self.wishes.len()).find(is_free)?;
-        let LockRequest { whose, age, routes } = self.wishes.remove(place)?;
+        let place = (0..self.waiting.len()).find(is_free)?;
+        let LockRequest { whose, age, routes } = self.waiting.remove(place)?;
         self.hold(whose, age, &routes);
         Some(whose)
     }
 }
 
-/// Declares what a look at the lock table costs that compares this many pairs of routes.
-pub(crate) fn look<P: Platform>(c: P::Core, comparisons: usize) {
+/// Declares the work of comparing this many pairs of routes in the lock table.
+pub(crate) fn count_comparisons<P: Platform>(c: P::Core, comparisons: usize) {
     P::work(c, Work::KeyCompare, 2 * comparisons as u32);
 }
 
@@ -169,29 +170,29 @@ mod tests {
     #[test]
     fn older_ones_wait_and_younger_ones_are_refused() {
         let mut locks = Locks::default();
-        assert_eq!(locks.ask(1, 10, &write(3, 5)), Answer::Granted);
-        assert_eq!(locks.ask(2, 20, &read(5, 9)), Answer::Refused);
-        assert_eq!(locks.ask(3, 5, &read(5, 9)), Answer::Waits);
-        assert!(!locks.is_free(9, &write(9, 9)), "somebody waits for it");
+        assert_eq!(locks.request(1, 10, &write(3, 5)), Answer::Granted);
+        assert_eq!(locks.request(2, 20, &read(5, 9)), Answer::Refused);
+        assert_eq!(locks.request(3, 5, &read(5, 9)), Answer::Waits);
+        assert!(!locks.is_free(9, &write(9, 9)), "a transaction waits for it");
         assert!(locks.is_free(9, &write(10, 10)) && locks.is_free(9, &read(9, 9)));
         assert_eq!(locks.grant_next(), None);
         locks.release(1);
         assert_eq!(locks.grant_next(), Some(3));
         assert_eq!(locks.grant_next(), None);
-        assert_eq!(locks.ask(4, 30, &read(7, 7)), Answer::Granted);
+        assert_eq!(locks.request(4, 30, &read(7, 7)), Answer::Granted);
         locks.release(3);
         locks.release(4);
         assert!(locks.is_empty());
     }
 
     #[test]
-    fn nobody_passes_one_that_waits_but_whom_it_waits_for() {
+    fn only_a_holder_passes_a_request_that_waits() {
         let mut locks = Locks::default();
-        assert_eq!(locks.ask(1, 10, &read(1, 1)), Answer::Granted);
-        assert_eq!(locks.ask(2, 5, &write(1, 2)), Answer::Waits);
-        assert_eq!(locks.ask(3, 7, &read(1, 1)), Answer::Refused, "younger than the one that waits");
-        assert_eq!(locks.ask(4, 3, &read(1, 1)), Answer::Waits, "older than it: behind");
-        assert_eq!(locks.ask(1, 10, &read(2, 2)), Answer::Granted, "it is waited for anyway");
+        assert_eq!(locks.request(1, 10, &read(1, 1)), Answer::Granted);
+        assert_eq!(locks.request(2, 5, &write(1, 2)), Answer::Waits);
+        assert_eq!(locks.request(3, 7, &read(1, 1)), Answer::Refused, "younger than the one that waits");
+        assert_eq!(locks.request(4, 3, &read(1, 1)), Answer::Waits, "older than it: behind");
+        assert_eq!(locks.request(1, 10, &read(2, 2)), Answer::Granted, "it is waited for anyway");
         locks.release(1);
         assert_eq!(locks.grant_next(), Some(2));
         assert_eq!(locks.grant_next(), None);
@@ -199,7 +200,7 @@ mod tests {
         assert_eq!(locks.grant_next(), Some(4));
     }
 
-    /// Transactions at several workers' tables, each of which asks for one thing after the other.
+    /// Transactions at several workers' tables, each of which requests one route after the other.
     fn run(tables: usize, steps: &[(usize, usize, u16, bool)]) -> Result<(), TestCaseError> {
         const TRANSACTIONS: usize = 5;
         let mut locks: Vec<Locks> = (0..tables).map(|_| Locks::default()).collect();
@@ -212,7 +213,7 @@ mod tests {
             // One that waits does nothing until it is granted.
             if waits[transaction].is_none() {
                 let routes = if *writes { write(*key, *key + 1) } else { read(*key, *key + 1) };
-                let answer = locks[table].ask(transaction as u16, ages[transaction], &routes);
+                let answer = locks[table].request(transaction as u16, ages[transaction], &routes);
                 match answer {
                     Answer::Granted => has[transaction].push((table, routes[0])),
                     Answer::Waits => waits[transaction] = Some((table, routes[0])),
@@ -251,7 +252,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_shared_that_excludes_and_somebody_goes_on(
+        fn no_two_locks_exclude_each_other_and_one_transaction_advances(
             tables in 1usize..4,
             steps in prop::collection::vec((0usize..5, 0usize..4, 0u16..6, any::<bool>()), 1..200),
         ) {

@@ -346,8 +346,8 @@ mod tests {
         for (table, owner) in [(0, Some(0)), (1, None), (2, Some(1)), (3, Some(0)), (4, Some(0))] {
             assert_eq!(changed.owner_of_column(table, 5), owner, "{table}");
         }
-        let nobody = Change::Move { table: DIVISION, low: 0, to: Core(2) };
-        let error = map.changed(&[nobody]).unwrap_err().to_string();
+        let absent = Change::Move { table: DIVISION, low: 0, to: Core(2) };
+        let error = map.changed(&[absent]).unwrap_err().to_string();
         assert_eq!(error, "a partition of a and 2 others belongs to core 2, which is not there");
     }
 
@@ -361,8 +361,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is done, the columns have the owners and the sub-partitions that the partitions
-        /// say.
+        /// After any changes, the columns have the owners and sub-partitions of the partitions.
         #[test]
         fn columns_follow_partitions(
             steps in prop::collection::vec((0u8..3, 0u64..30, 0u16..4), 0..60),

@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 use terms::{Abort, Conflict};
 
-/// Why the actions of a request did not run.
+/// The reason for which the actions of a request did not run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Refusal {
-    /// They met another transaction.
+    /// They conflicted with another transaction.
     Conflict,
     /// The transaction is too late.
     Deadline,
@@ -37,8 +37,8 @@ impl Refusal {
 /// A message between workers. Some messages are followed by a body.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum OwnerMessage {
-    /// Actions of a phase, for a coordinator that has asked nothing else that is not answered. This
-    /// many of them follow.
+    /// Actions of a phase, of a coordinator without another unanswered request. This many of them
+    /// follow.
     Request {
         /// Age of the transaction: smaller is older.
         age: u64,
@@ -51,24 +51,24 @@ pub(crate) enum OwnerMessage {
     Reply(Result<Option<u64>, Refusal>),
     /// The transaction has ended.
     End { commit: bool },
-    /// The sender wants to know that all is done that was said before.
+    /// Requests an answer when all earlier messages are processed.
     Fence,
-    /// It is.
+    /// All messages before the fence are processed.
     Fenced,
 }
 
 /// The refusal of a value that cannot be written as bytes.
-pub(crate) const CANNOT_BE_SAID: Abort = Abort::Misuse("an action or an output that cannot be sent");
+pub(crate) const CANNOT_BE_SENT: Abort = Abort::Misuse("an action or an output that cannot be sent");
 /// The refusal of bytes that are no such value.
-pub(crate) const CANNOT_BE_HEARD: Abort = Abort::Misuse("an action or an output that cannot be received");
+pub(crate) const CANNOT_BE_RECEIVED: Abort = Abort::Misuse("an action or an output that cannot be received");
 
-/// Appends what this worker says, after what is there; its body is to follow.
+/// Appends a message of this worker; its body is to follow.
 ///
 /// # Errors
 /// It cannot be written as bytes.
-pub(crate) fn encode(from: u16, said: &OwnerMessage, to: &mut Vec<u8>) -> Result<(), Abort> {
+pub(crate) fn encode(from: u16, message: &OwnerMessage, to: &mut Vec<u8>) -> Result<(), Abort> {
     let bytes = std::mem::take(to);
-    *to = postcard::to_extend(&(from, said), bytes).map_err(|_| CANNOT_BE_SAID)?;
+    *to = postcard::to_extend(&(from, message), bytes).map_err(|_| CANNOT_BE_SENT)?;
     Ok(())
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn encode(from: u16, said: &OwnerMessage, to: &mut Vec<u8>) -> Result
 /// # Errors
 /// These bytes are no message.
 pub(crate) fn decode(bytes: &[u8]) -> Result<((u16, OwnerMessage), &[u8]), Abort> {
-    postcard::take_from_bytes(bytes).map_err(|_| CANNOT_BE_HEARD)
+    postcard::take_from_bytes(bytes).map_err(|_| CANNOT_BE_RECEIVED)
 }
 
 #[cfg(test)]
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_heard_is_what_was_said() {
+    fn decoding_reverts_encoding() {
         let all = [
             OwnerMessage::Request { age: u64::MAX, deadline: Some(5), actions: 2 },
             OwnerMessage::Request { age: 1, deadline: None, actions: 0 },
@@ -98,11 +98,11 @@ mod tests {
             OwnerMessage::Fence,
             OwnerMessage::Fenced,
         ];
-        for said in all {
+        for message in all {
             let mut bytes = Vec::new();
-            encode(7, &said, &mut bytes).expect("bytes");
+            encode(7, &message, &mut bytes).expect("bytes");
             bytes.extend([1, 2, 3]);
-            assert_eq!(decode(&bytes), Ok(((7, said), &[1, 2, 3][..])));
+            assert_eq!(decode(&bytes), Ok(((7, message), &[1, 2, 3][..])));
         }
         assert!(decode(&[1]).is_err());
     }

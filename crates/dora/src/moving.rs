@@ -6,7 +6,7 @@ use platform::{Platform, Work};
 use repartitioning::{Change, MapError, Partition};
 use terms::{Abort, Fault};
 
-use crate::hands::ActionExecutor;
+use crate::executor::ActionExecutor;
 use crate::map::Map;
 use crate::messages::OwnerMessage;
 use crate::post::gone;
@@ -15,8 +15,8 @@ use crate::worker::OwnerWorker;
 
 /// Words of a partition in a map.
 const PARTITION_WORDS: usize = size_of::<Partition>().div_ceil(8);
-/// How long the worker waits until it looks again whether transactions are active.
-const DRAIN_LOOK_NANOS: u64 = 200;
+/// How long the worker waits until it checks again if transactions are active.
+const DRAIN_POLL_NANOS: u64 = 200;
 
 impl<P: Platform> OwnerWorker<'_, P> {
     /// Changes the map, between two transactions of this worker: waits until no transaction is
@@ -26,18 +26,18 @@ impl<P: Platform> OwnerWorker<'_, P> {
     /// The map cannot be changed so, in words; the database has stopped, or a worker is gone.
     pub fn rearrange(
         &mut self,
-        hands: &mut dyn ActionExecutor,
+        executor: &mut dyn ActionExecutor,
         changes: &[Change],
     ) -> Result<Result<(), MapError>, Abort> {
         let c = self.c;
         self.shared.central.leave(c, &mut self.seat);
         let mut rearrangement = Rearrangement::new();
         let mut changed = None;
-        // Before anybody has to wait for it.
+        // Before another worker has to wait for it.
         let mut next = Some(self.next_map(changes));
         loop {
             match rearrangement.state() {
-                State::Asked if self.shared.central.try_claim(c, &mut self.seat) => {
+                State::Requested if self.shared.central.try_claim(c, &mut self.seat) => {
                     rearrangement.advance(Event::Claim);
                 }
                 State::Claimed
@@ -45,20 +45,20 @@ impl<P: Platform> OwnerWorker<'_, P> {
                         || self.shared.faults.has(Fault::UndrainedMap) =>
                 {
                     rearrangement.advance(Event::Drain);
-                    self.ask_fences()?;
+                    self.send_fences()?;
                 }
                 State::Drained if self.fences == 0 || self.shared.faults.has(Fault::UndrainedMap) => {
-                    // What was said to this worker came before the answers, or before the last
+                    // All messages to this worker came before the answers, or before the last
                     // transaction was over.
-                    while self.hear(hands)? {}
+                    while self.receive(executor)? {}
                     rearrangement.advance(Event::Fence);
                 }
-                State::Asked | State::Claimed | State::Drained => {
-                    while self.hear(hands)? {}
+                State::Requested | State::Claimed | State::Drained => {
+                    while self.receive(executor)? {}
                     if self.shared.has_lost(c) {
                         return Err(gone());
                     }
-                    self.post.wait(P::now(c).plus(DRAIN_LOOK_NANOS));
+                    self.post.wait(P::now(c).plus(DRAIN_POLL_NANOS));
                 }
                 State::Quiet => {
                     // What others have changed before the lock was claimed counts.
@@ -85,7 +85,7 @@ impl<P: Platform> OwnerWorker<'_, P> {
     fn next_map(&self, changes: &[Change]) -> (u64, Result<Map, MapError>) {
         let map = self.shared.map(self.c);
         let partitions = map.partitions().partitions().count();
-        // Each change looks for its partition, and those behind it move; at the end the map is
+        // Each change searches for its partition, and those behind it move; at the end the map is
         // copied, a word a leading column and partition.
         let words = changes.len() * partitions * PARTITION_WORDS / 2 + map.columns() + partitions;
         P::work(self.c, Work::CopyWord, words as u32);
@@ -93,10 +93,10 @@ impl<P: Platform> OwnerWorker<'_, P> {
         (map.version(), map.changed(changes))
     }
 
-    /// Asks all others to answer when they have done what was said before.
-    fn ask_fences(&mut self) -> Result<(), Abort> {
+    /// Requests answers of all others when they have processed all earlier messages.
+    fn send_fences(&mut self) -> Result<(), Abort> {
         for to in (0..self.shared.workers() as u16).filter(|to| *to != self.me) {
-            self.post.say(to, &OwnerMessage::Fence)?;
+            self.post.send(to, &OwnerMessage::Fence)?;
             self.fences += 1;
         }
         Ok(())

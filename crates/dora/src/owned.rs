@@ -5,7 +5,7 @@ use schema::Route;
 use crate::locks::{Answer, Locks};
 use crate::map::Map;
 
-/// Another worker's actions, which the hands keep.
+/// Another worker's actions, which the executor keeps.
 #[derive(Clone, Copy)]
 pub(crate) struct Request {
     pub deadline: Option<u64>,
@@ -57,15 +57,15 @@ impl Owned {
         &mut self.places[usize::from(whose)].class
     }
 
-    /// Asks for what a request needs; one that waits is kept.
-    pub(crate) fn ask(
+    /// Requests the locks of a request; one that waits is kept.
+    pub(crate) fn request(
         &mut self,
         whose: u16,
         age: u64,
         routes: &[Route],
         request: Option<Request>,
     ) -> (Answer, Option<Request>) {
-        let answer = self.locks.ask(whose, age, routes);
+        let answer = self.locks.request(whose, age, routes);
         if answer != Answer::Waits {
             return (answer, request);
         }

@@ -9,67 +9,67 @@ use platform::{Nanos, Platform, Work};
 use terms::{Abort, Category, Conflict, Fault};
 
 use crate::counting::For;
-use crate::hands::ActionExecutor;
-use crate::locks::{Answer, look};
+use crate::executor::ActionExecutor;
+use crate::locks::{Answer, count_comparisons};
 use crate::messages::OwnerMessage;
 use crate::owned::owned_routes;
-use crate::post::{LOOK_NANOS, gone};
+use crate::post::{LOSS_CHECK_NANOS, gone};
 use crate::sampling::homes;
 use crate::worker::{Attempt, OwnerWorker, WORKER_BITS};
 
 impl<P: Platform> OwnerWorker<'_, P> {
     pub(crate) fn run_phases(
         &mut self,
-        hands: &mut dyn ActionExecutor,
+        executor: &mut dyn ActionExecutor,
         deadline: Option<Nanos>,
     ) -> Result<(), Abort> {
-        let copied = hands.copied();
+        let copied = executor.copied();
         P::work(self.c, Work::CopyWord, copied.procedure);
         for phase in 0.. {
-            match hands.plan(phase) {
+            match executor.plan(phase) {
                 Plan::Commit => break,
                 Plan::RollBack => return Err(Abort::RollBack),
                 Plan::Run => {
-                    P::work(self.c, Work::CopyWord, copied.action * hands.actions() as u32);
+                    P::work(self.c, Work::CopyWord, copied.action * executor.actions() as u32);
                     self.attempt.phase = phase;
-                    self.run_phase(hands, deadline)?;
+                    self.run_phase(executor, deadline)?;
                 }
             }
         }
         Ok(())
     }
 
-    fn run_phase(&mut self, hands: &mut dyn ActionExecutor, deadline: Option<Nanos>) -> Result<(), Abort> {
-        let is_here = self.route(hands)?;
+    fn run_phase(&mut self, executor: &mut dyn ActionExecutor, deadline: Option<Nanos>) -> Result<(), Abort> {
+        let is_here = self.route(executor)?;
         let from = self.attempt.from;
         if is_here && !self.attempt.is_among {
             let routes = &self.attempt.routes.entries()[from..];
             let is_free = self.owned.is_unlocked() || self.shared.faults.has(Fault::MissingOwnerLocks) || {
-                look::<P>(self.c, self.owned.locks().comparisons(routes.len()));
+                count_comparisons::<P>(self.c, self.owned.locks().comparisons(routes.len()));
                 self.owned.locks().is_free(self.me, routes)
             };
             if is_free {
-                return self.run_here(hands, deadline);
+                return self.run_here(executor, deadline);
             }
             self.counts.waits += 1;
         }
         self.lock_all(from);
-        self.send_requests(hands, deadline)?;
-        self.count_asked();
-        self.request_here(hands, from, deadline);
-        self.receive_all(hands, deadline)
+        self.send_requests(executor, deadline)?;
+        self.count_requested();
+        self.request_here(executor, from, deadline);
+        self.receive_all(executor, deadline)
     }
 
     /// Finds out who owns what the actions of the phase touch: whether this worker owns all of it.
-    fn route(&mut self, hands: &dyn ActionExecutor) -> Result<bool, Abort> {
+    fn route(&mut self, executor: &dyn ActionExecutor) -> Result<bool, Abort> {
         let Attempt { routes, from: first, ends, owners, .. } = &mut self.attempt;
         ends.clear();
         owners.clear();
         let mut is_here = true;
         let mut from = routes.entries().len();
         *first = from;
-        for action in 0..hands.actions() {
-            hands.route(action, routes);
+        for action in 0..executor.actions() {
+            executor.route(action, routes);
             let end = routes.entries().len();
             P::work(self.c, Work::Step, 2 * (end - from) as u32);
             let owner = self.map.owner(&routes.entries()[from..end])?.unwrap_or(self.me);
@@ -90,14 +90,14 @@ impl<P: Platform> OwnerWorker<'_, P> {
     /// Runs the actions of the phase that belong here, in the transaction's branch.
     pub(crate) fn run_here(
         &mut self,
-        hands: &mut dyn ActionExecutor,
+        executor: &mut dyn ActionExecutor,
         deadline: Option<Nanos>,
     ) -> Result<(), Abort> {
         let me = self.me;
-        let branch = self.branch(hands, me)?;
+        let branch = self.branch(executor, me)?;
         let began = self.begin_sample();
         let Attempt { phase, owners, .. } = &self.attempt;
-        hands.act(branch, deadline, *phase, &|number| owners[number] == me)?;
+        executor.act(branch, deadline, *phase, &|number| owners[number] == me)?;
         self.count_own();
         if let Some(began) = began {
             let mut own = homes(&self.attempt, me);
@@ -112,24 +112,26 @@ impl<P: Platform> OwnerWorker<'_, P> {
         if !std::mem::replace(&mut self.attempt.is_among, true) {
             self.draw_age();
             let routes = owned_routes(&self.map, &self.attempt.routes.entries()[..from]);
-            look::<P>(self.c, routes.len());
+            count_comparisons::<P>(self.c, routes.len());
             self.owned.locks().hold(self.me, self.age, &routes);
         }
     }
 
     /// Sends the actions of the phase that belong to others: one message each.
-    fn send_requests(&mut self, hands: &dyn ActionExecutor, deadline: Option<Nanos>) -> Result<(), Abort> {
+    fn send_requests(&mut self, executor: &dyn ActionExecutor, deadline: Option<Nanos>) -> Result<(), Abort> {
         let Attempt { owners, others, pending, .. } = &mut self.attempt;
         let deadline = deadline.map(|deadline| deadline.0);
-        let mut asked: Vec<u16> = Vec::new();
+        let mut requested: Vec<u16> = Vec::new();
         for to in owners.iter().copied().filter(|owner| *owner != self.me) {
-            if asked.contains(&to) {
+            if requested.contains(&to) {
                 continue;
             }
-            asked.push(to);
+            requested.push(to);
             let count = owners.iter().filter(|owner| **owner == to).count();
             let request = OwnerMessage::Request { age: self.age, deadline, actions: count };
-            self.post.send(to, &request, &mut |body| hands.write(&|number| owners[number] == to, body))?;
+            self.post.send_with_body(to, &request, &mut |body| {
+                executor.write(&|number| owners[number] == to, body)
+            })?;
             *pending += 1;
             if !others.iter().any(|(other, _)| *other == to) {
                 others.push((to, None));
@@ -139,7 +141,7 @@ impl<P: Platform> OwnerWorker<'_, P> {
     }
 
     /// Runs the actions of the phase that belong here, when their locks are granted.
-    fn request_here(&mut self, hands: &mut dyn ActionExecutor, from: usize, deadline: Option<Nanos>) {
+    fn request_here(&mut self, executor: &mut dyn ActionExecutor, from: usize, deadline: Option<Nanos>) {
         let Attempt { routes, ends, owners, .. } = &self.attempt;
         let mut begin = from;
         let mut own = Vec::new();
@@ -152,9 +154,9 @@ impl<P: Platform> OwnerWorker<'_, P> {
         if !owners.contains(&self.me) {
             return;
         }
-        look::<P>(self.c, own.len() + self.owned.locks().comparisons(own.len()));
-        let outcome = match self.ask(self.me, self.age, &own, None).0 {
-            Answer::Granted => self.run_here(hands, deadline),
+        count_comparisons::<P>(self.c, own.len() + self.owned.locks().comparisons(own.len()));
+        let outcome = match self.request_locks(self.me, self.age, &own, None).0 {
+            Answer::Granted => self.run_here(executor, deadline),
             Answer::Refused => {
                 self.attempt.is_refused_here = true;
                 Err(Abort::Conflict(Conflict::Locked))
@@ -170,29 +172,33 @@ impl<P: Platform> OwnerWorker<'_, P> {
     }
 
     /// Serves others until all answers of the phase are there: its synchronization point.
-    fn receive_all(&mut self, hands: &mut dyn ActionExecutor, deadline: Option<Nanos>) -> Result<(), Abort> {
-        let before = hands.branches().meter().enter::<P>(self.c, Category::Communication);
+    fn receive_all(
+        &mut self,
+        executor: &mut dyn ActionExecutor,
+        deadline: Option<Nanos>,
+    ) -> Result<(), Abort> {
+        let before = executor.branches().meter().enter::<P>(self.c, Category::Communication);
         while self.attempt.pending > 0 {
-            if !self.hear(hands)? {
+            if !self.receive(executor)? {
                 if self.shared.has_lost(self.c) {
                     return Err(gone());
                 }
-                self.wait_for_answers(LOOK_NANOS);
+                self.wait_for_answers(LOSS_CHECK_NANOS);
             }
             if std::mem::take(&mut self.attempt.is_granted) {
                 self.attempt.pending -= 1;
-                hands.branches().meter().enter::<P>(self.c, Category::Useful);
+                executor.branches().meter().enter::<P>(self.c, Category::Useful);
                 let outcome = match &self.attempt.failed {
                     Some(_) => Ok(()),
-                    None => self.run_here(hands, deadline),
+                    None => self.run_here(executor, deadline),
                 };
-                hands.branches().meter().enter::<P>(self.c, Category::Communication);
+                executor.branches().meter().enter::<P>(self.c, Category::Communication);
                 if let Err(abort) = outcome {
                     self.attempt.failed.get_or_insert(abort);
                 }
             }
         }
-        hands.branches().meter().leave::<P>(self.c, before);
+        executor.branches().meter().leave::<P>(self.c, before);
         self.attempt.failed.take().map_or(Ok(()), Err)
     }
 }

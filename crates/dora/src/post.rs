@@ -1,4 +1,4 @@
-//! A worker's way to the others.
+//! The messages that a worker sends and receives.
 
 use std::collections::VecDeque;
 
@@ -9,8 +9,8 @@ use crate::inbox::{Inbox, MESSAGE_BYTES_MAX};
 use crate::messages::{OwnerMessage, decode, encode};
 use crate::shared::Shared;
 
-/// How long a worker waits for a message before it looks whether the others are there.
-pub(crate) const LOOK_NANOS: u64 = 1_000_000;
+/// How long a worker waits for a message before it checks that the others are there.
+pub(crate) const LOSS_CHECK_NANOS: u64 = 1_000_000;
 /// How long a worker waits whose peer's inbox is full.
 const FULL_NANOS: u64 = 1_000;
 
@@ -24,13 +24,13 @@ pub(crate) struct Post<'d, P: Platform> {
     shared: &'d Shared<P>,
     /// The next slot of the own inbox.
     next: u64,
-    /// By worker: slots of its inbox that were emptied when the worker last looked.
+    /// By worker: slots of its inbox that were emptied when the worker last checked.
     emptied: Vec<u64>,
     /// Messages taken from the own inbox while another inbox was full.
     taken: VecDeque<Vec<u8>>,
     words: Vec<u64>,
     bytes: Vec<u8>,
-    heard: Vec<u8>,
+    received: Vec<u8>,
     /// Messages sent.
     pub sent: u64,
 }
@@ -48,34 +48,39 @@ fn to_words(bytes: &[u8], words: &mut Vec<u64>) {
 }
 
 impl<'d, P: Platform> Post<'d, P> {
-    /// That of the worker with this number.
+    /// The messages of the worker with this number.
     pub(crate) fn new(c: P::Core, me: u16, shared: &'d Shared<P>) -> Self {
         let emptied = vec![0; shared.workers()];
         let (taken, words) = (VecDeque::new(), Vec::new());
-        let (bytes, heard) = (Vec::new(), Vec::new());
-        Post { c, me, shared, next: 0, emptied, taken, words, bytes, heard, sent: 0 }
+        let (bytes, received) = (Vec::new(), Vec::new());
+        Post { c, me, shared, next: 0, emptied, taken, words, bytes, received, sent: 0 }
     }
 
     fn inbox(&self) -> &'d Inbox<P> {
         &self.shared.inboxes[usize::from(self.me)]
     }
 
-    /// Tells another worker something that has no body.
+    /// Sends another worker a message without a body.
     ///
     /// # Errors
     /// Another worker is gone.
-    pub(crate) fn say(&mut self, to: u16, said: &OwnerMessage) -> Result<(), Abort> {
-        self.send(to, said, &mut |_| Ok(()))
+    pub(crate) fn send(&mut self, to: u16, message: &OwnerMessage) -> Result<(), Abort> {
+        self.send_with_body(to, message, &mut |_| Ok(()))
     }
 
-    /// Tells another worker something.
+    /// Sends another worker a message.
     ///
     /// # Errors
     /// The message cannot be written as bytes, or is too long; another worker is gone.
-    pub(crate) fn send(&mut self, to: u16, said: &OwnerMessage, body: &mut Body<'_>) -> Result<(), Abort> {
+    pub(crate) fn send_with_body(
+        &mut self,
+        to: u16,
+        message: &OwnerMessage,
+        body: &mut Body<'_>,
+    ) -> Result<(), Abort> {
         let c = self.c;
         self.bytes.clear();
-        encode(self.me, said, &mut self.bytes)?;
+        encode(self.me, message, &mut self.bytes)?;
         body(&mut self.bytes)?;
         if self.bytes.len() > MESSAGE_BYTES_MAX {
             return Err(Abort::Misuse("actions or outputs that are too long to be sent to another worker"));
@@ -109,21 +114,21 @@ impl<'d, P: Platform> Post<'d, P> {
     /// The first message and its sender; its body is in `body` then.
     ///
     /// # Errors
-    /// What has come is no message.
+    /// The received bytes are no message.
     #[inline]
     pub(crate) fn take(&mut self, body: &mut Vec<u8>) -> Result<Option<(u16, OwnerMessage)>, Abort> {
         if let Some(bytes) = self.taken.pop_front() {
-            self.heard = bytes;
+            self.received = bytes;
         } else {
             let Some(bytes) = self.inbox().take(self.c, &mut self.next, &mut self.words) else {
                 return Ok(None);
             };
             P::work(self.c, Work::CopyWord, 2 * self.words.len() as u32);
-            to_bytes(&self.words, bytes, &mut self.heard);
+            to_bytes(&self.words, bytes, &mut self.received);
         }
-        let (said, rest) = decode(&self.heard)?;
+        let (message, rest) = decode(&self.received)?;
         rest.clone_into(body);
-        Ok(Some(said))
+        Ok(Some(message))
     }
 
     /// Waits until something has come, or until the deadline; may return early.

@@ -1,34 +1,33 @@
-//! How a map changes while transactions run: what is asked for, and in which order it happens.
+//! How a map changes while transactions run: the states of a change, and their order.
 //!
-//! A rearrangement goes through [`State`]s, one after the other, as [`Rearrangement::advance`] is
-//! told what has happened. The worker that makes it does what the state asks for, and serves others
+//! A rearrangement goes through [`State`]s, one after the other, as [`Rearrangement::advance`]
+//! receives events. The worker that makes it does what the state requires, and serves others
 //! meanwhile, because transactions that are active may need it:
 //!
 //! ```text
-//! Asked ─► Claimed ─► Drained ─► Quiet ─► Changed ─► Over
+//! Requested ─► Claimed ─► Drained ─► Quiet ─► Changed ─► Over
 //! ```
 //!
-//! - `Asked`: the worker claims the lock of the map; if another worker has it, the worker tries
+//! - `Requested`: the worker claims the lock of the map; if another worker has it, the worker tries
 //!   again.
 //! - `Claimed`: no transaction begins any more. Those that are active end.
 //! - `Drained`: no transaction is active, so no worker waits for an answer. But owners may not have
-//!   heard yet how the last transactions have ended, and have branches and locks of them. The
-//!   worker asks all others, and each answers when it has done all that was said before: inboxes
-//!   are emptied in the order in which they are filled, by whomever, and what a transaction says
-//!   was said before it was over.
-//! - `Quiet`: no worker has a branch or a lock. The map is exchanged, unless it cannot be changed
-//!   as
-//!   asked.
+//!   received the ends of the last transactions yet, and have branches and locks of them. The
+//!   worker sends all others a fence, and each answers when it has processed all earlier messages:
+//!   inboxes are emptied in the order in which they are filled, by all senders, and a transaction
+//!   sends its messages before it is over.
+//! - `Quiet`: no worker has a branch or a lock. The map is exchanged, unless the changes are not
+//!   possible.
 //! - `Changed`: transactions may begin again; each sees the new version.
 
-/// Where a rearrangement is.
+/// The state of a rearrangement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// The lock of the map is to be claimed.
-    Asked,
+    Requested,
     /// Active transactions are to end.
     Claimed,
-    /// All others are to do what was said before.
+    /// All others are to process all earlier messages.
     Drained,
     /// The map is to be exchanged.
     Quiet,
@@ -55,7 +54,7 @@ pub(crate) enum Event {
 
 /// All transitions that there are.
 const LEGAL: [(State, Event, State); 5] = [
-    (State::Asked, Event::Claim, State::Claimed),
+    (State::Requested, Event::Claim, State::Claimed),
     (State::Claimed, Event::Drain, State::Drained),
     (State::Drained, Event::Fence, State::Quiet),
     (State::Quiet, Event::Exchange, State::Changed),
@@ -68,20 +67,20 @@ pub(crate) struct Rearrangement {
 }
 
 impl Rearrangement {
-    /// One that is asked for.
+    /// A rearrangement that begins.
     pub(crate) fn new() -> Self {
-        Rearrangement { state: State::Asked }
+        Rearrangement { state: State::Requested }
     }
 
-    /// Where it is.
+    /// Its state.
     pub(crate) fn state(&self) -> State {
         self.state
     }
 
-    /// Something has happened.
+    /// Makes the transition of an event.
     ///
     /// # Panics
-    /// If it may not happen now.
+    /// The state has no transition for the event.
     pub(crate) fn advance(&mut self, event: Event) {
         let legal = LEGAL.iter().find(|(from, what, _)| (*from, *what) == (self.state, event));
         self.state = legal.unwrap_or_else(|| panic!("{event:?} while {:?}", self.state)).2;

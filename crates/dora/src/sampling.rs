@@ -2,10 +2,11 @@
 //! transactions synchronize.
 //!
 //! The arrays ([`repartitioning::Arrays`]; ATraPos, section V) are the worker's own: no other
-//! worker looks at them, and another worker that wants them asks this worker, which gives them away
-//! and begins anew. All actions are counted, by the table that they belong to and by who has asked
-//! for them; one run of actions in [`SAMPLE`] is measured by the clock. Of transactions that touch
-//! several sub-partitions one in this many is a synchronization point of all of these.
+//! worker reads them, and another worker that needs them requests them of this worker, which hands
+//! them over and begins anew. All actions are counted, by the table that they belong to and by the
+//! worker that requested them; one run of actions in [`SAMPLE`] is measured by the clock. Of
+//! transactions that touch several sub-partitions one in this many is a synchronization point of
+//! all of these.
 
 use platform::{LINE_BYTES, Nanos, Platform, Work};
 use repartitioning::{Arrays, SYNCHRONIZATION_SETS_MAX};
@@ -17,9 +18,9 @@ use crate::worker::{Attempt, OwnerWorker};
 
 /// Bytes of a synchronization point: a request, an answer, and the end of the transaction, each a
 /// line.
-const MEETING_BYTES: u64 = 3 * LINE_BYTES as u64;
-/// Words of a set in the table of those that met.
-const MEETING_WORDS: usize = 8;
+const SYNCHRONIZATION_BYTES: u64 = 3 * LINE_BYTES as u64;
+/// Words of a set in the table of sets that were synchronized.
+const SET_WORDS: usize = 8;
 
 impl<P: Platform> OwnerWorker<'_, P> {
     /// Counts from now on.
@@ -50,19 +51,19 @@ impl<P: Platform> OwnerWorker<'_, P> {
         is_due(&mut counting.until_run).then(|| P::now(self.c))
     }
 
-    /// When a look for a message begins, if what comes next is to be measured: to take a message is
-    /// part of what it costs.
+    /// When a poll for a message begins, if the next message is to be measured: taking it is part
+    /// of its cost.
     #[inline]
-    pub(crate) fn begin_look(&self) -> Option<Nanos> {
+    pub(crate) fn begin_poll(&self) -> Option<Nanos> {
         let counting = self.counting.as_ref()?;
         (counting.until_message == 0).then(|| P::now(self.c))
     }
 
-    /// A message has come: when that began which it costs this worker, if it is to be measured.
+    /// A message has come: when its cost for this worker began, if it is to be measured.
     #[inline]
-    pub(crate) fn end_look(&mut self, looked: Option<Nanos>) -> Option<Nanos> {
+    pub(crate) fn end_poll(&mut self, polled: Option<Nanos>) -> Option<Nanos> {
         let counting = self.counting.as_mut()?;
-        is_due(&mut counting.until_message).then_some(looked).flatten()
+        is_due(&mut counting.until_message).then_some(polled).flatten()
     }
 
     /// The end of another worker's transaction began then and is over: its time belongs to the
@@ -111,12 +112,14 @@ impl<P: Platform> OwnerWorker<'_, P> {
         homes(&self.attempt, self.me).for_each(|home| counting.act(&self.map, home, For::Own));
     }
 
-    /// The actions of the phase that belong to others are asked for.
-    pub(crate) fn count_asked(&mut self) {
+    /// Counts the actions of the phase that were requested from others.
+    pub(crate) fn count_requested(&mut self) {
         let Some(counting) = &mut self.counting else { return };
         P::work(self.c, Work::Step, 2 * self.attempt.ends.len() as u32);
         let of_others = homes_where(&self.attempt, |owner| owner != self.me);
-        of_others.filter_map(|home| self.map.sub_partition(home)).for_each(|sub| counting.arrays.ask(sub));
+        of_others
+            .filter_map(|home| self.map.sub_partition(home))
+            .for_each(|sub| counting.arrays.count_request(sub));
     }
 
     /// Another worker's action with this home has come.
@@ -130,24 +133,24 @@ impl<P: Platform> OwnerWorker<'_, P> {
 
     /// A transaction of the worker's own has committed.
     #[inline]
-    pub(crate) fn count_meeting(&mut self) {
+    pub(crate) fn count_synchronization(&mut self) {
         let Some(counting) = &mut self.counting else { return };
         let mut subs = self.attempt.routes.entries().iter().filter_map(|route| self.map.sub_partition(route));
         let Some(first) = subs.next() else { return };
-        if subs.any(|sub| sub != first) && is_due(&mut counting.until_meeting) {
+        if subs.any(|sub| sub != first) && is_due(&mut counting.until_synchronization) {
             let routes = self.attempt.routes.entries();
             P::work(self.c, Work::Step, 4 * routes.len() as u32);
-            let met = routes.iter().filter_map(|route| self.map.sub_partition(route));
-            counting.arrays.count_synchronization(met, SAMPLE, SAMPLE * MEETING_BYTES);
+            let subs = routes.iter().filter_map(|route| self.map.sub_partition(route));
+            counting.arrays.count_synchronization(subs, SAMPLE, SAMPLE * SYNCHRONIZATION_BYTES);
         }
     }
 }
 
 /// Words of a worker's arrays: a count of 32 bits by sub-partition and class, of which a table has
-/// two, and one by sub-partition of what is asked for; and the sets that met.
+/// two, and one by sub-partition of the requested actions; and the sets that were synchronized.
 fn words(map: &Map) -> u32 {
     let counts = map.sub_partitions() * (2 * map.tables() + 1);
-    (counts.div_ceil(2) + SYNCHRONIZATION_SETS_MAX * MEETING_WORDS) as u32
+    (counts.div_ceil(2) + SYNCHRONIZATION_SETS_MAX * SET_WORDS) as u32
 }
 
 /// The homes of the actions of the phase that belong to this worker.

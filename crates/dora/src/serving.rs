@@ -7,52 +7,51 @@ use schema::Route;
 use terms::{Abort, Category, Fault};
 
 use crate::counting::{For, class};
-use crate::hands::ActionExecutor;
-use crate::locks::{Answer, look};
+use crate::executor::ActionExecutor;
+use crate::locks::{Answer, count_comparisons};
 use crate::messages::{OwnerMessage, Refusal};
 use crate::owned::{Request, owned_routes};
 use crate::worker::{Attempt, OwnerWorker, WORKER_BITS};
 
 impl<P: Platform> OwnerWorker<'_, P> {
-    /// Does what others have asked for, and says that its time is no part of a transaction's. Of an
-    /// owner that is asked for more than it can do it is no more than each of the others may have
-    /// asked for at the beginning: else its own transactions would never run, nor would it be heard
-    /// of.
-    pub(crate) fn serve(&mut self, hands: &mut dyn ActionExecutor) -> Result<(), Abort> {
-        let looked = self.begin_look();
+    /// Serves the requests of others; the time counts apart from the worker's own transactions. One
+    /// call takes at most as many messages as there are workers: an overloaded owner would
+    /// otherwise never run its own transactions.
+    pub(crate) fn serve(&mut self, executor: &mut dyn ActionExecutor) -> Result<(), Abort> {
+        let polled = self.begin_poll();
         let Some((from, message)) = self.post.take(&mut self.body)? else { return Ok(()) };
-        hands.branches().meter().begin_aside::<P>(self.c, Category::Communication);
-        let began = self.end_look(looked);
-        self.answer(hands, from, message, began)?;
+        executor.branches().meter().begin_aside::<P>(self.c, Category::Communication);
+        let began = self.end_poll(polled);
+        self.answer(executor, from, message, began)?;
         for _ in 1..self.shared.workers() {
-            if !self.hear(hands)? {
+            if !self.receive(executor)? {
                 break;
             }
         }
-        hands.branches().meter().end::<P>(self.c);
+        executor.branches().meter().end::<P>(self.c);
         Ok(())
     }
 
-    /// Takes one message, if there is one, and does what follows from it.
-    pub(crate) fn hear(&mut self, hands: &mut dyn ActionExecutor) -> Result<bool, Abort> {
-        let looked = self.begin_look();
+    /// Takes one message, if there is one, and processes it.
+    pub(crate) fn receive(&mut self, executor: &mut dyn ActionExecutor) -> Result<bool, Abort> {
+        let polled = self.begin_poll();
         let Some((from, message)) = self.post.take(&mut self.body)? else { return Ok(false) };
-        let began = self.end_look(looked);
-        self.answer(hands, from, message, began)?;
+        let began = self.end_poll(polled);
+        self.answer(executor, from, message, began)?;
         Ok(true)
     }
 
     fn answer(
         &mut self,
-        hands: &mut dyn ActionExecutor,
+        executor: &mut dyn ActionExecutor,
         from: u16,
         message: OwnerMessage,
         began: Option<Nanos>,
     ) -> Result<(), Abort> {
         match message {
             OwnerMessage::Request { age, deadline, actions } => {
-                hands.keep(from, actions, &self.body)?;
-                self.accept(hands, from, age, Request { deadline, actions }, began)
+                executor.keep(from, actions, &self.body)?;
+                self.accept(executor, from, age, Request { deadline, actions }, began)
             }
             OwnerMessage::Reply(result) => {
                 let Attempt { phase, owners, others, pending, failed, .. } = &mut self.attempt;
@@ -62,7 +61,7 @@ impl<P: Platform> OwnerWorker<'_, P> {
                         if let Some((_, known)) = others.iter_mut().find(|(other, _)| *other == from) {
                             *known = name.map(BranchName);
                         }
-                        hands.absorb(*phase, &|number| owners[number] == from, &self.body)?;
+                        executor.absorb(*phase, &|number| owners[number] == from, &self.body)?;
                     }
                     Err(refusal) => {
                         failed.get_or_insert(refusal.abort());
@@ -71,18 +70,18 @@ impl<P: Platform> OwnerWorker<'_, P> {
                 Ok(())
             }
             OwnerMessage::End { commit } => {
-                let branches = hands.branches();
+                let branches = executor.branches();
                 let class = self.owned.class(from).take();
                 match (self.owned.branch(from).take(), commit) {
                     (Some(branch), true) => branches.end(branch),
                     (Some(branch), false) => branches.roll_back(branch).map(drop)?,
                     (None, _) => {}
                 }
-                self.release(hands, from)?;
+                self.release(executor, from)?;
                 self.end_their_end(began, class);
                 Ok(())
             }
-            OwnerMessage::Fence => self.post.say(from, &OwnerMessage::Fenced),
+            OwnerMessage::Fence => self.post.send(from, &OwnerMessage::Fenced),
             OwnerMessage::Fenced => {
                 self.fences -= 1;
                 Ok(())
@@ -90,11 +89,11 @@ impl<P: Platform> OwnerWorker<'_, P> {
         }
     }
 
-    /// A request has come: its actions run if what they touch can be locked. `began`: when it began
-    /// to cost this worker something, if that is measured.
+    /// Runs the actions of a request if what they touch can be locked. `began`: the moment from
+    /// which the request costs this worker time, if that is measured.
     fn accept(
         &mut self,
-        hands: &mut dyn ActionExecutor,
+        executor: &mut dyn ActionExecutor,
         whose: u16,
         age: u64,
         request: Request,
@@ -106,7 +105,7 @@ impl<P: Platform> OwnerWorker<'_, P> {
         routes.clear();
         for action in 0..request.actions {
             let home = routes.entries().len();
-            hands.route_kept(whose, action, &mut routes);
+            executor.route_kept(whose, action, &mut routes);
             self.count_other(routes.entries().get(home));
         }
         if self.counting.is_some() {
@@ -119,48 +118,48 @@ impl<P: Platform> OwnerWorker<'_, P> {
             let why = "an action came to a worker that does not own what it touches".to_owned();
             return self.refuse(whose, Refusal::Failed(why));
         }
-        look::<P>(self.c, owned.len() + self.owned.locks().comparisons(owned.len()));
-        match self.ask(whose, age, &owned, Some(request)) {
-            (Answer::Granted, Some(request)) => self.run_theirs(hands, whose, request, began),
+        count_comparisons::<P>(self.c, owned.len() + self.owned.locks().comparisons(owned.len()));
+        match self.request_locks(whose, age, &owned, Some(request)) {
+            (Answer::Granted, Some(request)) => self.run_theirs(executor, whose, request, began),
             (Answer::Refused, _) => self.refuse(whose, Refusal::Conflict),
             _ => Ok(()),
         }
     }
 
-    /// Where the first of another worker's actions belongs.
-    fn home(&mut self, hands: &dyn ActionExecutor, whose: u16) -> Option<Route> {
+    /// Returns the home of the first action of another worker's request.
+    fn home(&mut self, executor: &dyn ActionExecutor, whose: u16) -> Option<Route> {
         let mut routes = std::mem::take(&mut self.routes);
         routes.clear();
-        hands.route_kept(whose, 0, &mut routes);
+        executor.route_kept(whose, 0, &mut routes);
         let home = routes.home().copied();
         self.routes = routes;
         home
     }
 
     pub(crate) fn refuse(&mut self, to: u16, refusal: Refusal) -> Result<(), Abort> {
-        self.post.say(to, &OwnerMessage::Reply(Err(refusal)))
+        self.post.send(to, &OwnerMessage::Reply(Err(refusal)))
     }
 
-    /// Runs the actions of another worker's transaction, and tells what came of them. `began`: when
-    /// that began which it costs the owner, if it is measured.
+    /// Runs the actions of another worker's transaction, and replies. `began`: the moment from
+    /// which the request costs this worker time, if that is measured.
     fn run_theirs(
         &mut self,
-        hands: &mut dyn ActionExecutor,
+        executor: &mut dyn ActionExecutor,
         whose: u16,
         Request { deadline, actions }: Request,
         began: Option<Nanos>,
     ) -> Result<(), Abort> {
-        let before = hands.branches().meter().enter::<P>(self.c, Category::Useful);
+        let before = executor.branches().meter().enter::<P>(self.c, Category::Useful);
         let mut outputs = std::mem::take(&mut self.outputs);
         outputs.clear();
-        let outcome = self.branch(hands, whose).and_then(|branch| {
-            P::work(self.c, Work::CopyWord, hands.copied().action * actions as u32);
-            hands.act_for(whose, branch, deadline.map(Nanos), &mut outputs)?;
-            Ok(hands.branches().name(branch).map(|name| name.0))
+        let outcome = self.branch(executor, whose).and_then(|branch| {
+            P::work(self.c, Work::CopyWord, executor.copied().action * actions as u32);
+            executor.act_for(whose, branch, deadline.map(Nanos), &mut outputs)?;
+            Ok(executor.branches().name(branch).map(|name| name.0))
         });
-        hands.branches().meter().enter::<P>(self.c, Category::Communication);
+        executor.branches().meter().enter::<P>(self.c, Category::Communication);
         let sent = match outcome {
-            Ok(name) => self.post.send(whose, &OwnerMessage::Reply(Ok(name)), &mut |body| {
+            Ok(name) => self.post.send_with_body(whose, &OwnerMessage::Reply(Ok(name)), &mut |body| {
                 body.extend_from_slice(&outputs);
                 Ok(())
             }),
@@ -168,21 +167,21 @@ impl<P: Platform> OwnerWorker<'_, P> {
         };
         self.outputs = outputs;
         if let Some(began) = began {
-            let home = self.home(hands, whose);
+            let home = self.home(executor, whose);
             self.end_sample(began, home, actions, For::Other);
         }
-        hands.branches().meter().leave::<P>(self.c, before);
+        executor.branches().meter().leave::<P>(self.c, before);
         sent
     }
 
-    /// Gives back what a transaction has locked here, and does what has waited for it.
-    pub(crate) fn release(&mut self, hands: &mut dyn ActionExecutor, whose: u16) -> Result<(), Abort> {
+    /// Releases the locks of a transaction here, and runs the requests that waited for them.
+    pub(crate) fn release(&mut self, executor: &mut dyn ActionExecutor, whose: u16) -> Result<(), Abort> {
         if self.owned.is_unlocked() {
             return Ok(());
         }
         let keeps = self.shared.faults.has(Fault::KeptOwnerLocks) && self.last_age >> WORKER_BITS & 7 == 7;
         if !keeps {
-            look::<P>(self.c, self.owned.locks().comparisons(1));
+            count_comparisons::<P>(self.c, self.owned.locks().comparisons(1));
             self.owned.locks().release(whose);
         }
         while let Some((whose, request)) = self.owned.next_granted() {
@@ -190,7 +189,7 @@ impl<P: Platform> OwnerWorker<'_, P> {
                 None => self.attempt.is_granted = true,
                 Some(request) => {
                     let began = self.begin_sample();
-                    self.run_theirs(hands, whose, request, began)?;
+                    self.run_theirs(executor, whose, request, began)?;
                 }
             }
         }

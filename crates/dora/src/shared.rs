@@ -11,7 +11,7 @@ use crate::central::{Central, Sharing};
 use crate::inbox::Inbox;
 use crate::map::Map;
 
-/// Where a worker is.
+/// The node and socket of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Site {
     /// Its memory node.
@@ -89,7 +89,7 @@ impl<P: Platform> Shared<P> {
 
     /// A worker begins no transaction any more.
     pub(crate) fn leave(&self, c: P::Core) {
-        // AcqRel: who sees that all have left has all that they have said.
+        // AcqRel: a worker that sees that all have left sees all that they have sent.
         P::fetch_add(c, self.word(LEAVING), 1, Ordering::AcqRel);
     }
 

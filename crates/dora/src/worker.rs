@@ -3,9 +3,9 @@
 //!
 //! A worker does one thing at a time. It serves others before each of its own transactions, while
 //! it waits for answers, and while it pauses; never between the actions of a phase. So a
-//! transaction that needs no other worker is never interrupted, and locks nothing: it only looks
-//! whether it may go on. One that needs others locks what it has touched so far before it sends its
-//! first message.
+//! transaction that needs no other worker is never interrupted, and locks nothing: it only checks
+//! that no other transaction has a conflicting lock. A transaction that needs others locks what it
+//! has touched so far before it sends its first message.
 
 use std::sync::Arc;
 
@@ -17,19 +17,19 @@ use terms::{Abort, Category, Epoch, Fault};
 
 use crate::central::Seat;
 use crate::counting::Counting;
-use crate::hands::ActionExecutor;
+use crate::executor::ActionExecutor;
 use crate::locks::Answer;
 use crate::map::Map;
 use crate::messages::OwnerMessage;
 use crate::owned::{Owned, Request};
-use crate::post::{LOOK_NANOS, Post, gone};
+use crate::post::{LOSS_CHECK_NANOS, Post, gone};
 use crate::shared::{Shared, Site};
 
 /// Bits of an age that name the worker: no two transactions have the same.
 pub(crate) const WORKER_BITS: u32 = 16;
-/// How long a worker that has no transactions any more waits for a message before it looks whether
+/// How long a worker that has no transactions any more waits for a message before it checks that
 /// the others are there.
-const LEAVING_LOOK_NANOS: u64 = 50_000;
+const LEAVING_POLL_NANOS: u64 = 50_000;
 
 /// The refusal of a session without branches.
 pub const NO_BRANCHES: Abort =
@@ -166,17 +166,17 @@ impl<'d, P: Platform> OwnerWorker<'d, P> {
         Counts { messages: self.post.sent, ..self.counts }
     }
 
-    /// Runs a transaction until it commits, rolls back, or fails for good, after what others have
-    /// asked for meanwhile.
+    /// Runs a transaction until it commits, rolls back, or fails for good, after the requests that
+    /// others have sent meanwhile.
     ///
     /// # Errors
     /// See [`Abort`].
-    pub fn run(&mut self, hands: &mut dyn ActionExecutor, bounds: &Bounds) -> Result<Ending<()>, Abort> {
-        self.serve(hands)?;
-        self.enter(hands)?;
-        let attempts = &mut OwnerAttempts { worker: self, hands, deadline: bounds.deadline };
+    pub fn run(&mut self, executor: &mut dyn ActionExecutor, bounds: &Bounds) -> Result<Ending<()>, Abort> {
+        self.serve(executor)?;
+        self.enter(executor)?;
+        let attempts = &mut OwnerAttempts { worker: self, executor, deadline: bounds.deadline };
         let result = boundary::attempt_until_it_ends(attempts, bounds);
-        let meter = hands.branches().meter();
+        let meter = executor.branches().meter();
         meter.enter::<P>(self.c, Category::Cc);
         self.shared.central.end(self.c, &mut self.seat);
         meter.end::<P>(self.c);
@@ -190,10 +190,10 @@ impl<'d, P: Platform> OwnerWorker<'d, P> {
     ///
     /// # Errors
     /// The database has stopped, or a worker is gone.
-    pub fn stand_by(&mut self, hands: &mut dyn ActionExecutor) -> Result<(), Abort> {
+    pub fn stand_by(&mut self, executor: &mut dyn ActionExecutor) -> Result<(), Abort> {
         self.shared.central.leave(self.c, &mut self.seat);
-        self.serve(hands)?;
-        self.rest(LEAVING_LOOK_NANOS);
+        self.serve(executor)?;
+        self.rest(LEAVING_POLL_NANOS);
         self.check_others()
     }
 
@@ -202,10 +202,10 @@ impl<'d, P: Platform> OwnerWorker<'d, P> {
     ///
     /// # Errors
     /// The database has stopped, or a worker is gone.
-    pub fn attend(&mut self, hands: &mut dyn ActionExecutor) -> Result<(), Abort> {
+    pub fn attend(&mut self, executor: &mut dyn ActionExecutor) -> Result<(), Abort> {
         self.shared.central.leave(self.c, &mut self.seat);
-        self.serve(hands)?;
-        self.post.wait(P::now(self.c).plus(LEAVING_LOOK_NANOS));
+        self.serve(executor)?;
+        self.post.wait(P::now(self.c).plus(LEAVING_POLL_NANOS));
         self.check_others()
     }
 
@@ -216,46 +216,46 @@ impl<'d, P: Platform> OwnerWorker<'d, P> {
         }
     }
 
-    /// Says that it has no transactions any more, and serves others until no worker has.
+    /// Announces that it has no transactions any more, and serves others until no worker has.
     ///
     /// # Errors
     /// The database has stopped, or a worker is gone.
-    pub fn leave(&mut self, hands: &mut dyn ActionExecutor) -> Result<(), Abort> {
+    pub fn leave(&mut self, executor: &mut dyn ActionExecutor) -> Result<(), Abort> {
         let c = self.c;
         self.shared.central.leave(c, &mut self.seat);
         self.shared.leave(c);
         self.has_left = true;
         loop {
             let is_over = self.shared.have_all_left(c);
-            self.serve(hands)?;
+            self.serve(executor)?;
             if is_over {
                 return Ok(());
             }
             if self.shared.has_lost(c) {
                 return Err(gone());
             }
-            self.post.wait(P::now(c).plus(LEAVING_LOOK_NANOS));
+            self.post.wait(P::now(c).plus(LEAVING_POLL_NANOS));
         }
     }
 
     /// The transaction is active from here on, and sees one version of the map.
-    fn enter(&mut self, hands: &mut dyn ActionExecutor) -> Result<(), Abort> {
+    fn enter(&mut self, executor: &mut dyn ActionExecutor) -> Result<(), Abort> {
         let c = self.c;
-        let meter = hands.branches().meter();
+        let meter = executor.branches().meter();
         meter.begin::<P>(c);
         let before = meter.enter::<P>(c, Category::Cc);
         self.begun += 1;
         while !self.shared.central.begin(c, &mut self.seat, self.begun) {
             // A worker that changes the map waits for transactions that may need this worker.
-            while self.hear(hands)? {}
-            self.shared.central.wait(c, &self.seat, LEAVING_LOOK_NANOS);
+            while self.receive(executor)? {}
+            self.shared.central.wait(c, &self.seat, LEAVING_POLL_NANOS);
         }
         self.check_map();
-        hands.branches().meter().leave::<P>(c, before);
+        executor.branches().meter().leave::<P>(c, before);
         Ok(())
     }
 
-    /// Gets the map, if it has changed. Pre: a transaction is active, so that it does not change
+    /// Loads the map, if it has changed. Pre: a transaction is active, so that it does not change
     /// now.
     #[inline]
     pub(crate) fn check_map(&mut self) {
@@ -276,35 +276,39 @@ impl<'d, P: Platform> OwnerWorker<'d, P> {
     }
 
     /// Serves others for a while, before the next attempt.
-    fn pause(&mut self, hands: &mut dyn ActionExecutor, attempts: u32) -> Result<(), Abort> {
+    fn pause(&mut self, executor: &mut dyn ActionExecutor, attempts: u32) -> Result<(), Abort> {
         let c = self.c;
-        let branches = hands.branches();
+        let branches = executor.branches();
         let before = branches.meter().enter::<P>(c, Category::Backoff);
         let until = P::now(c).plus(branches.pause_nanos(attempts));
         loop {
-            // The pause ends even if others never stop asking.
-            let has_heard = self.hear(hands)?;
+            // The pause ends even if requests never stop.
+            let has_received = self.receive(executor)?;
             let now = P::now(c);
             // What has refused it is over.
-            let is_free = has_heard && self.attempt.is_refused_here && self.owned.is_unlocked();
+            let is_free = has_received && self.attempt.is_refused_here && self.owned.is_unlocked();
             if now >= until || is_free {
                 break;
             }
-            if !has_heard {
+            if !has_received {
                 self.rest(until.since(now));
             }
         }
-        hands.branches().meter().leave::<P>(c, before);
+        executor.branches().meter().leave::<P>(c, before);
         Ok(())
     }
 
     /// Runs one attempt; what has failed is undone everywhere.
-    fn attempt(&mut self, hands: &mut dyn ActionExecutor, deadline: Option<Nanos>) -> Result<Commit, Abort> {
+    fn attempt(
+        &mut self,
+        executor: &mut dyn ActionExecutor,
+        deadline: Option<Nanos>,
+    ) -> Result<Commit, Abort> {
         self.attempt.begin();
-        match self.run_phases(hands, deadline) {
-            Ok(()) => self.commit(hands),
+        match self.run_phases(executor, deadline) {
+            Ok(()) => self.commit(executor),
             Err(abort) => {
-                self.roll_back(hands)?;
+                self.roll_back(executor)?;
                 Err(abort)
             }
         }
@@ -312,72 +316,72 @@ impl<'d, P: Platform> OwnerWorker<'d, P> {
 
     /// Commits the transaction everywhere: the record of the log that names all branches is the
     /// commit.
-    fn commit(&mut self, hands: &mut dyn ActionExecutor) -> Result<Commit, Abort> {
+    fn commit(&mut self, executor: &mut dyn ActionExecutor) -> Result<Commit, Abort> {
         let own = *self.owned.branch(self.me);
-        let branches = hands.branches();
+        let branches = executor.branches();
         self.names.clear();
         self.names.extend(own.and_then(|branch| branches.name(branch)));
         self.names.extend(self.attempt.others.iter().filter_map(|(_, name)| *name));
         let commit = branches.commit(&self.names)?;
-        self.count_meeting();
+        self.count_synchronization();
         self.counts.shared += u64::from(!self.attempt.others.is_empty());
-        self.tell_end(true)?;
+        self.send_end(true)?;
         if let Some(branch) = own {
             *self.owned.branch(self.me) = None;
             branches.end(branch);
         }
-        self.release(hands, self.me)?;
+        self.release(executor, self.me)?;
         Ok(commit)
     }
 
     /// Undoes the transaction everywhere.
-    fn roll_back(&mut self, hands: &mut dyn ActionExecutor) -> Result<(), Abort> {
+    fn roll_back(&mut self, executor: &mut dyn ActionExecutor) -> Result<(), Abort> {
         // An answer that is missing is not to be taken for one of the next transaction.
         while self.attempt.pending > 0 {
-            if !self.hear(hands)? {
+            if !self.receive(executor)? {
                 if self.shared.has_lost(self.c) {
                     return Err(gone());
                 }
-                self.wait_for_answers(LOOK_NANOS);
+                self.wait_for_answers(LOSS_CHECK_NANOS);
             }
             self.attempt.pending -= usize::from(std::mem::take(&mut self.attempt.is_granted));
         }
-        self.tell_end(false)?;
+        self.send_end(false)?;
         let own = self.owned.branch(self.me).take();
-        let branches = hands.branches();
+        let branches = executor.branches();
         self.rolled_back_at = match own {
             Some(branch) => branches.roll_back(branch)?,
             None => branches.commit(&[])?.durable_with,
         };
-        self.release(hands, self.me)
+        self.release(executor, self.me)
     }
 
-    /// Tells all others that have a part in the transaction how it ends.
-    fn tell_end(&mut self, commit: bool) -> Result<(), Abort> {
+    /// Sends the end of the transaction to all others that have a branch of it.
+    fn send_end(&mut self, commit: bool) -> Result<(), Abort> {
         for place in 0..self.attempt.others.len() {
             let to = self.attempt.others[place].0;
             let commit = commit && !(self.shared.faults.has(Fault::PartialCommit) && place == 0);
-            self.post.say(to, &OwnerMessage::End { commit })?;
+            self.post.send(to, &OwnerMessage::End { commit })?;
         }
         Ok(())
     }
 
-    /// The map as this worker knows it: that of its last transaction.
+    /// The map that this worker uses: that of its last transaction.
     pub fn map(&self) -> &Map {
         &self.map
     }
 
     /// The branch of a transaction here, which begins if there is none.
-    pub(crate) fn branch(&mut self, hands: &mut dyn ActionExecutor, whose: u16) -> Result<usize, Abort> {
+    pub(crate) fn branch(&mut self, executor: &mut dyn ActionExecutor, whose: u16) -> Result<usize, Abort> {
         if let Some(branch) = self.owned.branch(whose) {
             return Ok(*branch);
         }
-        let branch = hands.branches().begin()?;
+        let branch = executor.branches().begin()?;
         *self.owned.branch(whose) = Some(branch);
         Ok(branch)
     }
 
-    pub(crate) fn ask(
+    pub(crate) fn request_locks(
         &mut self,
         whose: u16,
         age: u64,
@@ -386,7 +390,7 @@ impl<'d, P: Platform> OwnerWorker<'d, P> {
     ) -> (Answer, Option<Request>) {
         match self.shared.faults.has(Fault::MissingOwnerLocks) {
             true => (Answer::Granted, request),
-            false => self.owned.ask(whose, age, routes, request),
+            false => self.owned.request(whose, age, routes, request),
         }
     }
 }
@@ -394,7 +398,7 @@ impl<'d, P: Platform> OwnerWorker<'d, P> {
 /// The attempts of one transaction that a worker coordinates.
 struct OwnerAttempts<'s, 'd, P: Platform> {
     worker: &'s mut OwnerWorker<'d, P>,
-    hands: &'s mut dyn ActionExecutor,
+    executor: &'s mut dyn ActionExecutor,
     deadline: Option<Nanos>,
 }
 
@@ -404,20 +408,20 @@ impl<P: Platform> Attempts<P> for OwnerAttempts<'_, '_, P> {
     }
 
     fn meter(&mut self) -> &mut Meter {
-        self.hands.branches().meter()
+        self.executor.branches().meter()
     }
 
     fn stats(&mut self) -> &mut Stats {
-        self.hands.branches().stats_mut()
+        self.executor.branches().stats_mut()
     }
 
     fn attempt(&mut self) -> Result<Commit, (Abort, Epoch)> {
-        let attempted = self.worker.attempt(self.hands, self.deadline);
+        let attempted = self.worker.attempt(self.executor, self.deadline);
         attempted.map_err(|abort| (abort, self.worker.rolled_back_at))
     }
 
     fn pause(&mut self, attempts: u32) -> Result<(), Abort> {
-        self.worker.pause(self.hands, attempts)
+        self.worker.pause(self.executor, attempts)
     }
 }
 

@@ -95,7 +95,7 @@ pub struct Arrays {
     /// Measurements of each class.
     measured: Vec<MeasuredActions>,
     /// Actions of the worker's own transactions requested from other workers, by sub-partition.
-    asked: Vec<u32>,
+    requested: Vec<u32>,
     /// Time that the worker has waited for answers without other work.
     waited_nanos: u64,
     /// Open-addressing hash table; its length is a power of two.
@@ -114,9 +114,9 @@ impl Arrays {
         let meetings = vec![EMPTY_SET; sets.max(1).next_power_of_two()];
         let (actions, measured) =
             (vec![0; sub_partitions * classes], vec![MeasuredActions::default(); classes]);
-        let asked = vec![0; sub_partitions];
+        let requested = vec![0; sub_partitions];
         let (unrecorded, waited_nanos, idle_nanos) = ((0, 0), 0, 0);
-        Arrays { version, actions, measured, asked, waited_nanos, meetings, unrecorded, idle_nanos }
+        Arrays { version, actions, measured, requested, waited_nanos, meetings, unrecorded, idle_nanos }
     }
 
     /// Returns the version of the map whose grid is counted.
@@ -130,8 +130,8 @@ impl Arrays {
         self.actions.clear();
         self.actions.resize(sub_partitions * self.measured.len(), 0);
         self.measured.fill(MeasuredActions::default());
-        self.asked.clear();
-        self.asked.resize(sub_partitions, 0);
+        self.requested.clear();
+        self.requested.resize(sub_partitions, 0);
         self.waited_nanos = 0;
         self.meetings.fill(EMPTY_SET);
         self.unrecorded = (0, 0);
@@ -149,8 +149,8 @@ impl Arrays {
 
     /// Counts a request to another worker for an action on this sub-partition.
     #[inline]
-    pub fn ask(&mut self, on: SubPartition) {
-        if let Some(count) = self.asked.get_mut(on.index()) {
+    pub fn count_request(&mut self, on: SubPartition) {
+        if let Some(count) = self.requested.get_mut(on.index()) {
             *count = count.saturating_add(1);
         }
     }
@@ -183,14 +183,14 @@ impl Arrays {
     }
 
     fn sub_partitions(&self) -> usize {
-        self.asked.len()
+        self.requested.len()
     }
 
     /// Returns the actions of the worker's own transactions on a sub-partition, on any worker.
     fn drawn(&self, sub: usize) -> u64 {
         let classes = self.measured.len();
         let own = self.actions[sub * classes..][..classes].iter().step_by(2);
-        own.map(|count| u64::from(*count)).sum::<u64>() + u64::from(self.asked[sub])
+        own.map(|count| u64::from(*count)).sum::<u64>() + u64::from(self.requested[sub])
     }
 
     /// Counts `times` synchronization points of these sub-partitions, which exchanged `bytes` in
@@ -374,13 +374,13 @@ fn draws<'a>(sub_partitions: usize, arrays: impl IntoIterator<Item = (Core, &'a 
         Drawn::of(arrays.clone().into_iter().map(of_core).collect())
     };
     let by_sub = (0..sub_partitions).map(count).collect();
-    let add = |(waited, asked): (f64, u64), (_, one): (Core, &Arrays)| {
-        let more: u64 = one.asked.iter().map(|count| u64::from(*count)).sum();
-        (waited + one.waited_nanos as f64, asked + more)
+    let add = |(waited, requested): (f64, u64), (_, one): (Core, &Arrays)| {
+        let more: u64 = one.requested.iter().map(|count| u64::from(*count)).sum();
+        (waited + one.waited_nanos as f64, requested + more)
     };
     let ask_nanos = match arrays.clone().into_iter().fold((0.0, 0), add) {
         (_, 0) => ASK_NANOS,
-        (waited, asked) => waited / asked as f64,
+        (waited, requested) => waited / requested as f64,
     };
     Draws { ask_nanos, by_sub }
 }
@@ -466,7 +466,7 @@ mod tests {
         // of the other worker the second.
         (0..50).for_each(|_| one.act(SubPartition(0), 0));
         for _ in 0..40 {
-            other.ask(SubPartition(1));
+            other.count_request(SubPartition(1));
             one.act(SubPartition(1), 1);
         }
         other.wait(8_000);

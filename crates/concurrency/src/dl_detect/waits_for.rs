@@ -6,9 +6,9 @@
 //! part in a deadlock.
 //!
 //! Concurrency: a slot begins with a turn, odd while its worker waits: what was read of the slot
-//! belongs together if the turn has stayed the same (a sequence lock). A circle counts only if the turns of all
-//! its workers are still the same once it is found: then they all waited at one moment, each for a
-//! lock that the next one held.
+//! belongs together if the turn has stayed the same (a sequence lock). A circle counts only if the
+//! turns of all its workers are still the same once it is found: then they all waited at one
+//! moment, each for a lock that the next one held.
 
 use std::sync::atomic::Ordering;
 

@@ -2,10 +2,10 @@
 //!
 //! A database is one [directory](Files::Directory) that is locked against a second opener.
 //! Everything in it is done through [queues](Files::Queue): a core submits an [`Operation`] and
-//! continues; a queue performs its operations one after another, in the order of submission, and the
-//! core polls for [`Completion`]s, or waits for them, in the same order. Several queues
-//! work at the same time. The memory that is written or read belongs to the operation while it is
-//! under way, and comes back with its completion.
+//! continues; a queue performs its operations one after another, in the order of submission, and
+//! the core polls for [`Completion`]s, or waits for them, in the same order. Several queues work at
+//! the same time. The memory that is written or read belongs to the operation while it is under
+//! way, and comes back with its completion.
 //!
 //! # What survives
 //!
@@ -207,9 +207,9 @@ pub trait Files: Platform {
     /// [`FileErrorKind::InUse`] if it is open already, in this process or another.
     fn open_directory(c: Self::Core, path: &Path, create: bool) -> Result<Self::Directory, FileError>;
 
-    /// A number that no other call draws, on any machine: it distinguishes files of one database, or
-    /// of one generation of it, from all others. The operating system's randomness on hardware; by the seed
-    /// of the disk in a virtual machine.
+    /// A number that no other call draws, on any machine: it distinguishes files of one database,
+    /// or of one generation of it, from all others. The operating system's randomness on hardware;
+    /// by the seed of the disk in a virtual machine.
     ///
     /// # Errors
     /// The operating system has no randomness to give.

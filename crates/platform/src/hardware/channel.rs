@@ -386,8 +386,8 @@ impl FileReceiver {
         }
     }
 
-    /// Reads more of a stream, and returns true if it has: waits until there is some, unless `flags`
-    /// forbid that.
+    /// Reads more of a stream, and returns true if it has: waits until there is some, unless
+    /// `flags` forbid that.
     fn fill(&mut self, flags: libc::c_int) -> Result<bool, ReceiveError> {
         self.inbox.copy_within(self.begin..self.end, 0);
         (self.begin, self.end) = (0, self.end - self.begin);

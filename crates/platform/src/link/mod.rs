@@ -2,9 +2,9 @@
 //! all of them.
 //!
 //! A connection has two [`End`]s, each with a [`Sender`] and a [`Receiver`]. Messages arrive whole
-//! and in order. Sending never waits: a full link returns [`SendError::Full`]. Every receiver belongs
-//! to a [`Bell`], and a worker has one bell: it waits there for its links and for whatever else
-//! rings (a flushed log, a granted lock), with [`wait`].
+//! and in order. Sending never waits: a full link returns [`SendError::Full`]. Every receiver
+//! belongs to a [`Bell`], and a worker has one bell: it waits there for its links and for whatever
+//! else rings (a flushed log, a granted lock), with [`wait`].
 //!
 //! - `shm` is a [ring] of words in a region: engine code over [`Platform`] words, on both
 //!   platforms the same.

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use terms::Abort;
 
-use crate::messages::{CANNOT_BE_HEARD, CANNOT_BE_SAID};
+use crate::messages::{CANNOT_BE_RECEIVED, CANNOT_BE_SENT};
 
 /// Words that are copied of procedures, and of actions with their outputs.
 #[derive(Clone, Copy)]
@@ -166,7 +166,7 @@ impl<Q: Procedure> Acting<Q> for Dynamic<'_> {
 pub struct Actions<Q: Procedure> {
     /// Actions of the phase that the worker coordinates.
     own: Vec<Q::Action>,
-    /// By worker: what it has asked for.
+    /// By worker: the actions that it has requested.
     kept: Vec<Vec<Q::Action>>,
 }
 
@@ -177,7 +177,7 @@ impl<Q: Procedure> Actions<Q> {
     }
 }
 
-/// The hands of a worker: how actions run, the actions, and the transaction that the worker
+/// The executor of a worker: how actions run, the actions, and the transaction that the worker
 /// coordinates, if there is one.
 pub struct Typed<'h, Q: Procedure, A: Acting<Q>> {
     acting: A,
@@ -187,7 +187,7 @@ pub struct Typed<'h, Q: Procedure, A: Acting<Q>> {
 }
 
 impl<'h, Q: Procedure, A: Acting<Q>> Typed<'h, Q, A> {
-    /// ActionExecutor that run procedures on these tables.
+    /// An executor that runs procedures on these tables.
     pub fn new(
         acting: A,
         tables: &'h Q::Tables,
@@ -200,12 +200,12 @@ impl<'h, Q: Procedure, A: Acting<Q>> Typed<'h, Q, A> {
 
 fn write<T: Serialize>(value: &T, to: &mut Vec<u8>) -> Result<(), Abort> {
     let bytes = std::mem::take(to);
-    *to = postcard::to_extend(value, bytes).map_err(|_| CANNOT_BE_SAID)?;
+    *to = postcard::to_extend(value, bytes).map_err(|_| CANNOT_BE_SENT)?;
     Ok(())
 }
 
 fn read<T: DeserializeOwned>(bytes: &mut &[u8]) -> Result<T, Abort> {
-    let (value, rest) = postcard::take_from_bytes(bytes).map_err(|_| CANNOT_BE_HEARD)?;
+    let (value, rest) = postcard::take_from_bytes(bytes).map_err(|_| CANNOT_BE_RECEIVED)?;
     *bytes = rest;
     Ok(value)
 }
