@@ -166,11 +166,6 @@ impl Subject {
         Subject { name, takes_snapshots: true, ..self }
     }
 
-    /// The same scheme on partitioned tables only.
-    pub fn with_partitions(self) -> Self {
-        Subject { partitioned: true, ..self }
-    }
-
     /// The same scheme with these variants, under another name.
     pub fn in_ways(self, name: &'static str, ways: Ways) -> Self {
         Subject { name, ways, ..self }

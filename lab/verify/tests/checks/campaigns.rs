@@ -1,40 +1,22 @@
 //! Campaigns: schemes pass, and mutants fail.
 
-use std::ops::Range;
-
-use concurrency::SchemeName;
-use terms::{Fault, Faults};
+use concurrency::SchemeName::{DlDetect, Hstore, Mvcc, NoWait, Occ, Silo, TicToc, WaitDie};
+use terms::Fault;
 use verify::{Campaign, Machine, Subject, Tally, Trial, Work, scheme, schemes};
+
+use crate::support::{holds, is_caught, mutant};
 
 /// Seeds of each scheme and workload; `isles verify` runs as many as requested, and `.ci/deep`
 /// 100,000.
 const SEEDS: u64 = 60;
 /// Seeds of histories of several instances.
 const SEEDS_OF_DISTRIBUTED: u64 = 20;
-/// The rules of several instances.
 /// Seeds of benchmarks, which load more and run longer.
 const SEEDS_OF_BENCHMARKS: u64 = 4;
 /// Seeds on hardware, where a seed does not fix the schedule.
 const SEEDS_ON_HARDWARE: u64 = 4;
-/// Seeds within which a mutant fails; some need several rare events at a time.
-const SEEDS_OF_MUTANTS: u64 = 20_000;
 /// Seeds within which a reader of a mutant sees a row between two of its writes, and panics.
 const SEEDS_OF_TORN_ROWS: u64 = 20_000;
-
-fn campaign(subject: &Subject, work: Work, machine: &Machine, seeds: Range<u64>) -> Tally {
-    let campaign = Campaign { subject, work, machine, workers: None, seeds, threads: 1, failures_max: 1 };
-    let tally = campaign.run(&mut |_| true);
-    println!("{} {work}: {:?}", subject.name, tally.sum);
-    tally
-}
-
-fn holds(subject: &Subject, work: Work, machine: &Machine, seeds: u64) -> Tally {
-    let tally = campaign(subject, work, machine, 0..seeds);
-    assert_eq!(tally.failures, [], "{} {work}", subject.name);
-    assert_eq!(tally.seeds, seeds);
-    assert!(tally.sum.transactions > 0);
-    tally
-}
 
 #[test]
 fn histories_are_serializable() {
@@ -61,10 +43,8 @@ fn histories_of_several_instances_are_serializable() {
 #[test]
 fn waiting_needs_no_bound() {
     for subject in [
-        Subject::of(SchemeName::WaitDie)
-            .with_faults("wait-die without a bound on waiting", Faults::of(&[Fault::UnboundedWaits])),
-        Subject::of(SchemeName::DlDetect)
-            .with_faults("dl-detect without a bound on waiting", Faults::of(&[Fault::UnboundedWaits])),
+        mutant(WaitDie, "wait-die without a bound on waiting", &[Fault::UnboundedWaits]),
+        mutant(DlDetect, "dl-detect without a bound on waiting", &[Fault::UnboundedWaits]),
     ] {
         holds(&subject, Work::Histories, &Machine::Small, SEEDS);
     }
@@ -121,8 +101,7 @@ fn tpcc_holds_on_many_cores() {
 /// A panic is a failure with its message and the events before it.
 #[test]
 fn panics_are_failures() {
-    let broken = Subject::of(SchemeName::NoWait)
-        .with_faults("no-wait without shared locks", Faults::of(&[Fault::EarlySharedUnlock]));
+    let broken = mutant(NoWait, "no-wait without shared locks", &[Fault::EarlySharedUnlock]);
     let mut failures = (0..SEEDS_OF_TORN_ROWS).filter_map(|seed| {
         let (work, machine) = (Work::Histories, &Machine::Small);
         Trial { subject: &broken, work, machine, workers: None, seed }.run().failure
@@ -168,221 +147,58 @@ fn first_seed(mutant: &Subject) -> u64 {
 /// Each mutant of each scheme, and the workload that has to reveal it.
 #[test]
 fn mutants_are_caught() {
+    let endless = [Fault::UnboundedWaits, Fault::UnresolvedDeadlocks];
     let mutants = [
-        (
-            Work::Histories,
-            Subject::of(SchemeName::Silo)
-                .with_faults("silo without read validation", Faults::of(&[Fault::UncheckedReads])),
-        ),
-        (
-            Work::Histories,
-            Subject::of(SchemeName::Silo)
-                .with_faults("silo without witnesses", Faults::of(&[Fault::UncheckedLeaves])),
-        ),
-        (
-            Work::Bank,
-            Subject::of(SchemeName::Silo)
-                .with_faults("silo without frozen absences", Faults::of(&[Fault::UnfrozenAbsences])),
-        ),
-        (
-            Work::Bank,
-            Subject::of(SchemeName::Silo)
-                .with_faults("silo whose participants let go", Faults::of(&[Fault::EarlyParticipantUnlock])),
-        ),
-        (
-            Work::Bank,
-            Subject::of(SchemeName::TicToc).with_faults(
-                "tictoc whose participants let go",
-                Faults::of(&[Fault::EarlyParticipantUnlock]),
-            ),
-        ),
-        (
-            Work::Bank,
-            Subject::of(SchemeName::Occ)
-                .with_faults("occ whose participants let go", Faults::of(&[Fault::EarlyParticipantUnlock])),
-        ),
-        (
-            Work::Bank,
-            Subject::of(SchemeName::Mvcc)
-                .with_faults("mvcc whose participants let go", Faults::of(&[Fault::EarlyParticipantUnlock])),
-        ),
-        (
-            Work::Histories,
-            Subject::of(SchemeName::TicToc)
-                .with_faults("tictoc without read validation", Faults::of(&[Fault::UncheckedReads])),
-        ),
-        (
-            Work::Histories,
-            Subject::of(SchemeName::TicToc)
-                .with_faults("tictoc without witnesses", Faults::of(&[Fault::UncheckedLeaves])),
-        ),
-        (
-            Work::Histories,
-            Subject::of(SchemeName::TicToc)
-                .with_faults("tictoc without times of reads", Faults::of(&[Fault::UnusedReadTimes])),
-        ),
-        (
-            Work::Histories,
-            Subject::of(SchemeName::TicToc)
-                .with_faults("tictoc without times of absences", Faults::of(&[Fault::MissingTraces])),
-        ),
-        (
-            Work::Bank,
-            Subject::of(SchemeName::TicToc)
-                .with_faults("tictoc without frozen absences", Faults::of(&[Fault::UnfrozenAbsences])),
-        ),
-        (
-            Work::Histories,
-            Subject::of(SchemeName::Occ)
-                .with_faults("occ without read validation", Faults::of(&[Fault::UncheckedReads])),
-        ),
-        (
-            Work::Histories,
-            Subject::of(SchemeName::Occ)
-                .with_faults("occ without witnesses", Faults::of(&[Fault::UncheckedLeaves])),
-        ),
-        (
-            Work::Bank,
-            Subject::of(SchemeName::Occ)
-                .with_faults("occ without frozen absences", Faults::of(&[Fault::UnfrozenAbsences])),
-        ),
-        (
-            Work::Histories,
-            Subject::of(SchemeName::Mvcc)
-                .with_faults("mvcc without read validation", Faults::of(&[Fault::UncheckedReads])),
-        ),
-        (
-            Work::Histories,
-            Subject::of(SchemeName::Mvcc)
-                .with_faults("mvcc without witnesses", Faults::of(&[Fault::UncheckedLeaves])),
-        ),
-        (
-            Work::Histories,
-            Subject::of(SchemeName::Mvcc)
-                .with_faults("mvcc without old versions", Faults::of(&[Fault::LostVersions])),
-        ),
-        (
-            Work::Histories,
-            Subject::of(SchemeName::Mvcc)
-                .with_faults("mvcc whose snapshots are too new", Faults::of(&[Fault::SnapshotOfOpenEpoch])),
-        ),
-        (
-            Work::Histories,
-            Subject::of(SchemeName::Mvcc)
-                .with_faults("mvcc without deferred unlinking", Faults::of(&[Fault::EarlyUnlinking])),
-        ),
-        (
-            Work::Bank,
-            Subject::of(SchemeName::Mvcc)
-                .with_faults("mvcc without frozen absences", Faults::of(&[Fault::UnfrozenAbsences])),
-        ),
-        (
-            Work::Histories,
-            Subject::of(SchemeName::Hstore)
-                .with_faults("hstore without homes of rows", Faults::of(&[Fault::UnlockedHomes]))
-                .with_partitions(),
-        ),
-        (
-            Work::Histories,
-            Subject::of(SchemeName::Hstore)
-                .with_faults("hstore without undo", Faults::of(&[Fault::MissingUndo]))
-                .with_partitions(),
-        ),
-        (
-            Work::Bank,
-            Subject::of(SchemeName::Hstore)
-                .with_faults("hstore whose participants let go", Faults::of(&[Fault::EarlyParticipantUnlock]))
-                .with_partitions(),
-        ),
-        (
-            Work::Histories,
-            Subject::of(SchemeName::NoWait)
-                .with_faults("no-wait without gap locks", Faults::of(&[Fault::UnlockedGaps])),
-        ),
-        (
-            Work::Histories,
-            Subject::of(SchemeName::NoWait)
-                .with_faults("no-wait without shared locks", Faults::of(&[Fault::EarlySharedUnlock])),
-        ),
-        (
-            Work::Histories,
-            Subject::of(SchemeName::WaitDie)
-                .with_faults("wait-die without gap locks", Faults::of(&[Fault::UnlockedGaps])),
-        ),
-        (
-            Work::Histories,
-            Subject::of(SchemeName::WaitDie)
-                .with_faults("wait-die without shared locks", Faults::of(&[Fault::EarlySharedUnlock])),
-        ),
-        (
-            Work::Histories,
-            Subject::of(SchemeName::WaitDie).with_faults(
-                "wait-die whose younger wait",
-                Faults::of(&[Fault::UnboundedWaits, Fault::UnresolvedDeadlocks]),
-            ),
-        ),
-        (
-            Work::Histories,
-            Subject::of(SchemeName::DlDetect)
-                .with_faults("dl-detect without gap locks", Faults::of(&[Fault::UnlockedGaps])),
-        ),
-        (
-            Work::Histories,
-            Subject::of(SchemeName::DlDetect)
-                .with_faults("dl-detect without shared locks", Faults::of(&[Fault::EarlySharedUnlock])),
-        ),
-        (
-            Work::Histories,
-            Subject::of(SchemeName::DlDetect).with_faults(
-                "dl-detect that does not look",
-                Faults::of(&[Fault::UnboundedWaits, Fault::UnresolvedDeadlocks]),
-            ),
-        ),
+        (Work::Histories, mutant(Silo, "silo without read validation", &[Fault::UncheckedReads])),
+        (Work::Histories, mutant(Silo, "silo without witnesses", &[Fault::UncheckedLeaves])),
+        (Work::Bank, mutant(Silo, "silo without frozen absences", &[Fault::UnfrozenAbsences])),
+        (Work::Bank, mutant(Silo, "silo whose participants let go", &[Fault::EarlyParticipantUnlock])),
+        (Work::Bank, mutant(TicToc, "tictoc whose participants let go", &[Fault::EarlyParticipantUnlock])),
+        (Work::Bank, mutant(Occ, "occ whose participants let go", &[Fault::EarlyParticipantUnlock])),
+        (Work::Bank, mutant(Mvcc, "mvcc whose participants let go", &[Fault::EarlyParticipantUnlock])),
+        (Work::Histories, mutant(TicToc, "tictoc without read validation", &[Fault::UncheckedReads])),
+        (Work::Histories, mutant(TicToc, "tictoc without witnesses", &[Fault::UncheckedLeaves])),
+        (Work::Histories, mutant(TicToc, "tictoc without times of reads", &[Fault::UnusedReadTimes])),
+        (Work::Histories, mutant(TicToc, "tictoc without times of absences", &[Fault::MissingTraces])),
+        (Work::Bank, mutant(TicToc, "tictoc without frozen absences", &[Fault::UnfrozenAbsences])),
+        (Work::Histories, mutant(Occ, "occ without read validation", &[Fault::UncheckedReads])),
+        (Work::Histories, mutant(Occ, "occ without witnesses", &[Fault::UncheckedLeaves])),
+        (Work::Bank, mutant(Occ, "occ without frozen absences", &[Fault::UnfrozenAbsences])),
+        (Work::Histories, mutant(Mvcc, "mvcc without read validation", &[Fault::UncheckedReads])),
+        (Work::Histories, mutant(Mvcc, "mvcc without witnesses", &[Fault::UncheckedLeaves])),
+        (Work::Histories, mutant(Mvcc, "mvcc without old versions", &[Fault::LostVersions])),
+        (Work::Histories, mutant(Mvcc, "mvcc whose snapshots are too new", &[Fault::SnapshotOfOpenEpoch])),
+        (Work::Histories, mutant(Mvcc, "mvcc without deferred unlinking", &[Fault::EarlyUnlinking])),
+        (Work::Bank, mutant(Mvcc, "mvcc without frozen absences", &[Fault::UnfrozenAbsences])),
+        (Work::Histories, mutant(Hstore, "hstore without homes of rows", &[Fault::UnlockedHomes])),
+        (Work::Histories, mutant(Hstore, "hstore without undo", &[Fault::MissingUndo])),
+        (Work::Bank, mutant(Hstore, "hstore whose participants let go", &[Fault::EarlyParticipantUnlock])),
+        (Work::Histories, mutant(NoWait, "no-wait without gap locks", &[Fault::UnlockedGaps])),
+        (Work::Histories, mutant(NoWait, "no-wait without shared locks", &[Fault::EarlySharedUnlock])),
+        (Work::Histories, mutant(WaitDie, "wait-die without gap locks", &[Fault::UnlockedGaps])),
+        (Work::Histories, mutant(WaitDie, "wait-die without shared locks", &[Fault::EarlySharedUnlock])),
+        (Work::Histories, mutant(WaitDie, "wait-die whose younger wait", &endless)),
+        (Work::Histories, mutant(DlDetect, "dl-detect without gap locks", &[Fault::UnlockedGaps])),
+        (Work::Histories, mutant(DlDetect, "dl-detect without shared locks", &[Fault::EarlySharedUnlock])),
+        (Work::Histories, mutant(DlDetect, "dl-detect that does not look", &endless)),
     ];
     for (work, mutant) in mutants {
         is_caught(&mutant, work, first_seed(&mutant));
     }
 }
 
-fn is_caught(mutant: &Subject, work: Work, first: u64) {
-    let machine = &Machine::Small;
-    let tally = campaign(mutant, work, machine, first..first + SEEDS_OF_MUTANTS);
-    let Some(failure) = tally.failures.first() else {
-        panic!("{}: {} seeds did not show what is missing", mutant.name, tally.seeds)
-    };
-    println!("{}: seed {}: {}", mutant.name, failure.seed, failure.what);
-    let again = Trial { subject: mutant, work, machine, workers: None, seed: failure.seed };
-    assert_eq!(again.run().failure.as_ref(), Some(failure), "a seed repeats its failure");
-}
-
 /// Faults of several instances: each mutant with a seed shortly before one that fails.
 #[test]
 fn mutants_of_several_instances_are_caught() {
-    let (free, early) = (Faults::of(&[Fault::EarlyReadUnlock]), Faults::of(&[Fault::MissingVote]));
-    let deaf = Faults::of(&[Fault::IgnoredAborts]);
-    let of = Subject::of;
     let mutants = [
-        (890, of(SchemeName::Silo).with_faults("silo whose reads are free at the vote", free)),
-        (1_500, of(SchemeName::NoWait).with_faults("no-wait whose reads are free at the vote", free)),
-        (0, of(SchemeName::Silo).with_faults("silo that decides before all votes", early)),
-        (0, of(SchemeName::Silo).with_faults("silo that commits what is to abort", deaf)),
-        (42_600, of(SchemeName::Mvcc).with_snapshots("mvcc with snapshots of one instance")),
-        (
-            1_290,
-            Subject::of(SchemeName::Silo)
-                .with_faults("silo without frozen absences", Faults::of(&[Fault::UnfrozenAbsences])),
-        ),
-        (
-            1_290,
-            Subject::of(SchemeName::TicToc)
-                .with_faults("tictoc without frozen absences", Faults::of(&[Fault::UnfrozenAbsences])),
-        ),
-        (
-            1_225,
-            Subject::of(SchemeName::Hstore)
-                .with_faults("hstore whose participants let go", Faults::of(&[Fault::EarlyParticipantUnlock]))
-                .with_partitions(),
-        ),
+        (890, mutant(Silo, "silo whose reads are free at the vote", &[Fault::EarlyReadUnlock])),
+        (1_500, mutant(NoWait, "no-wait whose reads are free at the vote", &[Fault::EarlyReadUnlock])),
+        (0, mutant(Silo, "silo that decides before all votes", &[Fault::MissingVote])),
+        (0, mutant(Silo, "silo that commits what is to abort", &[Fault::IgnoredAborts])),
+        (42_600, Subject::of(Mvcc).with_snapshots("mvcc with snapshots of one instance")),
+        (1_290, mutant(Silo, "silo without frozen absences", &[Fault::UnfrozenAbsences])),
+        (1_290, mutant(TicToc, "tictoc without frozen absences", &[Fault::UnfrozenAbsences])),
+        (1_225, mutant(Hstore, "hstore whose participants let go", &[Fault::EarlyParticipantUnlock])),
     ];
     for (first, mutant) in mutants {
         is_caught(&mutant, Work::Distributed, first);

@@ -2,20 +2,24 @@
 #![allow(clippy::disallowed_methods)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
-use concurrency::SchemeName;
+use concurrency::SchemeName::{self, Hstore, Mvcc, Occ, Silo, TicToc};
 use platform::files::Access;
 use sim::DiskFaults;
 use terms::{Fault, Faults};
-use verify::crashes::branches::{self, BranchMarks};
+use verify::crashes::branches;
 use verify::crashes::deployment_trial::{DeploymentMarks, Scenario};
 use verify::crashes::forms::{self, FormMarks};
 use verify::crashes::killed::{self, ProcessRun};
 use verify::crashes::{deployments, instances};
 use verify::crashes::{faults, violations};
-use verify::{Campaign, Injected, Machine, Subject, Tally, Work, scheme, schemes};
+use verify::{Injected, Machine, Subject, Work, scheme, schemes};
+
+use crate::support::{
+    branches_survive, child_process, first_violation, has_violation, holds, mutant, place, run_scenario,
+    sound_disk,
+};
 
 /// Seeds of each scheme.
 const SEEDS: u64 = 20;
@@ -35,29 +39,11 @@ const SEEDS_OF_INSTANCES: u64 = 1;
 const KILLS: u64 = 16;
 const WORKERS: usize = 3;
 
-fn campaign(name: &str, seeds: std::ops::Range<u64>) -> Tally {
-    let subject = scheme(name).expect("a scheme");
-    let campaign = Campaign {
-        subject: &subject,
-        work: Work::Crashes,
-        machine: &Machine::Small,
-        workers: None,
-        seeds,
-        threads: 1,
-        failures_max: 3,
-    };
-    let tally = campaign.run(&mut |_| true);
-    println!("{name}: {} seeds, {:?}", tally.seeds, tally.sum);
-    tally
-}
-
 #[test]
 fn crashes_lose_nothing_that_was_acknowledged() {
     for subject in schemes() {
-        let name = subject.name;
-        let tally = campaign(name, 0..SEEDS);
-        assert_eq!(tally.failures, [], "{name}");
-        assert!(tally.sum.transactions > 20 * SEEDS, "{name}");
+        let tally = holds(&subject, Work::Crashes, &Machine::Small, SEEDS);
+        assert!(tally.sum.transactions > 20 * SEEDS, "{}", subject.name);
     }
 }
 
@@ -65,66 +51,36 @@ fn crashes_lose_nothing_that_was_acknowledged() {
 #[test]
 fn mutants_are_caught() {
     let mutants = [
-        Subject::of(SchemeName::Silo)
-            .with_faults("silo whose updates are not told", Faults::of(&[Fault::UnloggedUpdates])),
-        Subject::of(SchemeName::Silo)
-            .with_faults("silo without stamps within an epoch", Faults::of(&[Fault::UnorderedStamps])),
-        Subject::of(SchemeName::Silo)
-            .with_faults("silo whose parts keep their stamps", Faults::of(&[Fault::StampOfPreparation])),
-        Subject::of(SchemeName::Silo)
-            .with_faults("silo whose readers do not wait", Faults::of(&[Fault::EarlyReaders])),
-        Subject::of(SchemeName::TicToc)
-            .with_faults("tictoc whose updates are not told", Faults::of(&[Fault::UnloggedUpdates])),
-        Subject::of(SchemeName::TicToc)
-            .with_faults("tictoc without stamps within an epoch", Faults::of(&[Fault::UnorderedStamps])),
-        Subject::of(SchemeName::TicToc)
-            .with_faults("tictoc whose parts keep their stamps", Faults::of(&[Fault::StampOfPreparation])),
-        Subject::of(SchemeName::Occ)
-            .with_faults("occ without stamps within an epoch", Faults::of(&[Fault::UnorderedStamps])),
-        Subject::of(SchemeName::Mvcc)
-            .with_faults("mvcc without stamps within an epoch", Faults::of(&[Fault::UnorderedStamps])),
-        Subject::of(SchemeName::Mvcc)
-            .with_faults("mvcc whose parts keep their stamps", Faults::of(&[Fault::StampOfPreparation])),
-        Subject::of(SchemeName::Hstore)
-            .with_faults("hstore whose updates are not told", Faults::of(&[Fault::UnloggedUpdates])),
-        Subject::of(SchemeName::Hstore)
-            .with_faults("hstore without the stamps of its sites", Faults::of(&[Fault::UnorderedStamps])),
-        Subject::of(SchemeName::Hstore)
-            .with_faults("hstore whose parts keep their stamps", Faults::of(&[Fault::StampOfPreparation])),
+        mutant(Silo, "silo whose updates are not told", &[Fault::UnloggedUpdates]),
+        mutant(Silo, "silo without stamps within an epoch", &[Fault::UnorderedStamps]),
+        mutant(Silo, "silo whose parts keep their stamps", &[Fault::StampOfPreparation]),
+        mutant(Silo, "silo whose readers do not wait", &[Fault::EarlyReaders]),
+        mutant(TicToc, "tictoc whose updates are not told", &[Fault::UnloggedUpdates]),
+        mutant(TicToc, "tictoc without stamps within an epoch", &[Fault::UnorderedStamps]),
+        mutant(TicToc, "tictoc whose parts keep their stamps", &[Fault::StampOfPreparation]),
+        mutant(Occ, "occ without stamps within an epoch", &[Fault::UnorderedStamps]),
+        mutant(Mvcc, "mvcc without stamps within an epoch", &[Fault::UnorderedStamps]),
+        mutant(Mvcc, "mvcc whose parts keep their stamps", &[Fault::StampOfPreparation]),
+        mutant(Hstore, "hstore whose updates are not told", &[Fault::UnloggedUpdates]),
+        mutant(Hstore, "hstore without the stamps of its sites", &[Fault::UnorderedStamps]),
+        mutant(Hstore, "hstore whose parts keep their stamps", &[Fault::StampOfPreparation]),
     ];
     for mutant in mutants {
-        let name = mutant.name;
-        let run =
-            |seed| violations(&mutant, seed, DiskFaults { seed, ..DiskFaults::default() }).expect("a run");
+        let run = |seed| violations(&mutant, seed, sound_disk(seed)).expect("a run");
         // A branch that keeps its stamp writes a record outside a commit, which the engine asserts
         // in debug builds.
         let found = |seed| match catch_unwind(AssertUnwindSafe(|| run(seed))) {
             Ok(mut violations) => violations.pop(),
             Err(panic) => panic.downcast::<&str>().ok().map(|message| message.to_string()),
         };
-        let first = (0..SEEDS_OF_MUTANTS).find_map(|seed| found(seed).map(|what| (seed, what)));
-        println!("{name}: {first:?}");
-        assert!(first.is_some(), "{name} was not caught");
+        has_violation(mutant.name, 0..SEEDS_OF_MUTANTS, found);
     }
 }
 
-/// Prepared branches of transactions over several databases are in doubt after a crash if, and only
-/// if, they were not finished.
 #[test]
 fn prepared_parts_survive_crashes() {
     for subject in schemes() {
-        let mut sum = BranchMarks::default();
-        for seed in 0..SEEDS_OF_PARTS {
-            let (violations, marks) = branches::violations(&subject, seed, faults(seed)).expect("a run");
-            assert_eq!(violations, Vec::<String>::new(), "{}, seed {seed}", subject.name);
-            sum.in_doubt += marks.in_doubt;
-            sum.again += marks.again;
-            sum.checkpoints += marks.checkpoints;
-            sum.decisions += marks.decisions;
-        }
-        println!("{}: {sum:?}", subject.name);
-        let least = [sum.in_doubt, sum.again, sum.checkpoints, sum.decisions].into_iter().min();
-        assert!(least > Some(0), "{}: {sum:?}", subject.name);
+        branches_survive(&subject, 0..SEEDS_OF_PARTS);
     }
 }
 
@@ -139,18 +95,10 @@ fn mutants_of_parts_are_caught() {
         ("a checkpoint that carries nothing", Fault::CheckpointWithoutParts),
     ];
     for (name, fault) in mutants {
-        let mutant = Subject::of(SchemeName::Silo).with_faults(name, Faults::of(&[fault]));
-        let found = |seed| {
-            // The files of a mutant may be such that the run cannot continue.
-            branches::violations(&mutant, seed, DiskFaults { seed, ..DiskFaults::default() })
-                .map(|(wrong, _)| wrong)
-        };
-        let first = (0..SEEDS_OF_MUTANTS).find_map(|seed| match found(seed) {
-            Ok(wrong) => wrong.into_iter().next().map(|what| (seed, what)),
-            Err(error) => Some((seed, error.to_string())),
+        let mutant = mutant(Silo, name, &[fault]);
+        has_violation(name, 0..SEEDS_OF_MUTANTS, |seed| {
+            first_violation(branches::violations(&mutant, seed, sound_disk(seed)))
         });
-        println!("{name}: {first:?}");
-        assert!(first.is_some(), "{name} was not caught");
     }
 }
 
@@ -178,15 +126,10 @@ fn mutants_of_forms_are_caught() {
         (225, "a form that counts before it is durable", Fault::EarlySwitch),
     ];
     for (begin, name, fault) in mutants {
-        let mutant = Subject::of(SchemeName::Silo).with_faults(name, Faults::of(&[fault]));
-        let found =
-            |seed| match forms::violations(&mutant, seed, DiskFaults { seed, ..DiskFaults::default() }) {
-                Ok((wrong, _)) => wrong.into_iter().next(),
-                Err(error) => Some(error.to_string()),
-            };
-        let first = (begin..begin + SEEDS_OF_MUTANTS).find_map(|seed| found(seed).map(|what| (seed, what)));
-        println!("{name}: {first:?}");
-        assert!(first.is_some(), "{name} was not caught");
+        let mutant = mutant(Silo, name, &[fault]);
+        has_violation(name, begin..begin + SEEDS_OF_MUTANTS, |seed| {
+            first_violation(forms::violations(&mutant, seed, sound_disk(seed)))
+        });
     }
 }
 
@@ -196,11 +139,7 @@ fn mutants_of_forms_are_caught() {
 fn crashes_leave_no_transaction_half_applied() {
     let mut sum = DeploymentMarks::default();
     for scheme in SchemeName::ALL {
-        for seed in 0..SEEDS_OF_DEPLOYMENTS {
-            let (wrong, marks) = deployments::SCENARIO.violations(scheme, seed, Faults::NONE).expect("a run");
-            assert_eq!(wrong, Vec::<String>::new(), "{scheme} seed {seed}");
-            sum.add(marks);
-        }
+        run_scenario(deployments::SCENARIO, scheme, 0..SEEDS_OF_DEPLOYMENTS, &mut sum);
     }
     println!("{sum:?}");
     let runs = SEEDS_OF_DEPLOYMENTS * SchemeName::ALL.len() as u64;
@@ -218,11 +157,7 @@ fn instances_come_back_to_others_that_run_on() {
     let mut sum = DeploymentMarks::default();
     for (first, scheme) in SchemeName::ALL.into_iter().enumerate() {
         let first = 2 + first as u64;
-        for seed in first..first + SEEDS_OF_INSTANCES {
-            let (wrong, marks) = instances::SCENARIO.violations(scheme, seed, Faults::NONE).expect("a run");
-            assert_eq!(wrong, Vec::<String>::new(), "{scheme} seed {seed}");
-            sum.add(marks);
-        }
+        run_scenario(instances::SCENARIO, scheme, first..first + SEEDS_OF_INSTANCES, &mut sum);
     }
     println!("{sum:?}");
     assert!(sum.returned > 3 && sum.adopted > 3 && sum.losses > 50, "{sum:?}");
@@ -231,13 +166,12 @@ fn instances_come_back_to_others_that_run_on() {
     assert!(least > Some(0), "{sum:?}");
 }
 
-fn are_caught(story: Scenario, mutants: &[(&str, Faults)]) {
-    for (name, faults) in mutants {
-        let found = |seed| story.violations(SchemeName::Silo, seed, *faults).expect("a run").0;
-        let first =
-            (0..SEEDS_OF_MUTANTS).find_map(|seed| found(seed).into_iter().next().map(|what| (seed, what)));
-        println!("{name}: {first:?}");
-        assert!(first.is_some(), "{name} was not caught");
+fn are_caught(scenario: Scenario, mutants: &[(&str, Fault)]) {
+    for (name, fault) in mutants {
+        has_violation(name, 0..SEEDS_OF_MUTANTS, |seed| {
+            let run = scenario.violations(Silo, seed, Faults::of(&[*fault]));
+            run.expect("a run").0.into_iter().next()
+        });
     }
 }
 
@@ -245,13 +179,13 @@ fn are_caught(story: Scenario, mutants: &[(&str, Faults)]) {
 #[test]
 fn mutants_of_deployments_are_caught() {
     let mutants = [
-        ("a part that leaves no record", Faults::of(&[Fault::UnloggedPart])),
-        ("a vote before its part is durable", Faults::of(&[Fault::EarlyVote])),
-        ("a decision that leaves no record", Faults::of(&[Fault::UnloggedDecision])),
-        ("a decision that is told before it is durable", Faults::of(&[Fault::EarlyDecision])),
-        ("an answer before the decision is durable", Faults::of(&[Fault::EarlyAnswer])),
-        ("a commit that is acknowledged before it is durable", Faults::of(&[Fault::EarlyAcknowledgement])),
-        ("a part in doubt that is lost", Faults::of(&[Fault::LostDoubt])),
+        ("a part that leaves no record", Fault::UnloggedPart),
+        ("a vote before its part is durable", Fault::EarlyVote),
+        ("a decision that leaves no record", Fault::UnloggedDecision),
+        ("a decision that is told before it is durable", Fault::EarlyDecision),
+        ("an answer before the decision is durable", Fault::EarlyAnswer),
+        ("a commit that is acknowledged before it is durable", Fault::EarlyAcknowledgement),
+        ("a part in doubt that is lost", Fault::LostDoubt),
     ];
     are_caught(deployments::SCENARIO, &mutants);
 }
@@ -260,13 +194,13 @@ fn mutants_of_deployments_are_caught() {
 #[test]
 fn mutants_of_rejoining_are_caught() {
     let mutants = [
-        ("a part that leaves no record", Faults::of(&[Fault::UnloggedPart])),
-        ("a decision that is told before it is durable", Faults::of(&[Fault::EarlyDecision])),
-        ("an answer before the decision is durable", Faults::of(&[Fault::EarlyAnswer])),
-        ("a part in doubt that is lost", Faults::of(&[Fault::LostDoubt])),
-        ("a decision that is applied twice", Faults::of(&[Fault::RepeatedDecision])),
-        ("a part in doubt of which nobody asks", Faults::of(&[Fault::MissingInquiry])),
-        ("a coordinator that waits for what is lost", Faults::of(&[Fault::UnabortedLosses])),
+        ("a part that leaves no record", Fault::UnloggedPart),
+        ("a decision that is told before it is durable", Fault::EarlyDecision),
+        ("an answer before the decision is durable", Fault::EarlyAnswer),
+        ("a part in doubt that is lost", Fault::LostDoubt),
+        ("a decision that is applied twice", Fault::RepeatedDecision),
+        ("a part in doubt of which nobody asks", Fault::MissingInquiry),
+        ("a coordinator that waits for what is lost", Fault::UnabortedLosses),
     ];
     are_caught(instances::SCENARIO, &mutants);
 }
@@ -286,13 +220,6 @@ fn forgotten_flushes_are_caught() {
         "of {SEEDS_OF_LIES} seeds: without flushes {files}, without flushes of the directory {directories}"
     );
     assert!(files > 2 && directories > 2);
-}
-
-/// An empty directory for a test.
-fn place(name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&path);
-    path
 }
 
 /// The child process of the test below: by itself this is no test.
@@ -321,13 +248,7 @@ fn killed_processes_with_rows_in_pages_lose_nothing() {
 /// Kills processes under these schemes. Returns the records that the last opening read.
 fn lose_nothing(name: &str, subjects: &[Subject]) -> u64 {
     let path = place(name);
-    let program = std::env::current_exe().expect("this program");
-    let mut command = |subject: &Subject, number: u64| {
-        let mut command = Command::new(&program);
-        command.args(["--exact", "crashes::child", "--nocapture"]).env("ISLES_CRASH_SCHEME", subject.name);
-        command.env("ISLES_CRASH_DIRECTORY", &path).env("ISLES_CRASH_SEED", number.to_string());
-        command
-    };
+    let mut command = |subject: &Subject, number: u64| child_process(subject, &path, number);
     let killed =
         killed::kill_repeatedly(subjects, &path, WORKERS, KILLS, 1, &mut command).expect("processes");
     println!("{killed:?}");

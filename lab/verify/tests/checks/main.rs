@@ -11,5 +11,6 @@ mod owners;
 mod pages;
 mod refusals;
 mod stamps;
+mod support;
 mod touches;
 mod ways;

@@ -3,13 +3,14 @@
 #![allow(clippy::disallowed_methods)]
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use sim::{Call, Refusal};
 use verify::crashes::killed_instances;
 use verify::crashes::refusals::native::{self, Limit, MemoryDisk, RefusedCalls};
 use verify::crashes::refusals::{self, Planted, RefusalMarks};
 use verify::{Subject, scheme};
+
+use crate::support::{child_process, place};
 
 /// Seeds of each engine: each kind of call four times.
 const SEEDS: u64 = 4 * Call::ALL.len() as u64;
@@ -94,21 +95,6 @@ fn databases_that_do_not_try_again_are_caught() {
     assert!((0..200).step_by(5).any(caught));
 }
 
-/// An empty directory for a test.
-fn place(name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&path);
-    path
-}
-
-/// A process that runs transactions: the test `crashes::child` of this program.
-fn child(subject: &Subject, path: &Path, number: u64) -> Command {
-    let mut command = Command::new(std::env::current_exe().expect("this program"));
-    command.args(["--exact", "crashes::child", "--nocapture"]).env("ISLES_CRASH_SCHEME", subject.name);
-    command.env("ISLES_CRASH_DIRECTORY", path).env("ISLES_CRASH_SEED", number.to_string());
-    command
-}
-
 #[test]
 fn processes_whose_limits_are_lowered_go_on_or_stop_in_words() {
     if let Some(what) = native::missing_for_limits() {
@@ -119,7 +105,7 @@ fn processes_whose_limits_are_lowered_go_on_or_stop_in_words() {
         let path = place(&format!("limits-{}", subject.name));
         let limits =
             [Limit::Descriptors, Limit::FileBytes(16 << 10), Limit::Descriptors, Limit::FileBytes(0)];
-        let mut command = |number| child(&subject, &path, number);
+        let mut command = |number| child_process(&subject, &path, number);
         let lowered = native::run_with_lowered_limits(&subject, &path, WORKERS, &limits, &mut command)
             .expect("processes");
         println!("{}: {lowered:?}", subject.name);
@@ -152,7 +138,7 @@ fn processes_whose_calls_are_refused_go_on_or_stop_in_words() {
     }
     for subject in ["silo", "2pl"].map(|name| scheme(name).expect("a scheme")) {
         let path = place(&format!("calls-{}", subject.name));
-        let mut command = |number| child(&subject, &path, number);
+        let mut command = |number| child_process(&subject, &path, number);
         let done = native::run_with_refused_calls(&subject, &path, WORKERS, &refused_calls(), &mut command)
             .expect("processes");
         println!("{}: {done:?}", subject.name);
@@ -209,7 +195,7 @@ fn processes_whose_flushes_are_interrupted_go_on() {
     }
     for subject in ["silo", "2pl"].map(|name| scheme(name).expect("a scheme")) {
         let path = place(&format!("interrupted-{}", subject.name));
-        let command = child(&subject, &path, 0);
+        let command = child_process(&subject, &path, 0);
         let told = native::run_with_interrupted_flushes(&subject, &path, WORKERS, &command)
             .expect("flushes are tried again");
         println!("{}: {told} acknowledgements", subject.name);
@@ -225,7 +211,7 @@ fn what_was_acknowledged_is_on_a_disk_that_is_full_or_takes_no_space_ahead() {
     {
         let subject = scheme(name).expect("a scheme");
         let path = place(&format!("full-{name}"));
-        let mut command = |path: &Path| child(&subject, path, 1);
+        let mut command = |path: &Path| child_process(&subject, path, 1);
         match native::run_on_memory_disk(&subject, &path, WORKERS, disk, &mut command)
             .expect("nothing is lost")
         {

@@ -22,7 +22,7 @@ fn check(work: Work, seeds: std::ops::Range<u64>) {
         ..Config::new(Shape::new(2, WORKERS, 1))
     };
     let machine = Machine::Described(Box::new(config));
-    let pages = verify::scheme("2pl").expect("the scheme of pages");
+    let pages = verify::Subject::of_pages();
     let mut wrong = Vec::new();
     for subject in verify::schemes().into_iter().chain([pages]).filter(|subject| subject.runs(work)) {
         for seed in seeds.clone() {

@@ -1,8 +1,11 @@
 //! Variants of schemes are as correct as the defaults, and their mutants are noticed.
 
-use concurrency::{CommitLocks, Deadlocks, RowCopies, RowLock, SchemeName, Ways};
-use terms::{Fault, Faults};
-use verify::{Campaign, Machine, Subject, Tally, Trial, Work};
+use concurrency::SchemeName::{DlDetect, Hstore, Mvcc, NoWait, Occ, Silo, TicToc, WaitDie};
+use concurrency::{CommitLocks, Deadlocks, RowCopies, RowLock, Ways};
+use terms::Fault;
+use verify::{Machine, Subject, Tally, Work};
+
+use crate::support::{holds, is_caught, mutant};
 
 /// Seeds of each scheme and workload.
 const SEEDS: u64 = 30;
@@ -12,8 +15,6 @@ const SEEDS_OF_CRASHES: u64 = 6;
 const SEEDS_OF_BENCHMARKS: u64 = 2;
 /// Seeds on hardware, where a seed does not fix the schedule.
 const SEEDS_ON_HARDWARE: u64 = 1;
-/// Seeds within which a mutant fails.
-const SEEDS_OF_MUTANTS: u64 = 20_000;
 
 const LATCH: Ways = Ways {
     row_lock: RowLock::Latch,
@@ -28,7 +29,6 @@ const NO_WAIT: Ways = Ways { row_lock: RowLock::Word, commit_locks: CommitLocks:
 const ALL: Ways = Ways { row_copies: RowCopies::Rows, commit_locks: CommitLocks::NoWait, ..LISTS };
 
 fn subjects() -> Vec<Subject> {
-    use SchemeName::{DlDetect, Hstore, Mvcc, NoWait, Occ, Silo, TicToc, WaitDie};
     [
         (NoWait, "no-wait with latches", LATCH),
         (WaitDie, "wait-die with latches", LATCH),
@@ -51,21 +51,6 @@ fn subjects() -> Vec<Subject> {
     ]
     .map(|(scheme, name, ways)| Subject::of(scheme).in_ways(name, ways))
     .to_vec()
-}
-
-fn campaign(subject: &Subject, work: Work, machine: &Machine, seeds: u64) -> Tally {
-    let seeds = 0..seeds;
-    let campaign = Campaign { subject, work, machine, workers: None, seeds, threads: 1, failures_max: 1 };
-    let tally = campaign.run(&mut |_| true);
-    println!("{} {work}: {:?}", subject.name, tally.sum);
-    tally
-}
-
-fn holds(subject: &Subject, work: Work, machine: &Machine, seeds: u64) -> Tally {
-    let tally = campaign(subject, work, machine, seeds);
-    assert_eq!(tally.failures, [], "{} {work}", subject.name);
-    assert!(tally.seeds == seeds && tally.sum.transactions > 0);
-    tally
 }
 
 #[test]
@@ -113,21 +98,9 @@ fn everything_holds_on_hardware_in_all_ways() {
 fn waiting_in_queues_needs_no_bound() {
     let unbounded = [Fault::UnboundedWaits];
     for (subject, ways) in [
-        (
-            Subject::of(SchemeName::WaitDie)
-                .with_faults("wait-die with latches without a bound", Faults::of(&unbounded)),
-            LATCH,
-        ),
-        (
-            Subject::of(SchemeName::DlDetect)
-                .with_faults("dl-detect with latches without a bound", Faults::of(&unbounded)),
-            LATCH,
-        ),
-        (
-            Subject::of(SchemeName::DlDetect)
-                .with_faults("dl-detect with lists without a bound", Faults::of(&unbounded)),
-            LISTS,
-        ),
+        (mutant(WaitDie, "wait-die with latches without a bound", &unbounded), LATCH),
+        (mutant(DlDetect, "dl-detect with latches without a bound", &unbounded), LATCH),
+        (mutant(DlDetect, "dl-detect with lists without a bound", &unbounded), LISTS),
     ] {
         holds(&subject.in_ways(subject.name, ways), Work::Histories, &Machine::Small, SEEDS);
     }
@@ -137,52 +110,17 @@ fn waiting_in_queues_needs_no_bound() {
 fn mutants_with_managers_are_caught() {
     let careless = [Fault::SharedOwnership];
     let endless = [Fault::UnboundedWaits, Fault::UnresolvedDeadlocks];
-    let dl_detect =
-        |name, broken: &[Fault]| Subject::of(SchemeName::DlDetect).with_faults(name, Faults::of(broken));
     for (mutant, ways) in [
-        (
-            Subject::of(SchemeName::NoWait)
-                .with_faults("no-wait whose managers let all in", Faults::of(&careless)),
-            LATCH,
-        ),
-        (
-            Subject::of(SchemeName::WaitDie)
-                .with_faults("wait-die whose managers let all in", Faults::of(&careless)),
-            LATCH,
-        ),
-        (dl_detect("dl-detect whose managers let all in", &careless), LATCH),
-        (dl_detect("dl-detect with lists whose managers let all in", &careless), LISTS),
-        (
-            Subject::of(SchemeName::NoWait)
-                .with_faults("no-wait with managers without gap locks", Faults::of(&[Fault::UnlockedGaps])),
-            LATCH,
-        ),
-        (
-            Subject::of(SchemeName::NoWait).with_faults(
-                "no-wait with managers without shared locks",
-                Faults::of(&[Fault::EarlySharedUnlock]),
-            ),
-            LATCH,
-        ),
-        (
-            Subject::of(SchemeName::WaitDie)
-                .with_faults("wait-die with managers whose younger wait", Faults::of(&endless)),
-            LATCH,
-        ),
-        (dl_detect("dl-detect with managers that does not look", &endless), LATCH),
-        (dl_detect("dl-detect with lists that does not look", &endless), LISTS),
+        (mutant(NoWait, "no-wait whose managers let all in", &careless), LATCH),
+        (mutant(WaitDie, "wait-die whose managers let all in", &careless), LATCH),
+        (mutant(DlDetect, "dl-detect whose managers let all in", &careless), LATCH),
+        (mutant(DlDetect, "dl-detect with lists whose managers let all in", &careless), LISTS),
+        (mutant(NoWait, "no-wait with managers without gap locks", &[Fault::UnlockedGaps]), LATCH),
+        (mutant(NoWait, "no-wait with managers without shared locks", &[Fault::EarlySharedUnlock]), LATCH),
+        (mutant(WaitDie, "wait-die with managers whose younger wait", &endless), LATCH),
+        (mutant(DlDetect, "dl-detect with managers that does not look", &endless), LATCH),
+        (mutant(DlDetect, "dl-detect with lists that does not look", &endless), LISTS),
     ] {
-        let mutant = mutant.in_ways(mutant.name, ways);
-        let tally = campaign(&mutant, Work::Histories, &Machine::Small, SEEDS_OF_MUTANTS);
-        let failure = tally.failures.first().unwrap_or_else(|| panic!("{} was not caught", mutant.name));
-        println!("{}: seed {}: {}", mutant.name, failure.seed, failure.what);
-        let again = Trial {
-            subject: &mutant,
-            work: Work::Histories,
-            machine: &Machine::Small,
-            workers: None,
-            seed: failure.seed,
-        };
-        assert_eq!(again.run().failure.as_ref(), Some(failure), "a seed repeats its failure");
+        is_caught(&mutant.in_ways(mutant.name, ways), Work::Histories, 0);
     }
 }
