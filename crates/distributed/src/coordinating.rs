@@ -90,12 +90,12 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         }
         self.sequence += 1;
         let id = GlobalId { coordinator: self.setting.me, sequence: self.sequence };
-        let asked = match in_order && flow == Flow::First {
+        let requested = match in_order && flow == Flow::First {
             true => self.request_in_turn(id, parts)?,
             false => self.send_requests(c, id, flow, parts)?,
         };
-        let RequestedParts { coordinator, parts, requests, act } = match asked {
-            Ok(asked) => asked,
+        let RequestedParts { coordinator, parts, requests, act } = match requested {
+            Ok(requested) => requested,
             Err(failure) => {
                 if let Some(early) = early {
                     session.finish(early.prepared, false);
@@ -121,8 +121,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         self.start_own_turns(c, session)
     }
 
-    /// Asks for the first part, in the order of the instances. All requests are made now: so all
-    /// others can be asked, or none is.
+    /// Sends the first request, in the order of the instances. All requests are made now: so all of
+    /// them can be sent, or none is.
     fn request_in_turn(
         &mut self,
         id: GlobalId,
@@ -134,20 +134,21 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         let mut act = std::mem::take(&mut self.act);
         let only_reads = parts.iter().map(|part| part.only_reads);
         let coordinator = Coordinator::in_turn(only_reads, own_after, faults, &mut act);
-        let (mut asked, mut requests) = (Vec::with_capacity(parts.len()), Vec::with_capacity(parts.len()));
+        let (mut requested, mut requests) =
+            (Vec::with_capacity(parts.len()), Vec::with_capacity(parts.len()));
         for PartRequest { owner, only_reads, numbers, actions } in parts {
             let mut frame = Vec::new();
             let request: ProcedureMessage<Q> = Message::Request { id, is_last: false, only_reads, actions };
             if let Err(why) = encode(&request, &mut frame) {
-                return Ok(Err(Failure::Unasked { at: owner, why }));
+                return Ok(Err(Failure::UnsendableRequest { at: owner, why }));
             }
             requests.push(frame);
-            asked.push(Part { peer: self.peer(owner)?, actions: numbers });
+            requested.push(Part { peer: self.peer(owner)?, actions: numbers });
         }
-        Ok(Ok(RequestedParts { coordinator, parts: asked, requests, act }))
+        Ok(Ok(RequestedParts { coordinator, parts: requested, requests, act }))
     }
 
-    /// Asks all others for their parts, or none of them if one cannot be asked.
+    /// Sends all requests, or none of them if one cannot be sent.
     fn send_requests(
         &mut self,
         c: P::Core,
@@ -157,21 +158,21 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     ) -> Result<Result<RequestedParts, Failure>, MemberError> {
         let only_reads = parts.iter().map(|part| part.only_reads);
         let coordinator = Coordinator::new(flow, only_reads, self.setting.faults);
-        let mut asked: Vec<Part> = Vec::with_capacity(parts.len());
+        let mut requested: Vec<Part> = Vec::with_capacity(parts.len());
         for PartRequest { owner, only_reads, numbers, actions } in parts {
             let peer = self.peer(owner)?;
             self.peers[peer].mark();
             let request = Message::Request { id, is_last: flow == Flow::Last, only_reads, actions };
             if let Err(why) = self.try_send(c, peer, &request) {
-                for part in asked {
+                for part in requested {
                     self.counts.messages -= u64::from(self.peers[part.peer].take_back());
                 }
-                return Ok(Err(Failure::Unasked { at: owner, why }));
+                return Ok(Err(Failure::UnsendableRequest { at: owner, why }));
             }
-            asked.push(Part { peer, actions: numbers });
+            requested.push(Part { peer, actions: numbers });
         }
         let act = std::mem::take(&mut self.act);
-        Ok(Ok(RequestedParts { coordinator, parts: asked, requests: Vec::new(), act }))
+        Ok(Ok(RequestedParts { coordinator, parts: requested, requests: Vec::new(), act }))
     }
 
     fn own(&mut self) -> OwnPartRunner<'d, '_, Q> {
@@ -332,7 +333,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         is_committed
     }
 
-    /// Returns true if others have to hear of its decision, also after a crash.
+    /// Returns true if others have to receive its decision, also after a crash.
     fn leaves_decision(&self, flight: &Flight<'d, Q, T>) -> bool {
         let (changing, _) = flight.coordinator.counts();
         self.setting.durable && !self.setting.faults.has(Fault::UnloggedDecision) && changing > 0
@@ -418,7 +419,7 @@ impl<A> Default for Divided<A> {
     }
 }
 
-/// A transaction whose participants are asked, or are about to be.
+/// A transaction whose requests were sent, or are about to be.
 struct RequestedParts {
     coordinator: Coordinator,
     parts: Vec<Part>,
@@ -427,7 +428,7 @@ struct RequestedParts {
     act: Vec<Action>,
 }
 
-/// The part that another instance is asked for.
+/// The part that is requested from another instance.
 struct PartRequest<A> {
     owner: WorkerName,
     only_reads: bool,

@@ -1,7 +1,7 @@
 //! Bytes that no worker sends, into what takes the messages of workers: none of it becomes a
 //! message.
 //!
-//! `ISLES_DAMAGE_ROUNDS` says how many rounds each test makes; `.ci/deep damage` makes many.
+//! `ISLES_DAMAGE_ROUNDS` is the number of rounds of each test; `.ci/deep damage` makes many.
 
 use crate::map::WorkerName;
 use crate::messages::{
@@ -114,7 +114,7 @@ fn nothing_comes_out_that_nobody_has_sent() {
         let whole = frames.iter().filter(|end| **end <= same).count();
         let (got, end) = taken(&mut random, &damaged);
         assert!(got.len() >= whole && got[..whole] == sent[..whole], "round {round}");
-        // A piece that is a frame as a whole says something at another place.
+        // A piece that is a frame as a whole is a message at another place.
         assert!(got.iter().all(|message| sent.contains(message)), "round {round}: {got:?}");
         refused += u64::from(end.is_err());
         short += u64::from(end.is_ok() && got.len() < sent.len());
@@ -149,7 +149,7 @@ fn forged_frames_with_the_right_checksum_hold_a_message_or_nothing() {
             (messages, Ok(())) => {
                 let [message] = &messages[..] else { panic!("round {round}: {messages:?}") };
                 meaningful += 1;
-                // What it says can be said: it is a message like others.
+                // It can be encoded: it is a message like others.
                 let mut again = Vec::new();
                 encode(message, &mut again).expect("short");
                 assert!(again.len() <= frame.len(), "round {round}: {message:?}");
@@ -163,7 +163,7 @@ fn forged_frames_with_the_right_checksum_hold_a_message_or_nothing() {
     }
     assert!(
         refused > rounds() / 4 && meaningful > rounds() / 20,
-        "{refused} refused, {meaningful} said something"
+        "{refused} refused, {meaningful} were messages"
     );
 }
 

@@ -1,5 +1,5 @@
 //! The directory of a durable deployment of several instances: one directory below it for each
-//! instance, and a file that says who has which data. A process that has the directory open has all
+//! instance, and a file with the owners of the data. A process that has the directory open has all
 //! of them.
 //!
 //! The file is text, `isles.deployment`, written as a whole, and renamed into place when all
@@ -43,7 +43,7 @@ pub enum DirectoryError {
     /// There is no memory to read the file.
     #[error(transparent)]
     Memory(#[from] platform::OutOfMemory),
-    /// The file says something else than this version writes.
+    /// The content of the file is none that this version writes.
     #[error("{}: damaged, or of another version; restore a backup", .0.display())]
     Damaged(PathBuf),
     /// There are files, and no deployment.
@@ -78,8 +78,8 @@ pub struct DeploymentDirectory<P: Files> {
 }
 
 impl<P: Files> DeploymentDirectory<P> {
-    /// Opens the directory of a deployment, which is made if there is none: when all instances are
-    /// made, [`Self::settle`] says so.
+    /// Opens the directory of a deployment, which is made if there is none: call
+    /// [`Self::settle`] when all instances are made.
     ///
     /// # Errors
     /// [`DirectoryError`]: nothing is changed.
@@ -145,8 +145,8 @@ impl DataOwners {
         format!("{HEAD}\ninstances {}\nparts {}\n", self.instances, parts.join(" "))
     }
 
-    /// A number that deployments which divide data otherwise have not, as far as 32 bits can tell:
-    /// the file's checksum.
+    /// A number that deployments which divide data otherwise have not, as far as 32 bits can
+    /// distinguish them: the file's checksum.
     pub fn sum(&self) -> u32 {
         crc32c::crc32c(self.text().as_bytes())
     }

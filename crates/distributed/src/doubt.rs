@@ -2,11 +2,10 @@
 //! open again and before any of them works.
 //!
 //! A part in doubt commits if the instance of its coordinator has decided so, and is rolled back
-//! otherwise: a decision is durable before anybody hears of it, so what is not decided now was
-//! never told. When all parts of a transaction have ended durably, its decision is forgotten.
+//! otherwise: a decision is durable before it leaves, so what is not decided now was never sent.
+//! When all parts of a transaction have ended durably, its decision is forgotten.
 //!
-//! The rule is [`ends`], which knows what all instances have; what each of them does, wherever it
-//! is, is [`Unfinished`].
+//! The rule is [`ends`], over what all instances have; [`Unfinished`] is the work of each instance.
 
 use std::collections::BTreeSet;
 
@@ -103,8 +102,8 @@ impl<'d, P: Platform> Unfinished<'d, P> {
         Undecided::new(self.in_doubt.iter().map(|(part, _)| part), &self.decisions)
     }
 
-    /// Ends the parts in doubt, durably: those that commit as [`ends`] says, in its order, and all
-    /// others by rolling them back.
+    /// Ends the parts in doubt, durably: those that commit by the result of [`ends`], in its order,
+    /// and all others by rolling them back.
     ///
     /// # Errors
     /// [`DoubtError`]: what is in doubt stays so.
@@ -151,8 +150,8 @@ pub fn resolve<P: Platform>(
     resolve_apart(c, databases, faults, &mut |_| ())
 }
 
-/// As [`resolve`], of instances on several machines: `turn_to` hears which of them is worked for
-/// next.
+/// As [`resolve`], of instances on several machines: `turn_to` receives the number of the
+/// next one.
 ///
 /// # Errors
 /// [`DoubtError`]: what is in doubt stays so.

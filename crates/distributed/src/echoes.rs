@@ -1,27 +1,27 @@
-//! Messages that a member hears twice, for tests.
+//! Messages that a member receives twice, for tests.
 //!
 //! No transport repeats a message, but the protocol does: after a connection broke, or an instance
-//! was down, coordinators tell decisions again, participants ask again, and both answer again. So
-//! whatever is told, asked or acknowledged may be heard again, at once or over a later link, also
-//! from the peer's next incarnation, and must count once. What must not come again does not: a
-//! request or a vote belongs to one link.
+//! was down, coordinators send decisions again, participants inquire again, and both answer again.
+//! So a decision, an inquiry or an acknowledgement may come again, at once or over a later link,
+//! also from the peer's next incarnation, and must count once. Requests and votes belong to one
+//! link, and do not come again.
 
 use crate::messages::Message;
 
-/// Messages of a peer that are heard again over the next link, at most.
+/// Messages of a peer that are received again over the next link, at most.
 const LATER_MAX: usize = 4;
 
 /// Messages that a member receives again.
 pub(crate) struct Echoes<A, O> {
-    /// Messages that may be heard again, so far.
-    heard: u64,
+    /// Messages that may be received again, so far.
+    repeatable: u64,
     /// Messages that are received again over the next link, by the number of the peer.
     later: Vec<(usize, Message<A, O>)>,
 }
 
 impl<A, O> Default for Echoes<A, O> {
     fn default() -> Self {
-        Echoes { heard: 0, later: Vec::new() }
+        Echoes { repeatable: 0, later: Vec::new() }
     }
 }
 
@@ -34,11 +34,11 @@ impl<A, O> Echoes<A, O> {
             return self.later.extract_if(.., |(of, _)| *of == peer).map(|(_, message)| message).collect();
         }
         let Some(again) = message.repeated() else { return Vec::new() };
-        self.heard += 1;
-        if !self.heard.is_multiple_of(u64::from(one_in)) {
+        self.repeatable += 1;
+        if !self.repeatable.is_multiple_of(u64::from(one_in)) {
             return Vec::new();
         }
-        if self.heard.is_multiple_of(2 * u64::from(one_in)) {
+        if self.repeatable.is_multiple_of(2 * u64::from(one_in)) {
             return vec![again];
         }
         if self.later.iter().filter(|(of, _)| *of == peer).count() < LATER_MAX {

@@ -7,19 +7,19 @@ use schema::Routes;
 use terms::{Abort, Epoch};
 
 use crate::map::{Map, WorkerName};
-use crate::messages::{GlobalId, Refusal, Unsaid};
+use crate::messages::{GlobalId, Refusal, Unsendable};
 use crate::protocol::{Coordinator, Flow, Participant};
 
-/// How an attempt of a transaction ended.
+/// The end of an attempt of a transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub enum End {
     /// It committed, with this commit of its coordinator's own part.
     Committed(Commit),
-    /// It rolled back by its own decision. The caller may tell that when this epoch of the
+    /// It rolled back by its own decision. The caller may report that when this epoch of the
     /// coordinator's instance is durable: the decision follows from what the transaction has read
     /// there; what it has read elsewhere was durable before it came here.
     RolledBack(Epoch),
-    /// It met another transaction, here or elsewhere.
+    /// It conflicted with another transaction, here or elsewhere.
     Conflict,
     /// It needs this worker, which is lost.
     Missing(WorkerName),
@@ -27,7 +27,7 @@ pub enum End {
     Failed(Failure),
 }
 
-/// Why a transaction failed for good.
+/// The reason for which a transaction failed for good.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Failure {
     /// Here.
@@ -41,21 +41,21 @@ pub enum Failure {
         /// How.
         what: String,
     },
-    /// Another instance cannot be asked for its part.
+    /// The request to another instance cannot be sent.
     #[error("to {at}: {why}")]
-    Unasked {
+    UnsendableRequest {
         /// Whose part it is.
         at: WorkerName,
         /// Why.
-        why: Unsaid,
+        why: Unsendable,
     },
-    /// Another instance cannot tell the outputs of its part.
+    /// Another instance cannot send the outputs of its part.
     #[error("{at}: {why}")]
-    Unanswered {
+    UnsendableOutputs {
         /// Whose part it is.
         at: WorkerName,
         /// Why.
-        why: Unsaid,
+        why: Unsendable,
     },
 }
 
@@ -76,7 +76,7 @@ impl End {
             Refusal::Conflict => End::Conflict,
             Refusal::RollBack => End::RolledBack(Epoch(0)),
             Refusal::Failed(what) => End::Failed(Failure::Elsewhere { at, what }),
-            Refusal::Unsaid(why) => End::Failed(Failure::Unanswered { at, why }),
+            Refusal::Unsendable(why) => End::Failed(Failure::UnsendableOutputs { at, why }),
         }
     }
 }
@@ -95,12 +95,12 @@ pub(crate) struct Part {
 /// A transaction that is under way.
 pub(crate) struct Flight<'d, Q: Procedure, T> {
     pub id: GlobalId,
-    /// The transaction, with what its caller knows it by, until its end is known.
+    /// The transaction, with its caller's ticket, until its end is known.
     pub work: Option<(Q, T)>,
     pub bounds: Bounds,
     pub coordinator: Coordinator,
     pub parts: Vec<Part>,
-    /// Where parts are asked for in turn: the frame of each request, until it leaves.
+    /// Where requests leave in turn: the frame of each request, until it leaves.
     pub requests: Vec<Vec<u8>>,
     /// Its own actions of phase 0, in [`Flow::First`].
     pub here: Numbered<Q::Action>,
@@ -117,7 +117,7 @@ pub(crate) struct Flight<'d, Q: Procedure, T> {
 /// A part that was prepared for another worker.
 pub(crate) struct PreparedPart<'d> {
     pub id: GlobalId,
-    /// Number of the peer that asked for it.
+    /// Number of the peer that requested it.
     pub peer: usize,
     pub participant: Participant,
     pub prepared: Option<AnyPrepared<'d>>,
@@ -163,8 +163,8 @@ pub(crate) struct OwnPart<'d> {
     /// True if it was prepared only to learn that what it has read was true: its procedure rolls
     /// back.
     pub rolls_back: bool,
-    /// The epoch that has to be durable before anybody hears what the procedure concludes from what
-    /// the part has read.
+    /// The epoch that has to be durable before a result leaves that the procedure concludes from
+    /// what the part has read.
     pub read_until: Epoch,
 }
 
@@ -254,7 +254,7 @@ fn words(bytes: usize) -> u32 {
     bytes.div_ceil(8) as u32
 }
 
-/// Announces what `actions` touch, to schemes that want to hear of it.
+/// Announces what `actions` touch, to schemes that enlist.
 pub(crate) fn enlist<'a, Q: Procedure<Action: 'a>>(
     tables: &Q::Tables,
     actions: impl Iterator<Item = &'a Q::Action> + Clone,
@@ -281,7 +281,7 @@ impl<Q: Procedure, T> Flight<'_, Q, T> {
         self.parts.iter().position(|part| part.peer == peer)
     }
 
-    /// The number of the part of an instance; `instance` tells that of a peer.
+    /// The number of the part of an instance; `instance` returns that of a peer.
     pub(crate) fn part_in(&self, of: u16, instance: impl Fn(usize) -> u16) -> Option<usize> {
         self.parts.iter().position(|part| instance(part.peer) == of)
     }

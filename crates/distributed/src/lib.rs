@@ -5,19 +5,18 @@
 //! that began it coordinates, sends every other instance its whole part in one message, and runs
 //! its own part last, so that rows of its own are locked for no round trip.
 //!
-//! - [`protocol`]: two-phase commit as state machines, which know neither links nor rows;
-//! - [`messages`]: what workers of different instances tell each other, and how that travels as
-//!   bytes;
+//! - [`protocol`]: two-phase commit as state machines, without links and rows;
+//! - [`messages`]: messages between workers of different instances, and their form as bytes;
 //! - [`map`]: which instance, and which of its workers, an action belongs to;
 //! - [`peer`]: the way to one worker of another instance; [`mesh`]: all ways between instances of
 //!   one process;
 //! - [`flight`]: a transaction that its coordinator has begun and not finished, and a part that is
 //!   prepared for another;
-//! - [`directory`]: where a durable deployment lies, and who has what;
+//! - [`directory`]: the directory of a durable deployment, and the owners of its data;
 //! - [`doubt`]: what becomes of transactions that were under way when all instances went down;
 //! - [`rejoining`], `gate`: what becomes of them when one instance went down, or a connection
-//!   broke, and the others run on; `echoes` are messages that tests have heard twice;
-//! - [`member`]: what one worker does, over any platform and any scheme, as [`setting`] says;
+//!   broke, and the others run on; `echoes` are messages that are received twice in tests;
+//! - [`member`]: one worker, over any platform and any scheme; [`setting`]: its settings;
 //!   `coordinating` is what it does for its own transactions, `serving` for those of others,
 //!   `waiting` what waits to be durable.
 //!

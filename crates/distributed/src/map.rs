@@ -63,7 +63,7 @@ pub enum HomeInstance {
     Here,
     /// In others too, or instead.
     Elsewhere,
-    /// The procedure does not say: its actions do.
+    /// Unknown to the procedure: its actions decide.
     Unknown,
 }
 

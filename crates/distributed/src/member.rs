@@ -3,8 +3,8 @@
 //! A member has one session, which runs local transactions too; the caller hands it in.
 //! [`Member::submit`] begins a transaction, and [`Member::turn`], which the worker calls between
 //! its local transactions, takes what has come from other workers: it prepares parts for them,
-//! hears votes, runs its own part when all are there, and finishes what is decided. What is to be
-//! said leaves at the end of the turn.
+//! receives votes, runs its own part when all are there, and finishes what is decided. Its messages
+//! leave at the end of the turn.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,24 +19,25 @@ use crate::echoes::Echoes;
 use crate::flight::{Flight, OwnTurn, PreparedPart, WaitingRequest};
 use crate::gate::Gate;
 use crate::map::{HomeInstance, WorkerName};
-use crate::messages::{GlobalId, Message, MessageError, SEQUENCE_BITS, Unsaid, VERSION, encode};
+use crate::messages::{GlobalId, Message, MessageError, SEQUENCE_BITS, Unsendable, VERSION, encode};
 use crate::peer::{LINK_BYTES_MAX, Peer};
 use crate::protocol::{Action, Event, ParticipantAction};
 use crate::setting::{Connection, Counts, Done, MemberError, Setting};
 
 /// How soon a worker tries again to send what a full link has left.
 const FULL_NANOS: u64 = 5_000;
-/// Turns in which a worker looks at its links after something has come, whether or not its bell
-/// rings, if a look is no system call: more follows soon.
+/// Poll the links for this many turns after a message, if polling needs no system call: more
+/// messages follow soon.
 const BUSY_TURNS: u32 = 8;
-/// How often a worker whose bell does not ring looks at its links all the same, in turns: the end
-/// of a process rings no bell.
+/// Poll the links once in this many turns even if the bell does not ring: the end of a process
+/// rings no bell.
 const POLL_TURNS: u32 = 256;
 
 /// A message between members about procedures `Q`.
 pub(crate) type ProcedureMessage<Q> = Message<<Q as Procedure>::Action, <Q as Procedure>::Output>;
 
-/// One worker of a deployment of several instances. `T` is what its caller knows transactions by.
+/// One worker of a deployment of several instances. `T` is its caller's ticket of a
+/// transaction.
 pub struct Member<'d, P: Links, Q: Procedure, T> {
     pub(crate) setting: Setting<'d, Q>,
     bell: Arc<Bell<P>>,
@@ -60,25 +61,25 @@ pub struct Member<'d, P: Links, Q: Procedure, T> {
     buffer: Vec<u8>,
     pub(crate) routes: Routes,
     pub(crate) actions: Vec<Q::Action>,
-    /// True if it has said goodbye.
+    /// True if it has sent its goodbye.
     pub(crate) leaving: bool,
     echoes: Echoes<Q::Action, Q::Output>,
-    /// Decisions that were told to it, of parts that another worker here holds: acknowledged when
+    /// Decisions that it received, of parts that another worker here holds: acknowledged when
     /// those have ended.
     pub(crate) late: Vec<(GlobalId, usize)>,
-    /// Closed until all have heard that its instance was gone.
+    /// Closed until all others have detected that its instance was gone.
     pub(crate) gate: Option<Gate<P>>,
     pub(crate) act: Vec<Action>,
     pub(crate) answers: Vec<ParticipantAction>,
     /// True if all links ring the bell.
     pub(crate) all_ring: bool,
-    /// True if a look at links is a system call.
+    /// True if polling the links is a system call.
     polls_by_call: bool,
-    /// Looks at all links in one call, where there are several.
+    /// Polls all links in one call, where there are several.
     watch: Option<Watch<P>>,
     /// Numbers of the peers that the watch is for.
     watched: Vec<usize>,
-    /// Places of links that may have something: empty but within a look.
+    /// Places of links that may have something: empty but within a poll.
     found: Vec<usize>,
     /// True if there may be something that no bell rings for again.
     more: bool,
@@ -151,20 +152,20 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         self.peers.iter_mut().for_each(|peer| peer.ready = true);
     }
 
-    /// Says hello to a peer, which is the first message of a link.
+    /// Sends a peer the greeting, which is the first message of a link.
     pub(crate) fn send_hello(&mut self, peer: usize) -> Result<(), MemberError> {
         let Setting { me, fingerprint, .. } = self.setting;
         let peer = &mut self.peers[peer];
         let hello: ProcedureMessage<Q> =
             Message::Hello { version: VERSION, fingerprint, from: me, to: peer.name };
-        encode(&hello, &mut peer.out).map_err(|why| MemberError::Unsaid { to: peer.name, why })
+        encode(&hello, &mut peer.out).map_err(|why| MemberError::Unsendable { to: peer.name, why })
     }
 
-    /// Says goodbye to a peer.
+    /// Sends a peer the goodbye.
     pub(crate) fn send_goodbye(&mut self, peer: usize) -> Result<(), MemberError> {
         let peer = &mut self.peers[peer];
         let goodbye = encode(&ProcedureMessage::<Q>::Goodbye, &mut peer.out);
-        goodbye.map_err(|why| MemberError::Unsaid { to: peer.name, why })
+        goodbye.map_err(|why| MemberError::Unsendable { to: peer.name, why })
     }
 
     /// Its counters.
@@ -186,18 +187,18 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         self.flights.iter().filter(|flight| flight.work.is_some()).count()
     }
 
-    /// Says goodbye, once it has nothing under way: the caller submits no more transactions. Tells
-    /// whether all others have, too, and no worker waits for this member any more. A peer that is
-    /// lost has not: what comes back needs this member.
+    /// Sends the goodbye, once it has nothing under way: the caller submits no more transactions.
+    /// Returns true if all others have, too, and no worker waits for this member any more. A peer
+    /// that is lost has not: what comes back needs this member.
     ///
     /// # Errors
     /// The deployment is broken.
     pub fn leave(&mut self, c: P::Core) -> Result<bool, MemberError> {
-        // What has ended and was not told yet may be tried again.
+        // What has ended and was not reported yet may be tried again.
         if !self.leaving && self.flights.is_empty() && self.done.is_empty() {
             self.leaving = true;
             for number in 0..self.peers.len() {
-                if self.peers[number].hears() {
+                if self.peers[number].is_reachable() {
                     self.send_goodbye(number)?;
                 }
             }
@@ -215,12 +216,12 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         self.flights.is_empty() && !holds && self.waiting.is_empty() && !self.unsent
     }
 
-    /// Returns true if another worker has said goodbye.
+    /// Returns true if another worker has sent its goodbye.
     pub fn has_departed_peer(&self) -> bool {
         self.peers.iter().any(|peer| peer.left)
     }
 
-    /// Where a transaction runs, as far as its procedure says ([`Procedure::homes`]).
+    /// Returns where a transaction runs, as far as its procedure has that ([`Procedure::homes`]).
     #[inline]
     pub fn home_instance(&self, procedure: &impl Procedure) -> HomeInstance {
         let Setting { me, map, .. } = self.setting;
@@ -232,8 +233,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         }
     }
 
-    /// As [`Self::home_instance`], for a procedure that does not say: plans its first phase, which
-    /// is forgotten.
+    /// As [`Self::home_instance`], for a procedure without [`Procedure::homes`]: plans its first
+    /// phase, which is forgotten.
     pub fn is_here(&mut self, procedure: &mut impl Procedure<Action = Q::Action>) -> Result<bool, Abort> {
         let mut here = true;
         self.instances_of(procedure, &mut |_, is_here| here &= is_here)?;
@@ -254,24 +255,24 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         Ok(other.filter(|_| !several))
     }
 
-    /// Tells in which instance each action of a transaction's first phase runs, and whether that is
-    /// this one.
+    /// Calls `visit` with the instance of each action of a transaction's first phase, and true if
+    /// that is this one.
     fn instances_of(
         &mut self,
         procedure: &mut impl Procedure<Action = Q::Action>,
-        tell: &mut dyn FnMut(u16, bool),
+        visit: &mut dyn FnMut(u16, bool),
     ) -> Result<(), Abort> {
         let mut actions = std::mem::take(&mut self.actions);
         actions.clear();
         let planned = procedure.plan(0, &mut actions) == Plan::Run;
         let me = self.setting.me.instance;
-        let told = actions.iter().filter(|_| planned).try_for_each(|action| {
+        let visited = actions.iter().filter(|_| planned).try_for_each(|action| {
             let instance = self.instance_of(action)?;
-            tell(instance, instance == me);
+            visit(instance, instance == me);
             Ok(())
         });
         self.actions = actions;
-        told
+        visited
     }
 
     /// The instance to which an action belongs.
@@ -295,7 +296,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         message: &ProcedureMessage<Q>,
     ) -> Result<(), MemberError> {
         let to = self.peers[peer].name;
-        self.try_send(c, peer, message).map_err(|why| MemberError::Unsaid { to, why })
+        self.try_send(c, peer, message).map_err(|why| MemberError::Unsendable { to, why })
     }
 
     /// As [`Self::send`], of a message that may be too long.
@@ -304,9 +305,9 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         c: P::Core,
         peer: usize,
         message: &ProcedureMessage<Q>,
-    ) -> Result<(), Unsaid> {
+    ) -> Result<(), Unsendable> {
         let to = &mut self.peers[peer];
-        if !to.hears() {
+        if !to.is_reachable() {
             return Ok(());
         }
         let before = to.out.len();
@@ -319,7 +320,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     /// As [`Self::send`], of a message that is a frame already.
     pub(crate) fn send_frame(&mut self, c: P::Core, peer: usize, frame: &[u8]) {
         let to = &mut self.peers[peer];
-        if to.hears() {
+        if to.is_reachable() {
             to.out.extend_from_slice(frame);
             self.count_message(c, peer, frame.len());
         }
@@ -334,7 +335,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         self.unsent = true;
     }
 
-    /// Returns true if it is time to look at the links: something has come, or may have.
+    /// Returns true if it is time to poll the links: a message has come, or may have.
     #[inline]
     fn is_poll_due(&mut self, c: P::Core) -> bool {
         self.quiet_turns = self.quiet_turns.wrapping_add(1);
@@ -345,8 +346,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             || self.bell.take_news(c)
     }
 
-    /// Takes what has come, does what follows from it, and sends what is to be said. What has ended
-    /// is appended to `done`. Tells whether anything has come.
+    /// Receives messages, processes them, and sends messages. What has ended is appended to `done`.
+    /// Returns true if a message has come.
     ///
     /// # Errors
     /// The deployment is broken.
@@ -356,12 +357,12 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         session: &mut (dyn AnySession<'d> + 'd),
         done: &mut Vec<Done<Q, T>>,
     ) -> Result<bool, MemberError> {
-        let looks = self.is_poll_due(c);
+        let polls = self.is_poll_due(c);
         let mut result = Ok(false);
         let durable = self.waiting.front().is_some_and(|(epoch, _)| session.is_durable(*epoch));
-        if looks || self.unsent || durable || !self.late.is_empty() || !self.queue.is_empty() {
+        if polls || self.unsent || durable || !self.late.is_empty() || !self.queue.is_empty() {
             session.measure(Some(Category::Communication));
-            result = self.take_turn(c, session, looks);
+            result = self.take_turn(c, session, polls);
             session.measure(None);
         }
         done.append(&mut self.done);
@@ -372,13 +373,13 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         &mut self,
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),
-        looks: bool,
+        polls: bool,
     ) -> Result<bool, MemberError> {
         let mut some = false;
-        if looks {
+        if polls {
             self.poll(c);
         }
-        for number in 0..if looks { self.peers.len() } else { 0 } {
+        for number in 0..if polls { self.peers.len() } else { 0 } {
             let peer = &mut self.peers[number];
             if !peer.ready && !peer.more {
                 continue;
@@ -423,7 +424,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         Ok(some)
     }
 
-    /// Hears again what tests have heard twice.
+    /// Receives messages again, for tests.
     fn receive_again(
         &mut self,
         c: P::Core,
@@ -433,9 +434,9 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     ) -> Result<(), MemberError> {
         for message in again {
             // What is answered to it is no message of the protocol's count.
-            let said = self.counts.messages;
+            let messages = self.counts.messages;
             self.receive(c, session, peer, message)?;
-            self.counts.messages = said;
+            self.counts.messages = messages;
             self.counts.echoes += 1;
         }
         Ok(())
@@ -457,7 +458,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         found.drain(..).for_each(|peer| peers[peer].ready = true);
     }
 
-    /// Sends what is to be said, as far as links take it.
+    /// Sends messages, as far as links take them.
     fn flush(&mut self, c: P::Core) -> Result<(), MemberError> {
         self.unsent = false;
         for peer in &mut self.peers {
@@ -480,8 +481,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         self.wait_or(c, session, category, deadline, &mut |_| false);
     }
 
-    /// As [`Self::wait`], or until `ready` says that something else is to be done: a worker that
-    /// makes it so rings this worker's bell afterwards.
+    /// As [`Self::wait`], or until `ready` returns true: a worker that makes it true rings this
+    /// worker's bell afterwards.
     pub fn wait_or(
         &mut self,
         c: P::Core,

@@ -3,8 +3,8 @@
 //! A link carries a stream of frames: a frame is the length of a message, its CRC32C, and the
 //! message in postcard. Several short frames leave as one message of the link, and a long one as
 //! several. A frame of a wrong length or checksum, or one that holds no message, never gets further
-//! than here. The first frame of a link is a [`Message::Hello`], which says who speaks, in which
-//! version of this protocol, and of which tables.
+//! than here. The first frame of a link is a [`Message::Hello`], with the sender, the version of
+//! this protocol, and the fingerprint of the tables.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use crate::map::WorkerName;
 
 /// Version of the protocol and of the messages.
 pub const VERSION: u32 = 4;
-/// Longest message: fifteen of the longest rows fit, with what is said of them. A longer part of a
+/// Longest message: fifteen of the longest rows fit, with their keys and names. A longer part of a
 /// transaction is refused before anything of it leaves.
 pub const MESSAGE_BYTES_MAX: usize = 1 << 24;
 /// A buffer of messages that is larger than this is given back once it is empty.
@@ -42,35 +42,35 @@ impl GlobalId {
         self.sequence >> SEQUENCE_BITS
     }
 
-    /// As the engine knows it.
+    /// Its number in the engine.
     pub fn number(self) -> boundary::GlobalId {
         let WorkerName { instance, worker } = self.coordinator;
         boundary::GlobalId(u128::from(instance) << 80 | u128::from(worker) << 64 | u128::from(self.sequence))
     }
 
-    /// The attempt that the engine knows by this number.
+    /// The attempt that has this number in the engine.
     pub fn of(number: boundary::GlobalId) -> GlobalId {
         let (instance, worker) = ((number.0 >> 80) as u16, (number.0 >> 64) as u16);
         GlobalId { coordinator: WorkerName { instance, worker }, sequence: number.0 as u64 }
     }
 }
 
-/// Why a participant votes no.
+/// The reason of a no vote.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Refusal {
-    /// Its part met another transaction.
+    /// Its part conflicted with another transaction.
     Conflict,
     /// The transaction rolls back by its own decision.
     RollBack,
     /// It fails for good, and why.
     Failed(String),
-    /// Its outputs cannot be told.
-    Unsaid(Unsaid),
+    /// Its outputs cannot be sent.
+    Unsendable(Unsendable),
 }
 
-/// Why something is not said.
+/// The reason for which a message cannot be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-pub enum Unsaid {
+pub enum Unsendable {
     /// It would be a message of this many bytes.
     #[error("a message of {0} bytes: at most {MESSAGE_BYTES_MAX} are possible")]
     TooLong(u64),
@@ -101,7 +101,7 @@ pub enum Message<A, O> {
         fingerprint: u32,
         /// The sender.
         from: WorkerName,
-        /// Whom the sender believes to speak to.
+        /// The expected receiver.
         to: WorkerName,
     },
     /// A part to prepare.
@@ -134,18 +134,18 @@ pub enum Message<A, O> {
         /// The attempt.
         id: GlobalId,
     },
-    /// A part is in doubt: the decision is asked for.
+    /// A part is in doubt: the sender inquires for the decision.
     Inquiry {
         /// The attempt.
         id: GlobalId,
     },
     /// The sender has no transaction over several instances any more, and begins none: no worker
-    /// hears another request of it.
+    /// receives another request of it.
     Goodbye,
 }
 
 impl<A, O> Message<A, O> {
-    /// The message once more, if its sender may tell it again: after a connection broke, or an
+    /// The message once more, if its sender may send it again: after a connection broke, or an
     /// instance was down. A greeting, a request, a vote and a goodbye belong to one link.
     pub(crate) fn repeated(&self) -> Option<Message<A, O>> {
         Some(match *self {
@@ -159,7 +159,7 @@ impl<A, O> Message<A, O> {
     }
 }
 
-/// Why what has come over a link is no message.
+/// The fault of bytes of a link that are no message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MessageError {
     /// A length that no message has.
@@ -173,7 +173,7 @@ pub enum MessageError {
         /// As announced.
         expected: u32,
     },
-    /// The bytes say nothing.
+    /// The bytes are no message.
     #[error("{0} bytes that are no message")]
     Malformed(usize),
     /// The peer speaks another version.
@@ -194,15 +194,15 @@ pub enum MessageError {
         /// This worker.
         me: WorkerName,
     },
-    /// A message before the peer has said who it is, a second greeting, or a request after its
-    /// goodbye.
+    /// A message before the peer's greeting, a second greeting, or a request after its goodbye.
     #[error(
         "a message that is out of place: links begin with one greeting, and no request follows a goodbye"
     )]
     Greeting,
 }
 
-/// A number that tables of other names, rows or indexes have not, as far as 32 bits can tell.
+/// A number that tables of other names, rows or indexes have not, as far as 32 bits can distinguish
+/// them.
 pub fn fingerprint(tables: impl Iterator<Item = impl std::fmt::Debug>) -> u32 {
     tables.fold(0, |sum, table| crc32c::crc32c_append(sum, format!("{table:?}").as_bytes()))
 }
@@ -214,18 +214,18 @@ pub fn fingerprint(tables: impl Iterator<Item = impl std::fmt::Debug>) -> u32 {
 pub fn encode<A: Serialize, O: Serialize>(
     message: &Message<A, O>,
     stream: &mut Vec<u8>,
-) -> Result<(), Unsaid> {
+) -> Result<(), Unsendable> {
     let begin = stream.len();
     stream.extend_from_slice(&[0; HEAD_BYTES]);
     if postcard::to_extend(message, Behind(stream)).is_err() {
         stream.truncate(begin);
-        return Err(Unsaid::Unwritable);
+        return Err(Unsendable::Unwritable);
     }
     let body = &stream[begin + HEAD_BYTES..];
     let bytes = body.len();
     if bytes > MESSAGE_BYTES_MAX {
         stream.truncate(begin);
-        return Err(Unsaid::TooLong(bytes as u64));
+        return Err(Unsendable::TooLong(bytes as u64));
     }
     let sum = crc32c::crc32c(body);
     stream[begin..begin + 4].copy_from_slice(&(bytes as u32).to_le_bytes());
@@ -322,7 +322,7 @@ mod tests {
             Message::Vote { id: id(), result: Ok(vec!["a".into(), String::new()]) },
             Message::Vote { id: id(), result: Err(Refusal::Failed("no memory".into())) },
             Message::Vote { id: id(), result: Err(Refusal::Conflict) },
-            Message::Vote { id: id(), result: Err(Refusal::Unsaid(Unsaid::TooLong(1 << 40))) },
+            Message::Vote { id: id(), result: Err(Refusal::Unsendable(Unsendable::TooLong(1 << 40))) },
             Message::Decision { id: id(), commit: true },
             Message::Acknowledgement { id: id() },
             Message::Inquiry { id: id() },
@@ -398,7 +398,7 @@ mod tests {
             only_reads: false,
             actions: vec![vec![7; MESSAGE_BYTES_MAX]],
         };
-        assert!(matches!(encode(&huge, &mut stream), Err(Unsaid::TooLong(_))));
+        assert!(matches!(encode(&huge, &mut stream), Err(Unsendable::TooLong(_))));
         assert_eq!(stream, [1, 2, 3]);
         // The last of its values refuses, when others are written already.
         let odd = Message::<Odd, u8>::Request {
@@ -407,7 +407,7 @@ mod tests {
             only_reads: false,
             actions: vec![Odd(false), Odd(true)],
         };
-        assert_eq!(encode(&odd, &mut stream), Err(Unsaid::Unwritable));
+        assert_eq!(encode(&odd, &mut stream), Err(Unsendable::Unwritable));
         assert_eq!(stream, [1, 2, 3]);
     }
 

@@ -32,26 +32,25 @@ pub(crate) struct Peer<P: Links> {
     /// Bytes of this worker's messages; those from `sent` on are not sent yet.
     pub out: Vec<u8>,
     sent: usize,
-    /// Where the last part begins that the peer is to be asked for, until all of its transaction
-    /// are said.
+    /// Where the last request to the peer begins, until all requests of its transaction are made.
     mark: usize,
     pub inbox: Inbox,
-    /// True if the peer has said who it is.
+    /// True if the peer has sent its greeting.
     pub greeted: bool,
     /// True if the peer's instance was down when this worker began, so that it cannot have relied
     /// on what was read here before.
     pub is_new: bool,
-    /// True if the peer has said goodbye.
+    /// True if the peer has sent its goodbye.
     pub left: bool,
     /// True if the peer's end is closed.
     pub closed: bool,
-    /// True if the peer takes nothing any more: what it has sent before is heard still.
+    /// True if the peer takes nothing any more: what it has sent before is still received.
     mute: bool,
-    /// Messages of the protocol that were said to it.
+    /// Messages of the protocol that were sent to it.
     pub messages: u64,
-    /// True if it is to be looked at in this turn.
+    /// True if its link is to be polled in this turn.
     pub ready: bool,
-    /// True if there may be more than was taken, which nothing tells of again.
+    /// True if there may be more than was taken, which no bell announces again.
     pub more: bool,
     bytes_max: usize,
 }
@@ -91,8 +90,8 @@ impl<P: Links> Peer<P> {
         self.end.is_none()
     }
 
-    /// Returns true if what is said to it goes anywhere.
-    pub(crate) fn hears(&self) -> bool {
+    /// Returns true if messages to it can arrive.
+    pub(crate) fn is_reachable(&self) -> bool {
         self.end.is_some() && !self.mute
     }
 
@@ -116,16 +115,16 @@ impl<P: Links> Peer<P> {
         self.mark = self.out.len();
     }
 
-    /// Takes back what was said since the mark, which has not left; whether it was anything.
+    /// Takes back the messages since the mark, which have not left; true if there were any.
     pub(crate) fn take_back(&mut self) -> bool {
-        let said = self.out.len() > self.mark;
+        let taken = self.out.len() > self.mark;
         self.out.truncate(self.mark);
-        self.messages -= u64::from(said);
-        said
+        self.messages -= u64::from(taken);
+        taken
     }
 
     /// Sends as much as the link takes; the number of its messages. `survives`: a closed link is no
-    /// error, and is heard of when all is received that has come.
+    /// error here; receiving reports it after the last message.
     pub(crate) fn flush(&mut self, c: P::Core, survives: bool) -> Result<u64, SendError> {
         let mut messages = 0;
         while self.has_more() {
@@ -147,7 +146,7 @@ impl<P: Links> Peer<P> {
         Ok(messages)
     }
 
-    /// Takes what has come, and tells whether something has.
+    /// Receives messages; returns true if there were any.
     pub(crate) fn receive(&mut self, c: P::Core, buffer: &mut [u8]) -> Result<bool, ReceiveError> {
         let mut some = false;
         self.more = false;
@@ -156,10 +155,10 @@ impl<P: Links> Peer<P> {
             if self.closed {
                 return if some { Ok(true) } else { Err(ReceiveError::Closed) };
             }
-            // What does not ring is looked for again in the next turn: one more look would be a
+            // A link that does not ring is polled again in the next turn: one more poll would be a
             // system call.
-            let asks = link.receiver.rings() || !link.receiver.calls();
-            if some && !asks && !link.receiver.has_more() {
+            let polls = link.receiver.rings() || !link.receiver.calls();
+            if some && !polls && !link.receiver.has_more() {
                 return Ok(some);
             }
             match link.receiver.receive(c, buffer, Patience::None) {
@@ -167,7 +166,7 @@ impl<P: Links> Peer<P> {
                 Ok(None) => return Ok(some),
                 Err(error) => {
                     self.closed = error.is_end();
-                    // What came before is heard first: it may say that this end is as it should be.
+                    // What came before is processed first: it may announce this end.
                     self.more = some;
                     return if some { Ok(true) } else { Err(error) };
                 }

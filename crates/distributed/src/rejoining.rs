@@ -2,22 +2,22 @@
 //! instance that went down comes back while others run on.
 //!
 //! A peer is *lost* from the moment at which its link closes until the member
-//! [reconnects](Member::reconnect) it over another one. At both moments the state machines hear of
-//! it: coordinators abort what they have not decided, and tell again what was not acknowledged;
-//! participants roll back what they have not voted for, and ask for the end of what is in doubt.
+//! [reconnects](Member::reconnect) it over another one. At both moments the state machines get an
+//! event: coordinators abort what they have not decided, and send again what was not acknowledged;
+//! participants roll back what they have not voted for, and inquire about what is in doubt.
 //! What was under way on the old link is gone with it. Whether the peer's instance was down or only
 //! the connection, makes no difference.
 //!
 //! An instance that comes back has parts in doubt and decisions that are not forgotten
 //! ([`Adopted`]). Its first worker holds all those parts. Decisions are at the worker that made
-//! them, or at the first if there is no such worker any more: so participants know whom to ask
-//! ([`home`]). Coordinators know no more than the instance that has a part: the worker that they
-//! ask acknowledges when its instance has no part any more that could be in doubt
+//! them, or at the first if there is no such worker any more: so participants have an address for
+//! inquiries ([`home`]). Coordinators have only the instance of a part: the worker that receives
+//! their decision acknowledges when its instance has no part any more that could be in doubt
 //! (`AnySession::is_over`).
 //!
 //! Rows that a part only read are not locked any more when its instance comes back. So the members
 //! of the instance run nothing, and prepare nothing for others, until all workers of all other
-//! instances have greeted all of them (`gate.rs`): then those have heard that the instance was
+//! instances have greeted all of them (`gate.rs`): then those have detected that the instance was
 //! gone, and have aborted what they had not decided. Instances that are down at that moment have
 //! lost what they had not decided, and are not waited for: each comes back by itself.
 
@@ -35,8 +35,8 @@ use crate::peer::Peer;
 use crate::protocol::{Coordinator, Event, Participant, ParticipantEvent};
 use crate::setting::{Connection, MemberError};
 
-/// Which of `workers`, all of them or those of the coordinator's instance, knows how a transaction
-/// ends.
+/// Returns the worker that has the decision of a transaction, of `workers`: all workers, or those
+/// of the coordinator's instance.
 pub fn home(id: GlobalId, workers: impl Iterator<Item = WorkerName> + Clone) -> Option<WorkerName> {
     let here = workers.filter(|worker| worker.instance == id.coordinator.instance);
     here.clone().find(|worker| *worker == id.coordinator).or_else(|| here.min_by_key(|worker| worker.worker))
@@ -127,7 +127,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
 
     /// Peers whose instances are down, and may come back: the first call after [`Self::new`], which
     /// has no connections to them. No worker waits for them: an instance that comes back serves,
-    /// and says how its own transactions ended, while they are down.
+    /// and sends the ends of its own transactions, while they are down.
     pub fn expect(&mut self, missing: &[WorkerName]) {
         for name in missing {
             let worker = usize::from(name.worker);
@@ -227,7 +227,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         self.report_loss(c, session, peer)
     }
 
-    /// The state machines hear of a loss: when the link is gone, and again when there is another
+    /// Reports a loss to the state machines: when the link is gone, and again when there is another
     /// one.
     fn report_loss(
         &mut self,

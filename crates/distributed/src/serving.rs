@@ -6,13 +6,13 @@ use terms::{Abort, Epoch, Fault};
 
 use crate::flight::{PreparedPart, WaitingRequest, enlist, execute};
 use crate::member::{DurabilityWaiter, Member, ProcedureMessage};
-use crate::messages::{GlobalId, Message, Refusal, Unsaid, encode};
+use crate::messages::{GlobalId, Message, Refusal, Unsendable, encode};
 use crate::protocol::{Participant, ParticipantAction, ParticipantEvent};
 use crate::rejoining::home;
 use crate::setting::{MemberError, Setting};
 
 /// A vote for a part that gives back these outputs, as it travels.
-fn yes<Q: Procedure>(id: GlobalId, outputs: Vec<Q::Output>) -> Result<Vec<u8>, Unsaid> {
+fn yes<Q: Procedure>(id: GlobalId, outputs: Vec<Q::Output>) -> Result<Vec<u8>, Unsendable> {
     let mut frame = Vec::new();
     encode(&ProcedureMessage::<Q>::Vote { id, result: Ok(outputs) }, &mut frame)?;
     Ok(frame)
@@ -39,10 +39,10 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         let mut act = std::mem::take(&mut self.answers);
         act.clear();
         if let Some(held) = self.held.iter_mut().find(|held| held.id == id) {
-            return held.participant.step(ParticipantEvent::Asked, &mut act).map_err(illegal);
+            return held.participant.step(ParticipantEvent::Requested, &mut act).map_err(illegal);
         }
         let mut participant = Participant::new(is_last, only_reads, faults);
-        participant.step(ParticipantEvent::Asked, &mut act).map_err(illegal)?;
+        participant.step(ParticipantEvent::Requested, &mut act).map_err(illegal)?;
         act.clear();
         let (prepared, vote, epoch) = match self.run(session, id, &actions) {
             Ok((outputs, prepared, epoch)) => match yes::<Q>(id, outputs) {
@@ -52,7 +52,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 }
                 Err(why) => {
                     session.finish(prepared, false);
-                    (None, Err(Refusal::Unsaid(why)), Epoch(0))
+                    (None, Err(Refusal::Unsendable(why)), Epoch(0))
                 }
             },
             Err(abort) => {
@@ -60,8 +60,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 (None, Err(Refusal::of(&abort)), Epoch(0))
             }
         };
-        let heard = if prepared.is_some() { ParticipantEvent::Prepared } else { ParticipantEvent::Failed };
-        participant.step(heard, &mut act).map_err(illegal)?;
+        let event = if prepared.is_some() { ParticipantEvent::Prepared } else { ParticipantEvent::Failed };
+        participant.step(event, &mut act).map_err(illegal)?;
         let mut request = Vec::new();
         if faults.has(Fault::RepeatedDecision) {
             request = postcard::to_allocvec(&actions).unwrap_or_default();
@@ -70,7 +70,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         self.answer(c, session, held, act)
     }
 
-    /// Runs and prepares actions; the epoch that has to be durable before anybody hears of it.
+    /// Runs and prepares actions; the epoch that has to be durable before their results leave.
     #[allow(clippy::type_complexity)]
     fn run(
         &mut self,
@@ -155,7 +155,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         session: &mut (dyn AnySession<'d> + 'd),
         id: GlobalId,
     ) -> Result<(), MemberError> {
-        // It may have been told to abort meanwhile.
+        // Its coordinator may have aborted it meanwhile.
         let Some(number) = self.held.iter().position(|held| held.id == id) else { return Ok(()) };
         let held = self.held.swap_remove(number);
         self.step_participant(c, session, held, ParticipantEvent::Durable)
@@ -184,15 +184,15 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         if id.coordinator != from && home(id, self.peers.iter().map(|peer| peer.name)) != Some(from) {
             return Err(MemberError::Stranger { from, coordinator: id.coordinator });
         }
-        let heard = ParticipantEvent::Told { commit };
+        let event = ParticipantEvent::Decided { commit };
         if let Some(number) = self.held.iter().position(|held| held.id == id) {
             let held = self.held.swap_remove(number);
-            return self.step_participant(c, session, held, heard);
+            return self.step_participant(c, session, held, event);
         }
         // It is over: only an acknowledgement can be missing.
         let mut participant = Participant::new(false, false, self.setting.faults);
         let mut act = std::mem::take(&mut self.answers);
-        let stepped = participant.step(heard, &mut act);
+        let stepped = participant.step(event, &mut act);
         stepped.map_err(|error| MemberError::Illegal { from, error })?;
         let acknowledges = act.contains(&ParticipantAction::Acknowledge);
         act.clear();
@@ -214,11 +214,11 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),
         mut held: PreparedPart<'d>,
-        heard: ParticipantEvent,
+        event: ParticipantEvent,
     ) -> Result<(), MemberError> {
         let from = self.peers[held.peer].name;
         let mut act = std::mem::take(&mut self.answers);
-        held.participant.step(heard, &mut act).map_err(|error| MemberError::Illegal { from, error })?;
+        held.participant.step(event, &mut act).map_err(|error| MemberError::Illegal { from, error })?;
         self.answer(c, session, held, act)
     }
 }

@@ -6,13 +6,13 @@ use terms::Faults;
 
 use crate::flight::End;
 use crate::map::{Map, WorkerName};
-use crate::messages::{MessageError, Unsaid};
+use crate::messages::{MessageError, Unsendable};
 use crate::protocol::Illegal;
 
 /// Longest wait for a lock in one of several instances with this many workers, also of transactions
-/// that are no parts: who holds the lock may wait for other instances.
+/// that are no parts: the holder of the lock may wait for other instances.
 pub fn wait_nanos_max(workers: usize) -> u64 {
-    // Only the worker itself could let go, when it hears a decision.
+    // Only the worker itself could release the lock, when it receives a decision.
     if workers == 1 { 0 } else { concurrency::WAIT_NANOS_MAX_PARTICIPANT }
 }
 
@@ -59,7 +59,7 @@ pub struct Connection<P: Links> {
     pub limits: Limits,
 }
 
-/// Why a member cannot go on.
+/// The reason for which a member cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum MemberError {
     /// The bytes of a peer are no message.
@@ -72,11 +72,11 @@ pub enum MemberError {
     },
     /// A message that every transaction needs cannot be sent.
     #[error("to {to}: {why}")]
-    Unsaid {
+    Unsendable {
         /// The peer.
         to: WorkerName,
         /// Why.
-        why: Unsaid,
+        why: Unsendable,
     },
     /// A message of a peer does not follow from the messages before.
     #[error("{from}: {error}")]
@@ -86,7 +86,7 @@ pub enum MemberError {
         /// The fault.
         error: Illegal,
     },
-    /// A vote of a worker that was not asked, or with another number of outputs than actions.
+    /// A vote of a worker without a request, or with another number of outputs than actions.
     #[error("{0}: a vote that answers no request")]
     Vote(WorkerName),
     /// A request or a decision of a worker that does not coordinate the transaction.
@@ -102,7 +102,7 @@ pub enum MemberError {
     Inquiry {
         /// The peer.
         from: WorkerName,
-        /// The worker that knows the decision.
+        /// The worker that has the decision.
         coordinator: WorkerName,
     },
     /// A link refuses to send.
@@ -141,9 +141,9 @@ pub struct Counts {
     pub packets: u64,
     /// Parts prepared for others.
     pub served: u64,
-    /// Parts of others that met another transaction.
+    /// Parts of others that conflicted with another transaction.
     pub refused: u64,
-    /// Messages that were heard twice.
+    /// Messages that were received twice.
     pub echoes: u64,
     /// Links that were lost: then messages are not as many as expected.
     pub losses: u64,

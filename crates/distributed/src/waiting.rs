@@ -20,12 +20,12 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     ) -> Result<(), MemberError> {
         let (from, coordinator) = (self.peers[peer].name, id.coordinator);
         if let Some((flight, part)) = self.part_here(id, from.instance) {
-            // The worker that has found the part in doubt need not be the one that was asked for
-            // it.
+            // The worker that has found the part in doubt need not be the one that got the request.
             self.flights[flight].parts[part].peer = peer;
             return self.step(c, session, flight, Event::Inquired { from: part }, from);
         }
-        // What is left of earlier incarnations is at the worker that is asked (`rejoining::home`).
+        // Decisions of earlier incarnations are at the worker that gets the inquiry
+        // (`rejoining::home`).
         let Setting { me, incarnation, .. } = self.setting;
         if coordinator != me && (coordinator.instance != me.instance || id.incarnation() >= incarnation) {
             return Err(MemberError::Inquiry { from, coordinator });

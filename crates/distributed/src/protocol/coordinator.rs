@@ -38,7 +38,7 @@ pub enum Event {
         /// Which.
         from: usize,
     },
-    /// The connection to a participant broke. It may have lost what it has not said, and what it
+    /// The connection to a participant broke. Messages of the participant may be lost, and what it
     /// has read is free.
     Lost {
         /// Which.
@@ -54,16 +54,16 @@ pub enum Event {
 /// An action of a coordinator; actions are performed in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// The participant is asked for its part.
+    /// The participant receives the request of its part.
     SendRequest {
         /// Which.
         to: usize,
     },
-    /// The own part runs, and commits if it can: [`Event::Ran`] says.
+    /// The own part runs, and commits if it can: [`Event::Ran`] reports that.
     Run,
-    /// The decision is in the log, and is told when it is durable: [`Event::Durable`] says so.
+    /// The decision is in the log, and is sent when it is durable: [`Event::Durable`] reports that.
     AwaitDurable,
-    /// The participant is told the decision.
+    /// The participant receives the decision.
     SendDecision {
         /// Which.
         to: usize,
@@ -75,14 +75,14 @@ pub enum Action {
         /// True if all of it is committed.
         committed: bool,
     },
-    /// No worker will ask for the attempt any more.
+    /// No worker will inquire about the attempt any more.
     Forget,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum CoordinatorState {
     /// Waits for votes.
-    Asking,
+    Voting,
     /// Its own part runs.
     Running,
     /// A participant has refused; other votes are under way.
@@ -108,15 +108,15 @@ enum EventKind {
     Inquired,
 }
 
-use CoordinatorState::{Asking, Committed, Deciding, Over, Refused, Running};
+use CoordinatorState::{Committed, Deciding, Over, Refused, Running, Voting};
 
 /// The transitions that there are. Votes and acknowledgements that come twice are in it.
 const LEGAL: &[Row<CoordinatorState, EventKind>] = &[
-    (Asking, EventKind::Yes, &[Asking, Running, Over]),
-    (Asking, EventKind::No, &[Refused, Over]),
-    (Asking, EventKind::Kept, &[Asking, Running]),
-    (Asking, EventKind::Lost, &[Refused, Over]),
-    (Asking, EventKind::Inquired, &[Refused, Over]),
+    (Voting, EventKind::Yes, &[Voting, Running, Over]),
+    (Voting, EventKind::No, &[Refused, Over]),
+    (Voting, EventKind::Kept, &[Voting, Running]),
+    (Voting, EventKind::Lost, &[Refused, Over]),
+    (Voting, EventKind::Inquired, &[Refused, Over]),
     (Running, EventKind::Committed, &[Deciding, Over]),
     (Running, EventKind::Failed, &[Over]),
     (Refused, EventKind::Yes, &[Refused, Over]),
@@ -147,18 +147,18 @@ pub struct Coordinator {
     flow: Flow,
     state: CoordinatorState,
     parts: Vec<Branch>,
-    /// Participants that are asked, which are the first ones: fewer than all only where they are
-    /// asked in turn.
-    asked: usize,
-    /// Where the own part has a turn that has not come: the number of participants that are asked
-    /// before it.
+    /// The number of participants that have a request, which are the first ones: fewer than all
+    /// only where requests are sent in turn.
+    requested: usize,
+    /// Where the own part has a turn that has not come: the number of participants that get their
+    /// requests before it.
     own_after: Option<usize>,
     faults: Faults,
 }
 
 impl Coordinator {
-    /// The coordinator of participants that are asked now; each value tells whether a part only
-    /// reads. With [`Flow::Last`] there is one.
+    /// The coordinator of participants that get their requests now; each value is true if the part
+    /// only reads. With [`Flow::Last`] there is one.
     pub fn new(flow: Flow, only_reads: impl Iterator<Item = bool>, faults: Faults) -> Self {
         let part = |only_reads| Branch { only_reads, vote: None, acknowledged: false };
         let parts: Vec<Branch> = only_reads.map(part).collect();
@@ -166,13 +166,13 @@ impl Coordinator {
             Flow::First => !parts.is_empty(),
             Flow::Last => matches!(&parts[..], [Branch { only_reads: true, .. }]),
         });
-        let asked = parts.len();
-        Coordinator { flow, state: Asking, parts, asked, own_after: None, faults }
+        let requested = parts.len();
+        Coordinator { flow, state: Voting, parts, requested, own_after: None, faults }
     }
 
-    /// The coordinator of participants that are asked one after the other, each when those before
-    /// it have voted. The resources of the own part are locked in its turn, which comes after the
-    /// first `own_after` of them; the part itself runs when all have voted.
+    /// The coordinator of participants that get their requests one after the other, each when those
+    /// before it have voted. The resources of the own part are locked in its turn, which comes
+    /// after the first `own_after` of them; the part itself runs when all have voted.
     pub fn in_turn(
         only_reads: impl Iterator<Item = bool>,
         own_after: usize,
@@ -180,7 +180,7 @@ impl Coordinator {
         act: &mut Vec<Action>,
     ) -> Self {
         let all = Coordinator::new(Flow::First, only_reads, faults);
-        let mut coordinator = Coordinator { asked: 0, own_after: Some(own_after), ..all };
+        let mut coordinator = Coordinator { requested: 0, own_after: Some(own_after), ..all };
         coordinator.request_next(act);
         coordinator
     }
@@ -189,9 +189,9 @@ impl Coordinator {
     /// forget: it sends the decision again.
     pub fn decided(participants: usize, faults: Faults, act: &mut Vec<Action>) -> Self {
         let part = Branch { only_reads: false, vote: Some(true), acknowledged: false };
-        let (parts, asked) = (vec![part; participants], participants);
+        let (parts, requested) = (vec![part; participants], participants);
         let coordinator =
-            Coordinator { flow: Flow::First, state: Committed, parts, asked, own_after: None, faults };
+            Coordinator { flow: Flow::First, state: Committed, parts, requested, own_after: None, faults };
         (0..participants).for_each(|to| coordinator.send_decision(to, true, act));
         coordinator
     }
@@ -201,24 +201,25 @@ impl Coordinator {
         self.flow
     }
 
-    /// Participants that are asked: those whose parts change rows, and those whose parts only read.
+    /// Numbers of participants that have a request: those whose parts change rows, and those whose
+    /// parts only read.
     pub fn counts(&self) -> (u64, u64) {
-        let reading = self.parts[..self.asked].iter().filter(|part| part.only_reads).count();
-        ((self.asked - reading) as u64, reading as u64)
+        let reading = self.parts[..self.requested].iter().filter(|part| part.only_reads).count();
+        ((self.requested - reading) as u64, reading as u64)
     }
 
-    /// How many participants are asked, which are the first ones.
-    pub fn asked(&self) -> usize {
-        self.asked
+    /// The number of participants that have a request, which are the first ones.
+    pub fn requested(&self) -> usize {
+        self.requested
     }
 
-    /// Returns true if it is the turn of the own part: no other worker is asked before
-    /// [`Event::Kept`].
+    /// Returns true if it is the turn of the own part: no other worker gets a request
+    /// before [`Event::Kept`].
     pub fn waits_for_own(&self) -> bool {
-        self.state == Asking && self.own_after == Some(self.asked) && self.yes() == self.asked as u64
+        self.state == Voting && self.own_after == Some(self.requested) && self.yes() == self.requested as u64
     }
 
-    /// Returns true if no decision was told yet: some part may be prepared, or will be.
+    /// Returns true if no decision was sent yet: some part may be prepared, or will be.
     pub fn is_open(&self) -> bool {
         !matches!(self.state, Committed | Over)
     }
@@ -272,7 +273,7 @@ impl Coordinator {
     fn voted(&mut self, from: usize, yes: bool, act: &mut Vec<Action>) -> Result<(), Illegal> {
         let illegal = |state, what| Illegal::new("coordinator", state, (what, from), "any");
         let state = self.state;
-        let part = self.parts[..self.asked].get_mut(from);
+        let part = self.parts[..self.requested].get_mut(from);
         let part = part.ok_or_else(|| illegal(state, "a vote of participant"))?;
         if part.vote == Some(yes) {
             return Ok(());
@@ -282,8 +283,8 @@ impl Coordinator {
         }
         part.vote = Some(yes);
         match (self.state, yes) {
-            (Asking, true) => self.advance(act),
-            (Asking, false) => self.refuse(act),
+            (Voting, true) => self.advance(act),
+            (Voting, false) => self.refuse(act),
             (Refused, true) => self.send_decision(from, false, act),
             _ => {}
         }
@@ -297,7 +298,7 @@ impl Coordinator {
     }
 
     fn end_if_refused(&mut self, act: &mut Vec<Action>) {
-        if self.state == Refused && self.parts[..self.asked].iter().all(|part| part.vote.is_some()) {
+        if self.state == Refused && self.parts[..self.requested].iter().all(|part| part.vote.is_some()) {
             self.state = Over;
             act.push(Action::End { committed: false });
         }
@@ -311,14 +312,14 @@ impl Coordinator {
         if self.faults.has(Fault::UnabortedLosses) {
             return Ok(());
         }
-        if matches!(self.state, Asking | Refused) {
+        if matches!(self.state, Voting | Refused) {
             part.vote = Some(false);
         }
-        let tells = self.state == Committed && !part.only_reads && !part.acknowledged;
-        if tells {
+        let sends = self.state == Committed && !part.only_reads && !part.acknowledged;
+        if sends {
             self.send_decision(from, true, act);
         }
-        if self.state == Asking {
+        if self.state == Voting {
             self.refuse(act);
         }
         self.end_if_refused(act);
@@ -326,11 +327,11 @@ impl Coordinator {
     }
 
     fn inquired(&mut self, from: usize, act: &mut Vec<Action>) -> Result<(), Illegal> {
-        if matches!(self.state, Asking | Refused) {
+        if matches!(self.state, Voting | Refused) {
             self.lost(from, act)?;
         }
         match self.state {
-            // What only reads is told at once: nothing comes of it.
+            // A part that only reads gets the decision at once: nothing depends on it.
             Deciding if self.parts.get(from).is_some_and(|part| part.only_reads) => {
                 self.send_decision(from, true, act)
             }
@@ -342,18 +343,18 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Asks the next participant when all that were asked have voted, unless it is the turn of the
-    /// own part.
+    /// Sends the next request when all participants that have one have voted, unless it is the turn
+    /// of the own part.
     fn request_next(&mut self, act: &mut Vec<Action>) {
-        if self.yes() == self.asked as u64 && self.own_after != Some(self.asked) {
-            act.push(Action::SendRequest { to: self.asked });
-            self.asked += 1;
+        if self.yes() == self.requested as u64 && self.own_after != Some(self.requested) {
+            act.push(Action::SendRequest { to: self.requested });
+            self.requested += 1;
         }
     }
 
     /// Runs the own part when all votes are there.
     fn advance(&mut self, act: &mut Vec<Action>) {
-        if self.asked < self.parts.len() {
+        if self.requested < self.parts.len() {
             return self.request_next(act);
         }
         if self.own_after.is_some() {
@@ -383,7 +384,7 @@ impl Coordinator {
             self.state = Over;
             return;
         }
-        // What is only read is free at the decision, durable or not: nothing comes of it.
+        // What is only read is free at the decision, durable or not: nothing depends on it.
         for to in 0..self.parts.len() {
             if self.parts[to].only_reads {
                 self.send_decision(to, true, act);
@@ -401,7 +402,7 @@ impl Coordinator {
         }
     }
 
-    /// Tells those whose parts change rows that the transaction commits.
+    /// Sends the commit to those whose parts change rows.
     fn send_changes(&self, act: &mut Vec<Action>) {
         for to in 0..self.parts.len() {
             if !self.parts[to].only_reads {
@@ -415,8 +416,8 @@ impl Coordinator {
         let illegal =
             || Illegal::new("coordinator", state, ("an acknowledgement of participant", from), "any");
         let part = self.parts.get_mut(from).ok_or_else(illegal)?;
-        // A part that only reads is told at once, and forgotten: a decision that comes twice is
-        // acknowledged, because no worker knows the part.
+        // A part that only reads gets the decision at once, and is forgotten: a decision that comes
+        // twice is acknowledged, because no worker has the part any more.
         if part.only_reads {
             return Ok(());
         }
@@ -435,7 +436,7 @@ impl Coordinator {
         }
     }
 
-    /// Tells all that have voted yes.
+    /// Sends a decision to all that have voted yes.
     fn send_all(&self, commit: bool, act: &mut Vec<Action>) {
         for to in 0..self.parts.len() {
             if self.parts[to].vote == Some(true) {

@@ -19,7 +19,7 @@ use super::{
 
 /// A message under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Letter {
+enum ModelMessage {
     Request,
     Vote(bool),
     Decision(bool),
@@ -71,10 +71,10 @@ struct Side {
     locked: bool,
     log: Log,
     /// Messages to it and back, each in order.
-    to: Vec<Letter>,
-    back: Vec<Letter>,
-    /// True if the coordinator, or the participant, has not heard yet that the other one was lost:
-    /// what it says goes nowhere.
+    to: Vec<ModelMessage>,
+    back: Vec<ModelMessage>,
+    /// True if the coordinator, or the participant, has not received yet that the other one was
+    /// lost: its messages are lost.
     coordinator_unaware: bool,
     participant_unaware: bool,
 }
@@ -83,7 +83,7 @@ struct Side {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Case<'a> {
     pub flow: Flow,
-    /// The number of participants before the own part's turn, if participants are asked in turn.
+    /// The number of participants before the own part's turn, if requests are sent in turn.
     pub own_after: Option<usize>,
     pub only_reads: &'a [bool],
     pub faults: Faults,
@@ -100,16 +100,16 @@ struct Model {
     /// `None` once it is forgotten.
     coordinator: Option<Coordinator>,
     sides: Vec<Side>,
-    /// By number of a participant of the coordinator: the side. A coordinator that came back knows
-    /// those with changes alone.
+    /// By number of a participant of the coordinator: the side. A coordinator that came back has
+    /// only those with changes.
     known: Vec<usize>,
     log: Log,
     /// The coordinator's own part holds its rows.
     own_locked: bool,
     /// How the attempt ended.
     outcome: Option<bool>,
-    /// By number of a side: whether it was asked.
-    asked: Vec<bool>,
+    /// By number of a side: true if it got its request.
+    requested: Vec<bool>,
     /// The answer that the program received.
     answer: Option<bool>,
     /// Messages sent.
@@ -190,7 +190,7 @@ impl Model {
             log: Log::default(),
             own_locked: last,
             outcome: None,
-            asked: vec![false; count],
+            requested: vec![false; count],
             answer: None,
             messages: 0,
             yes: 0,
@@ -210,14 +210,14 @@ impl Model {
                 match side.to.first() {
                     // A part that comes again after its end runs again, and is rolled back: that
                     // changes nothing either.
-                    Some(Letter::Request | Letter::Lost) if keep => {}
-                    Some(Letter::Request) => choices.push(Next::Participant { number, works, keep }),
+                    Some(ModelMessage::Request | ModelMessage::Lost) if keep => {}
+                    Some(ModelMessage::Request) => choices.push(Next::Participant { number, works, keep }),
                     Some(_) if works => choices.push(Next::Participant { number, works, keep }),
                     _ => {}
                 }
                 match side.back.first() {
                     None => {}
-                    Some(Letter::Lost) if keep => {}
+                    Some(ModelMessage::Lost) if keep => {}
                     Some(_) => choices.push(Next::Coordinator { number, works, keep }),
                 }
             }
@@ -248,15 +248,15 @@ impl Model {
         choices
     }
 
-    fn go(&mut self, next: Next, case: Case<'_>) -> Result<(), String> {
+    fn apply(&mut self, next: Next, case: Case<'_>) -> Result<(), String> {
         match next {
             Next::Participant { number, works, keep } => {
-                let letter = take(&mut self.sides[number].to, keep);
-                self.participant(number, letter, works, case)
+                let message = take(&mut self.sides[number].to, keep);
+                self.participant(number, message, works, case)
             }
             Next::Coordinator { number, works, keep } => {
-                let letter = take(&mut self.sides[number].back, keep);
-                self.coordinator(number, letter, works, case)
+                let message = take(&mut self.sides[number].back, keep);
+                self.coordinator(number, message, works, case)
             }
             Next::Flush { number } => {
                 let log = &mut self.sides[number].log;
@@ -282,11 +282,11 @@ impl Model {
             Next::Cut { number, to, back } => {
                 self.cuts += 1;
                 let side = &mut self.sides[number];
-                // Of an earlier loss that a side has not heard yet, the side hears all the same.
-                let arriving = |letters: &mut Vec<Letter>, arrive: usize| {
-                    let lost = letters.iter().rposition(|letter| *letter == Letter::Lost);
-                    letters.truncate(arrive.max(lost.map_or(0, |lost| lost + 1)));
-                    letters.push(Letter::Lost);
+                // An earlier loss that a side has not received yet still arrives.
+                let arriving = |queue: &mut Vec<ModelMessage>, arrive: usize| {
+                    let lost = queue.iter().rposition(|message| *message == ModelMessage::Lost);
+                    queue.truncate(arrive.max(lost.map_or(0, |lost| lost + 1)));
+                    queue.push(ModelMessage::Lost);
                 };
                 arriving(&mut side.to, to);
                 arriving(&mut side.back, back);
@@ -305,7 +305,7 @@ impl Model {
         }
         side.participant_unaware = false;
         side.coordinator_unaware = true;
-        side.back.push(Letter::Lost);
+        side.back.push(ModelMessage::Lost);
         side.log.crash();
         let ended = side.log.has(Record::Commit) || side.log.has(Record::Abort);
         let in_doubt = side.log.has(Record::Prepare) && !ended && !case.faults.has(Fault::LostDoubt);
@@ -330,12 +330,12 @@ impl Model {
             }
             side.coordinator_unaware = false;
             side.participant_unaware = true;
-            side.to.push(Letter::Lost);
+            side.to.push(ModelMessage::Lost);
         }
         self.coordinator = None;
-        // If no worker has to hear of it, the decision is a commit like any other.
-        let tells = case.only_reads.contains(&false);
-        if tells && self.log.has(Record::Decision) && !self.log.has(Record::Forget) {
+        // If no worker has to receive it, the decision is a commit like any other.
+        let sends = case.only_reads.contains(&false);
+        if sends && self.log.has(Record::Decision) && !self.log.has(Record::Forget) {
             let all = 0..self.sides.len();
             self.known = all.filter(|number| !case.only_reads[*number]).collect();
             let mut act = Vec::new();
@@ -348,20 +348,20 @@ impl Model {
     fn participant(
         &mut self,
         number: usize,
-        letter: Letter,
+        message: ModelMessage,
         works: bool,
         case: Case<'_>,
     ) -> Result<(), String> {
         let side = &mut self.sides[number];
-        match letter {
-            Letter::Decision(commit) => self.step_participant(number, Input::Told { commit }, case),
-            Letter::Lost => {
+        match message {
+            ModelMessage::Decision(commit) => self.step_participant(number, Input::Decided { commit }, case),
+            ModelMessage::Lost => {
                 side.participant_unaware = false;
                 self.step_participant(number, Input::Lost, case)
             }
-            Letter::Request => {
+            ModelMessage::Request => {
                 let mut act = Vec::new();
-                side.machine.step(Input::Asked, &mut act).map_err(|error| error.to_string())?;
+                side.machine.step(Input::Requested, &mut act).map_err(|error| error.to_string())?;
                 if act != [Reply::Prepare] {
                     return Ok(());
                 }
@@ -371,20 +371,20 @@ impl Model {
                 }
                 self.step_participant(number, if works { Input::Prepared } else { Input::Failed }, case)
             }
-            other => Err(format!("a participant hears {other:?}")),
+            other => Err(format!("a participant receives {other:?}")),
         }
     }
 
-    fn step_participant(&mut self, number: usize, heard: Input, case: Case<'_>) -> Result<(), String> {
+    fn step_participant(&mut self, number: usize, event: Input, case: Case<'_>) -> Result<(), String> {
         let mut act = Vec::new();
-        self.sides[number].machine.step(heard, &mut act).map_err(|error| error.to_string())?;
+        self.sides[number].machine.step(event, &mut act).map_err(|error| error.to_string())?;
         self.answers(number, act, case)
     }
 
     fn answers(&mut self, number: usize, act: Vec<Reply>, case: Case<'_>) -> Result<(), String> {
         let side = &mut self.sides[number];
         for answer in act {
-            let letter = match answer {
+            let message = match answer {
                 Reply::Finish { commit } => {
                     // A part that changes nothing leaves no record.
                     if !case.only_reads[number] {
@@ -397,9 +397,9 @@ impl Model {
                     side.log.awaited = true;
                     continue;
                 }
-                Reply::Vote { yes } => Letter::Vote(yes),
-                Reply::Acknowledge => Letter::Acknowledgement,
-                Reply::Inquire => Letter::Inquiry,
+                Reply::Vote { yes } => ModelMessage::Vote(yes),
+                Reply::Acknowledge => ModelMessage::Acknowledgement,
+                Reply::Inquire => ModelMessage::Inquiry,
                 Reply::Prepare => return Err("a part is prepared twice".to_owned()),
                 Reply::Forget => {
                     side.log.awaited = false;
@@ -408,7 +408,7 @@ impl Model {
             };
             self.messages += 1;
             if !side.participant_unaware {
-                side.back.push(letter);
+                side.back.push(message);
             }
         }
         Ok(())
@@ -417,31 +417,31 @@ impl Model {
     fn coordinator(
         &mut self,
         number: usize,
-        letter: Letter,
+        message: ModelMessage,
         works: bool,
         case: Case<'_>,
     ) -> Result<(), String> {
         let side = &mut self.sides[number];
-        if letter == Letter::Lost {
+        if message == ModelMessage::Lost {
             side.coordinator_unaware = false;
         }
         let from = self.known.iter().position(|known| *known == number);
         let (Some(_), Some(from)) = (&self.coordinator, from) else {
             // Nothing is known of it: a worker that is prepared for it aborts.
-            if matches!(letter, Letter::Vote(true) | Letter::Inquiry) {
+            if matches!(message, ModelMessage::Vote(true) | ModelMessage::Inquiry) {
                 self.messages += 1;
                 if !side.coordinator_unaware {
-                    side.to.push(Letter::Decision(false));
+                    side.to.push(ModelMessage::Decision(false));
                 }
             }
             return Ok(());
         };
-        let event = match letter {
-            Letter::Vote(yes) => Event::Voted { from, yes },
-            Letter::Acknowledgement => Event::Acknowledged { from },
-            Letter::Lost => Event::Lost { from },
-            Letter::Inquiry => Event::Inquired { from },
-            other => return Err(format!("a coordinator hears {other:?}")),
+        let event = match message {
+            ModelMessage::Vote(yes) => Event::Voted { from, yes },
+            ModelMessage::Acknowledgement => Event::Acknowledged { from },
+            ModelMessage::Lost => Event::Lost { from },
+            ModelMessage::Inquiry => Event::Inquired { from },
+            other => return Err(format!("a coordinator receives {other:?}")),
         };
         self.step_coordinator(event, works, case)
     }
@@ -475,18 +475,18 @@ impl Model {
                 Action::AwaitDurable => self.log.awaited = true,
                 Action::SendRequest { to } => {
                     self.messages += 1;
-                    if std::mem::replace(&mut self.asked[to], true) {
-                        return Err("a participant is asked twice".to_owned());
+                    if std::mem::replace(&mut self.requested[to], true) {
+                        return Err("a participant gets two requests".to_owned());
                     }
                     if !self.sides[to].coordinator_unaware {
-                        self.sides[to].to.push(Letter::Request);
+                        self.sides[to].to.push(ModelMessage::Request);
                     }
                 }
                 Action::SendDecision { to, commit } => {
                     self.messages += 1;
                     let side = &mut self.sides[self.known[to]];
                     if !side.coordinator_unaware {
-                        side.to.push(Letter::Decision(commit));
+                        side.to.push(ModelMessage::Decision(commit));
                     }
                 }
                 Action::End { committed } => {
@@ -538,7 +538,7 @@ impl Model {
             return fail("no outcome");
         }
         if self.coordinator.is_some() || self.own_locked || self.sides.iter().any(|side| side.locked) {
-            return fail("somebody waits for ever");
+            return fail("a worker waits for ever");
         }
         let decided = self.log.has(Record::Decision);
         let mut changing = self.sides.iter().zip(case.only_reads).filter(|(_, only_reads)| !**only_reads);
@@ -549,12 +549,12 @@ impl Model {
             return fail("the own part has another outcome");
         }
         if self.crashes == 0 && self.answer != self.outcome {
-            return fail("nobody answers");
+            return fail("the program gets no answer");
         }
         let Some(outcome) = self.outcome.filter(|_| self.crashes + self.cuts == 0) else { return Ok(()) };
-        let asked = self.asked.iter().zip(case.only_reads).filter(|(asked, _)| **asked);
-        let reading = asked.clone().filter(|(_, only_reads)| **only_reads).count() as u64;
-        let changing = asked.count() as u64 - reading;
+        let requested = self.requested.iter().zip(case.only_reads).filter(|(requested, _)| **requested);
+        let reading = requested.clone().filter(|(_, only_reads)| **only_reads).count() as u64;
+        let changing = requested.count() as u64 - reading;
         let attempt = if outcome { Attempt::Committed } else { Attempt::Aborted { yes: self.yes } };
         let expected = messages(case.flow, changing, reading, attempt);
         if !case.twice && !case.faults.has(Fault::DecisionSentTwice) && self.messages != expected {
@@ -564,8 +564,8 @@ impl Model {
     }
 }
 
-fn take(letters: &mut Vec<Letter>, keep: bool) -> Letter {
-    if keep { letters[0] } else { letters.remove(0) }
+fn take(queue: &mut Vec<ModelMessage>, keep: bool) -> ModelMessage {
+    if keep { queue[0] } else { queue.remove(0) }
 }
 
 fn hash(model: &Model) -> u64 {
@@ -574,7 +574,7 @@ fn hash(model: &Model) -> u64 {
     hasher.finish()
 }
 
-/// Goes through all that can happen; the number of states.
+/// Explores all possible orders of events; returns the number of states.
 pub(super) fn explore(case: Case<'_>) -> Result<usize, String> {
     let mut seen = BTreeSet::new();
     let mut open = vec![(Model::new(case), 0)];
@@ -586,7 +586,7 @@ pub(super) fn explore(case: Case<'_>) -> Result<usize, String> {
         }
         for next in choices {
             let mut after = model.clone();
-            after.go(next, case)?;
+            after.apply(next, case)?;
             after.check(case)?;
             let keeps =
                 matches!(next, Next::Participant { keep: true, .. } | Next::Coordinator { keep: true, .. });

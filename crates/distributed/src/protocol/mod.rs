@@ -6,8 +6,8 @@
 //! - Transactions are one-shot: the request that brings a part is also the question whether it is
 //!   prepared.
 //! - The coordinator's own part runs after all votes, and commits at once: that is the decision.
-//! - Participants are asked at once, or in turn ([`Coordinator::in_turn`]), where they lock in an
-//!   order that all coordinators keep.
+//! - Participants get their requests at once, or in turn ([`Coordinator::in_turn`]), where they
+//!   lock in an order that all coordinators keep.
 //! - A part that only reads is not released at its vote, because the coordinator's own part has not
 //!   locked its rows by then. It is released by the decision, which needs no acknowledgement. Only
 //!   in a transaction that reads alone, and in one other instance, the coordinator's part locks

@@ -7,16 +7,16 @@ use super::legal::{Illegal, Row, check};
 /// An event of a participant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ParticipantEvent {
-    /// The part has come.
-    Asked,
+    /// The request of the part has come.
+    Requested,
     /// The part is prepared.
     Prepared,
     /// The part could not be prepared: nothing of it is left.
     Failed,
     /// The epoch of [`ParticipantAction::AwaitDurable`] is durable.
     Durable,
-    /// The coordinator's decision.
-    Told {
+    /// The coordinator's decision has come.
+    Decided {
         /// The decision.
         commit: bool,
     },
@@ -27,7 +27,7 @@ pub enum ParticipantEvent {
 /// An action of a participant; actions are performed in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ParticipantAction {
-    /// The part runs: [`ParticipantEvent::Prepared`] or [`ParticipantEvent::Failed`] says how it
+    /// The part runs: [`ParticipantEvent::Prepared`] or [`ParticipantEvent::Failed`] reports how it
     /// ended.
     Prepare,
     /// The prepared part is finished.
@@ -35,17 +35,17 @@ pub enum ParticipantAction {
         /// Committed or rolled back.
         commit: bool,
     },
-    /// The coordinator hears the vote.
+    /// The coordinator receives the vote.
     Vote {
         /// True if the part is prepared, or finished already.
         yes: bool,
     },
     /// The part's record, and what it has read, or the record of its commit:
-    /// [`ParticipantEvent::Durable`] says that it is durable.
+    /// [`ParticipantEvent::Durable`] reports that it is durable.
     AwaitDurable,
-    /// The coordinator is asked for its decision.
+    /// The coordinator receives an inquiry for its decision.
     Inquire,
-    /// The coordinator hears that the decision is applied.
+    /// The coordinator receives the acknowledgement: the decision is applied.
     Acknowledge,
     /// Nothing of the part needs to be known any more.
     Forget,
@@ -57,9 +57,9 @@ enum ParticipantState {
     Unknown,
     /// The part runs.
     Working,
-    /// Prepared, and not durably so far. The coordinator has not heard.
+    /// Prepared, and not durably so far. The coordinator has no vote yet.
     Unvoted,
-    /// Prepared: the part can do both, and the coordinator says which.
+    /// Prepared: the part can commit and roll back, and the coordinator decides.
     Prepared,
     /// Committed, and not durably so far: a crash would make it prepared again.
     Committed,
@@ -67,7 +67,7 @@ enum ParticipantState {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EventKind {
-    Asked,
+    Requested,
     Prepared,
     Failed,
     Durable,
@@ -80,21 +80,21 @@ use ParticipantState::{Committed, Prepared, Unknown, Unvoted, Working};
 
 /// The transitions that there are. Requests and decisions that come twice are in it.
 const LEGAL: &[Row<ParticipantState, EventKind>] = &[
-    (Unknown, EventKind::Asked, &[Working]),
+    (Unknown, EventKind::Requested, &[Working]),
     (Unknown, EventKind::Commit, &[Unknown]),
     (Unknown, EventKind::Abort, &[Unknown]),
     (Unknown, EventKind::Lost, &[Unknown]),
     (Working, EventKind::Prepared, &[Unvoted]),
     (Working, EventKind::Failed, &[Unknown]),
-    (Unvoted, EventKind::Asked, &[Unvoted]),
+    (Unvoted, EventKind::Requested, &[Unvoted]),
     (Unvoted, EventKind::Durable, &[Prepared, Unknown]),
     (Unvoted, EventKind::Abort, &[Unknown]),
     (Unvoted, EventKind::Lost, &[Unknown]),
-    (Prepared, EventKind::Asked, &[Prepared]),
+    (Prepared, EventKind::Requested, &[Prepared]),
     (Prepared, EventKind::Commit, &[Committed, Unknown]),
     (Prepared, EventKind::Abort, &[Unknown]),
     (Prepared, EventKind::Lost, &[Prepared]),
-    (Committed, EventKind::Asked, &[Committed]),
+    (Committed, EventKind::Requested, &[Committed]),
     (Committed, EventKind::Commit, &[Committed]),
     (Committed, EventKind::Durable, &[Unknown]),
     (Committed, EventKind::Lost, &[Committed]),
@@ -131,16 +131,16 @@ impl Participant {
     pub fn step(&mut self, event: ParticipantEvent, act: &mut Vec<ParticipantAction>) -> Result<(), Illegal> {
         let before = self.state;
         let kind = match event {
-            ParticipantEvent::Asked => EventKind::Asked,
+            ParticipantEvent::Requested => EventKind::Requested,
             ParticipantEvent::Prepared => EventKind::Prepared,
             ParticipantEvent::Failed => EventKind::Failed,
             ParticipantEvent::Durable => EventKind::Durable,
             ParticipantEvent::Lost => EventKind::Lost,
-            ParticipantEvent::Told { commit: true } => EventKind::Commit,
-            ParticipantEvent::Told { commit: false } => EventKind::Abort,
+            ParticipantEvent::Decided { commit: true } => EventKind::Commit,
+            ParticipantEvent::Decided { commit: false } => EventKind::Abort,
         };
         match (event, self.state) {
-            (ParticipantEvent::Asked, Unknown) => {
+            (ParticipantEvent::Requested, Unknown) => {
                 self.state = Working;
                 act.push(ParticipantAction::Prepare);
             }
@@ -154,26 +154,26 @@ impl Participant {
                 act.push(ParticipantAction::Acknowledge);
                 self.forget_applied(act);
             }
-            (ParticipantEvent::Told { commit: true }, Committed)
+            (ParticipantEvent::Decided { commit: true }, Committed)
                 if self.faults.has(Fault::RepeatedDecision) =>
             {
                 self.decided(true, act)
             }
-            (ParticipantEvent::Told { commit }, Prepared) => self.decided(commit, act),
+            (ParticipantEvent::Decided { commit }, Prepared) => self.decided(commit, act),
             // Its coordinator has refused, and cannot wait for the vote.
-            (ParticipantEvent::Told { commit: false } | ParticipantEvent::Lost, Unvoted) => {
+            (ParticipantEvent::Decided { commit: false } | ParticipantEvent::Lost, Unvoted) => {
                 self.decided(false, act)
             }
             (ParticipantEvent::Lost, Prepared) if !self.faults.has(Fault::MissingInquiry) => {
                 act.push(ParticipantAction::Inquire)
             }
-            // The part is over: the coordinator has not heard.
-            (ParticipantEvent::Told { commit: true }, Unknown) if !self.only_reads => {
+            // The part is over: the coordinator has no acknowledgement.
+            (ParticipantEvent::Decided { commit: true }, Unknown) if !self.only_reads => {
                 act.push(ParticipantAction::Acknowledge)
             }
-            (ParticipantEvent::Told { .. } | ParticipantEvent::Lost, Unknown)
-            | (ParticipantEvent::Asked, Unvoted | Prepared | Committed)
-            | (ParticipantEvent::Told { commit: true } | ParticipantEvent::Lost, Committed)
+            (ParticipantEvent::Decided { .. } | ParticipantEvent::Lost, Unknown)
+            | (ParticipantEvent::Requested, Unvoted | Prepared | Committed)
+            | (ParticipantEvent::Decided { commit: true } | ParticipantEvent::Lost, Committed)
             | (ParticipantEvent::Lost, Prepared) => {}
             _ => return Err(Illegal::new("participant", before, kind, "any")),
         }

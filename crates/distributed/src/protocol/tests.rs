@@ -22,10 +22,10 @@ fn plain(only_reads: &[bool]) -> Case<'_> {
     Case { flow, own_after: None, only_reads, faults, twice: false, crashes: 0, cuts: 0 }
 }
 
-/// Participants that are asked one after the other, with the own part's turn at any place between
-/// them.
+/// Participants that get their requests one after the other, with the own part's turn at any place
+/// between them.
 #[test]
-fn asking_in_turn_ends_well() {
+fn requests_in_turn_end_well() {
     for only_reads in PARTS {
         for own_after in 0..=only_reads.len() {
             let in_turn = Case { own_after: Some(own_after), ..plain(only_reads) };
@@ -49,12 +49,12 @@ fn every_interleaving_ends_well() {
     assert!(explore(Case { flow: Flow::Last, ..plain(&[true]) }).unwrap() >= 2);
 }
 
-/// Decisions that are told twice, and messages that come twice, change nothing.
+/// Decisions that are sent twice, and messages that come twice, change nothing.
 #[test]
 fn what_comes_twice_counts_once() {
     for only_reads in &PARTS[..5] {
-        let told_twice = Faults::of(&[Fault::DecisionSentTwice]);
-        for faults in [Faults::NONE, told_twice] {
+        let sent_twice = Faults::of(&[Fault::DecisionSentTwice]);
+        for faults in [Faults::NONE, sent_twice] {
             explore(Case { faults, twice: true, ..plain(only_reads) }).unwrap();
         }
     }
@@ -104,7 +104,7 @@ fn broken_rules_of_durability_are_noticed() {
     let lost = "a transaction that was acknowledged is lost";
     caught(Faults::of(&[Fault::UnloggedDecision]), &[false], lost);
     caught(Faults::of(&[Fault::EarlyAnswer]), &[false], lost);
-    caught(Faults::of(&[Fault::MissingInquiry]), &[false], "somebody waits for ever");
+    caught(Faults::of(&[Fault::MissingInquiry]), &[false], "a worker waits for ever");
     caught(Faults::of(&[Fault::UnabortedLosses]), &[true, false], "no outcome");
     let repeating = Faults::of(&[Fault::RepeatedDecision]);
     caught(repeating, &[false], "a decision is applied twice");
@@ -133,7 +133,7 @@ fn other_transitions_are_illegal() {
     let mut act = Vec::new();
     let mut coordinator = Coordinator::new(Flow::First, [false].into_iter(), Faults::NONE);
     let error = coordinator.step(Event::Acknowledged { from: 0 }, &mut act).unwrap_err();
-    assert_eq!(error.to_string(), "a coordinator that is Asking cannot go to Asking by Acknowledged");
+    assert_eq!(error.to_string(), "a coordinator that is Voting cannot go to Voting by Acknowledged");
     let error = coordinator.step(Event::Voted { from: 7, yes: true }, &mut act).unwrap_err();
     assert!(error.to_string().contains("participant\", 7"), "{error}");
     let mut participant = Participant::new(false, false, Faults::NONE);

@@ -1,6 +1,6 @@
 //! Members of deployments in the virtual machine.
 #![allow(missing_docs)]
-// What workers tell the test is outside of the engine.
+// What workers report to the test is outside of the engine.
 #![allow(clippy::disallowed_types)]
 
 mod rollbacks;

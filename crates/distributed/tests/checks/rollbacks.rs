@@ -17,8 +17,8 @@ use terms::{Abort, Category, Epoch, Faults};
 type P = VirtualMachine;
 type Database = boundary::Database<P>;
 
-/// How long a member waits until it looks again.
-const LOOK_NANOS: u64 = 5_000;
+/// How long a member waits until it polls again.
+const POLL_NANOS: u64 = 5_000;
 
 #[derive(Row, Clone, Debug)]
 #[row(key(part))]
@@ -158,13 +158,13 @@ fn roll_back<'d>(
             }
             Some(End::Conflict) => next = Some(Work::Refuse { read_only, seen: 0 }),
             Some(end) => panic!("{end:?}"),
-            None => member.wait(c, session.object(), Category::Communication, P::now(c).plus(LOOK_NANOS)),
+            None => member.wait(c, session.object(), Category::Communication, P::now(c).plus(POLL_NANOS)),
         }
     }
 }
 
-/// Rolls back, tells that, and loses power: whether the caller had to wait.
-fn tells(scheme: SchemeName, read_only: bool) -> bool {
+/// Rolls back, reports that, and loses power; returns true if the caller had to wait.
+fn lose_power_after_rollback(scheme: SchemeName, read_only: bool) -> bool {
     let disk = Disk::new(DiskModel::NVME, DiskFaults::default());
     let names = [0, 1].map(|number| WorkerName { instance: number, worker: number });
     let waited = run(&disk, |c| {
@@ -182,7 +182,7 @@ fn tells(scheme: SchemeName, read_only: bool) -> bool {
         let mechanism = |_, _| Mechanism::SharedMemory;
         let seats = distributed::mesh::connect::<P>(c, &names, &[None; 2], &mechanism, &mut || None);
         let seats = Mutex::new(seats.expect("links").into_iter().map(Some).collect::<Vec<_>>());
-        let (over, told) = (AtomicBool::new(false), Mutex::new(None));
+        let (over, reported) = (AtomicBool::new(false), Mutex::new(None));
         let worker = |c: VirtualCore, number: usize| {
             let seat = seats.lock().unwrap_or_else(PoisonError::into_inner)[number].take().expect("a seat");
             let setting = Setting {
@@ -200,18 +200,18 @@ fn tells(scheme: SchemeName, read_only: bool) -> bool {
             let mut session = databases[number].session(c, None, false).expect("a session");
             if number == 0 {
                 let ended = roll_back(c, values, &mut member, &mut session, read_only);
-                *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
+                *reported.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
                 over.store(true, Ordering::SeqCst);
             }
             while !over.load(Ordering::SeqCst) {
                 session.object().tend(P::now(c));
                 member.turn(c, session.object(), &mut Vec::new()).expect("a deployment that is whole");
-                let until: Nanos = P::now(c).plus(LOOK_NANOS);
+                let until: Nanos = P::now(c).plus(POLL_NANOS);
                 member.wait(c, session.object(), Category::Communication, until);
             }
         };
         P::parallel(c, &[Place { thread: None }; 2], &worker, &mut |_| ());
-        told.into_inner().unwrap_or_else(PoisonError::into_inner).expect("it was told").1
+        reported.into_inner().unwrap_or_else(PoisonError::into_inner).expect("it was reported").1
     });
     disk.lose_power();
     let found = run(&disk, |c| {
@@ -225,14 +225,14 @@ fn tells(scheme: SchemeName, read_only: bool) -> bool {
         let Ok(Ending::Committed(value, _)) = read else { panic!("{read:?}") };
         value
     });
-    assert_eq!(found, 7, "{scheme}, read_only {read_only}: the caller was told of what is lost");
+    assert_eq!(found, 7, "{scheme}, read_only {read_only}: a lost state was reported");
     waited
 }
 
 #[test]
-fn a_roll_back_is_told_when_what_it_follows_from_is_durable() {
+fn a_roll_back_is_reported_when_what_it_follows_from_is_durable() {
     for scheme in SchemeName::ALL {
-        let waited = [false, true].map(|read_only| tells(scheme, read_only));
+        let waited = [false, true].map(|read_only| lose_power_after_rollback(scheme, read_only));
         // Under others a vote takes as long as the caller would have to wait.
         if scheme == SchemeName::Silo {
             assert_eq!(waited, [true; 2], "the worker was held up instead, or there was nothing to wait for");

@@ -65,23 +65,23 @@ impl Played<'_> {
         self.send(c, &[hello]);
     }
 
-    fn hear(&mut self, c: VirtualCore) -> Vec<ProcedureMessage> {
-        let (mut inbox, mut said, mut buffer) = (Inbox::default(), Vec::new(), [0; 4088]);
+    fn receive_all(&mut self, c: VirtualCore) -> Vec<ProcedureMessage> {
+        let (mut inbox, mut messages, mut buffer) = (Inbox::default(), Vec::new(), [0; 4088]);
         while let Some(bytes) =
             self.connection.end.receiver.receive(c, &mut buffer, Patience::None).expect("open")
         {
             inbox.push(&buffer[..bytes]);
         }
         while let Some((message, _)) = inbox.take::<u64, u64>().expect("a message") {
-            said.push(message);
+            messages.push(message);
         }
-        said
+        messages
     }
 }
 
 /// The reaction of the worker of instance 1 to messages of its peers after it has prepared a part
 /// for the first of them, and its value then.
-fn hears(
+fn react(
     liar: impl Fn(GlobalId) -> (usize, ProcedureMessage) + Send + Sync,
 ) -> (Result<bool, MemberError>, u64) {
     let config = Config { memory_bytes: 1 << 30, ..Config::new(Shape::new(1, 1, 1)) };
@@ -137,15 +137,15 @@ fn hears(
         let id = GlobalId { coordinator: names[0], sequence: 1 };
         others[0].send(c, &[Message::Request { id, is_last: false, only_reads: false, actions: vec![7] }]);
         turn(c, &mut member, &mut session).expect("a part is prepared");
-        let voted = others[0].hear(c);
+        let voted = others[0].receive_all(c);
         assert!(matches!(voted.last(), Some(Message::Vote { result: Ok(_), .. })), "{voted:?}");
         let (who, lie) = liar(id);
         others[who].send(c, &[lie]);
-        let heard = turn(c, &mut member, &mut session);
-        if heard.is_err() {
+        let reaction = turn(c, &mut member, &mut session);
+        if reaction.is_err() {
             // Its own coordinator is obeyed: nothing else has ended the part.
             drop(member);
-            return (heard, 5);
+            return (reaction, 5);
         }
         let read = session.transact(&Bounds::default(), |t| {
             let row = t.find(values.primary(), &1, Intent::Read)?.expect("it is there");
@@ -153,7 +153,7 @@ fn hears(
         });
         let Ok(Ending::Committed(value, _)) = read else { panic!("{read:?}") };
         drop(member);
-        (heard, value)
+        (reaction, value)
     };
     VirtualMachine::run(&config, program).expect("a run").value
 }
@@ -161,19 +161,19 @@ fn hears(
 #[test]
 fn a_decision_is_taken_from_the_coordinator_alone() {
     for commit in [false, true] {
-        let (heard, value) = hears(|id| (0, Message::Decision { id, commit }));
-        assert_eq!((heard.is_ok(), value), (true, if commit { 7 } else { 5 }));
-        let (heard, _) = hears(|id| (1, Message::Decision { id, commit }));
-        let error = heard.expect_err("another worker has decided");
+        let (reaction, value) = react(|id| (0, Message::Decision { id, commit }));
+        assert_eq!((reaction.is_ok(), value), (true, if commit { 7 } else { 5 }));
+        let (reaction, _) = react(|id| (1, Message::Decision { id, commit }));
+        let error = reaction.expect_err("another worker has decided");
         assert!(matches!(error, MemberError::Stranger { .. }), "{error}");
     }
 }
 
 #[test]
 fn a_request_is_taken_from_the_coordinator_alone() {
-    let (heard, _) = hears(|id| {
+    let (reaction, _) = react(|id| {
         let id = GlobalId { sequence: 2, ..id };
         (1, Message::Request { id, is_last: false, only_reads: false, actions: vec![8] })
     });
-    assert!(matches!(heard, Err(MemberError::Stranger { .. })));
+    assert!(matches!(reaction, Err(MemberError::Stranger { .. })));
 }

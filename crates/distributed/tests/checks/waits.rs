@@ -1,6 +1,6 @@
 //! Transactions that are all over several instances and want the same few rows come to an end,
-//! whatever instances were told about how long transactions wait for each other: who has a row may
-//! be waiting for another instance. Where parts are prepared in the order of the instances, none of
+//! whatever the bounds of waits in the instances are: the holder of a row may wait for another
+//! instance. Where parts are prepared in the order of the instances, none of
 //! them gives up.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,8 +23,8 @@ const WORKERS: usize = 4;
 const TRANSACTIONS: u64 = 20;
 /// Transactions that a worker has under way.
 const IN_FLIGHT: usize = 2;
-/// How long a member waits until it looks again.
-const LOOK_NANOS: u64 = 20_000;
+/// How long a member waits until it polls again.
+const POLL_NANOS: u64 = 20_000;
 
 #[derive(Row, Clone, Debug)]
 #[row(key(part))]
@@ -176,13 +176,13 @@ fn run(case: Case) -> Ran {
                     }
                 }
                 session.tend(now);
-                let can_ask = member.can_ask();
-                member.wait_for_turn(left > 0 && !can_ask);
+                let can_submit = member.can_submit();
+                member.wait_for_turn(left > 0 && !can_submit);
                 let ready = waiting.iter().position(|(_, _, ready)| *ready <= now);
-                if let Some(ready) = ready.filter(|_| can_ask) {
+                if let Some(ready) = ready.filter(|_| can_submit) {
                     let (parts, attempts, _) = waiting.swap_remove(ready);
                     member.submit(c, session, parts, attempts, once).expect("a deployment that is whole");
-                } else if left > 0 && can_ask && member.open() + waiting.len() < IN_FLIGHT {
+                } else if left > 0 && can_submit && member.open() + waiting.len() < IN_FLIGHT {
                     left -= 1;
                     let parts = Parts(case.parts(number as u16, left));
                     member.submit(c, session, parts, 1, once).expect("a deployment that is whole");
@@ -192,7 +192,7 @@ fn run(case: Case) -> Ran {
                         break;
                     }
                     let ready = waiting.iter().map(|(_, _, ready)| *ready);
-                    let until = ready.fold(now.plus(LOOK_NANOS), Nanos::min);
+                    let until = ready.fold(now.plus(POLL_NANOS), Nanos::min);
                     member.wait(c, session, Category::Communication, until);
                 }
             }
@@ -206,14 +206,14 @@ fn run(case: Case) -> Ran {
 }
 
 #[test]
-fn few_rows_and_long_waits_hold_up_nobody() {
+fn few_rows_and_long_waits_hold_up_no_transaction() {
     for scheme in SchemeName::ALL {
         let run = |wait_nanos_max| {
             run(Case { scheme, seed: 1, instances: 2, wait_nanos_max, in_order: false }).nanos
         };
         let long = run(InstanceOptions::default().wait_nanos_max);
         let short = run(concurrency::WAIT_NANOS_MAX_PARTICIPANT);
-        assert!(long < 2 * short, "{scheme}: {long} ns, and {short} where nobody waits for long");
+        assert!(long < 2 * short, "{scheme}: {long} ns, and {short} where waits are short");
     }
 }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use boundary::{AnySession, Backoff, Bounds, Ending, run_as};
 use distributed::flight::Failure;
 use distributed::mesh::Seat;
-use distributed::messages::{MESSAGE_BYTES_MAX, Unsaid};
+use distributed::messages::{MESSAGE_BYTES_MAX, Unsendable};
 use distributed::{Done, End, HomeInstance, Map, Member, MemberError, Setting, WorkerName};
 use platform::{Hardware, HardwareCore, Nanos, Platform};
 use terms::{Abort, Category, Conflict, Epoch, Faults, Mode};
@@ -327,8 +327,10 @@ impl<'d, Q: Procedure> DeploymentWorker<'_, 'd, Q> {
                     Failure::Elsewhere { at, what } => {
                         Error::Elsewhere { instance: usize::from(at.instance), what }
                     }
-                    Failure::Unasked { why, .. } => unsendable(why, "a step that cannot be written as bytes"),
-                    Failure::Unanswered { why, .. } => {
+                    Failure::UnsendableRequest { why, .. } => {
+                        unsendable(why, "a step that cannot be written as bytes")
+                    }
+                    Failure::UnsendableOutputs { why, .. } => {
                         unsendable(why, "an output that cannot be written as bytes")
                     }
                 };
@@ -351,9 +353,9 @@ impl<'d, Q: Procedure> DeploymentWorker<'_, 'd, Q> {
 }
 
 /// Converts the reason why a step or an output cannot be sent.
-fn unsendable(why: Unsaid, unwritable: &'static str) -> Error {
+fn unsendable(why: Unsendable, unwritable: &'static str) -> Error {
     match why {
-        Unsaid::TooLong(bytes) => Error::MessageTooLong { bytes, limit: MESSAGE_BYTES_MAX as u64 },
-        Unsaid::Unwritable => Error::Misuse(unwritable),
+        Unsendable::TooLong(bytes) => Error::MessageTooLong { bytes, limit: MESSAGE_BYTES_MAX as u64 },
+        Unsendable::Unwritable => Error::Misuse(unwritable),
     }
 }

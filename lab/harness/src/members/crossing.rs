@@ -1,7 +1,7 @@
 //! A worker's transactions over several instances: it gathers, submits and repeats them.
 //!
 //! If branches lock whole partitions, a worker has one such transaction in flight at a time
-//! ([`Member::can_ask`](distributed::Member::can_ask)). Transactions that are drawn meanwhile
+//! ([`Member::can_submit`](distributed::Member::can_submit)). Transactions that are drawn meanwhile
 //! gather, and those with the same other instance are submitted as one ([`crate::members::batch`]).
 
 use std::collections::VecDeque;
@@ -155,9 +155,9 @@ impl<P: Host, W: Workload> MemberWorker<'_, '_, P, W> {
     /// Submits the gathered transactions, if the worker can send requests.
     pub(crate) fn submit_gathered(&mut self) -> Result<(), RunError> {
         let gathered = &mut self.distributed.gathered;
-        let can_ask = self.member.can_ask();
-        self.member.wait_for_turn(!can_ask && !gathered.is_empty());
-        if gathered.is_empty() || !can_ask {
+        let can_submit = self.member.can_submit();
+        self.member.wait_for_turn(!can_submit && !gathered.is_empty());
+        if gathered.is_empty() || !can_submit {
             return Ok(());
         }
         let to = gathered[0].to;
