@@ -49,7 +49,7 @@ pub trait Branches {
     fn end(&mut self, branch: usize);
 
     /// Takes a branch's changes back, and ends it; the epoch that has to be durable before what the
-    /// branch has read may be told.
+    /// branch has read may be sent.
     ///
     /// # Errors
     /// The database has stopped.

@@ -4,15 +4,16 @@
 //! Pauses are random and grow with the number of failed attempts (truncated binary exponential
 //! backoff), so that colliding transactions part. How long they are depends on how long the
 //! session's attempts take that fail: where lines come from far away, or are wanted by many, an
-//! attempt takes longer, and so does whatever the transaction has met. Where there are more workers
-//! than free processors, the worker of the other transaction may not be running: after
+//! attempt takes longer, and so do the transactions that it conflicts with. Where there are more
+//! workers than free processors, the worker of the other transaction may not be running: after
 //! [`ATTEMPTS_BEFORE_REST`] failed attempts a worker gives its processor away while it pauses, and
 //! so lets the other transaction end.
 //!
 //! Pauses are fair on average, and promise nothing: a transaction that pauses long is overtaken
 //! often. So a transaction that has failed [`ATTEMPTS_OF_AN_ELDER`] times becomes the *elder* of
 //! its database. There is one elder at a time, and while there is an elder no other transaction
-//! begins an attempt: the elder meets only transactions that were running already, and these end.
+//! begins an attempt: the elder conflicts only with transactions that were running already, and
+//! these end.
 //!
 //! Other transactions wait for the elder for a bounded time only. Their thread may hold a
 //! transaction of another session, or a prepared part of a transaction over several databases, that
@@ -32,7 +33,7 @@ const BACKOFF_ATTEMPT_SHARE: u64 = 4;
 const BACKOFF_DOUBLINGS_MAX: u32 = 8;
 /// Longest bound of a pause, however long attempts take.
 const BACKOFF_NANOS_MAX: u64 = BACKOFF_NANOS_FIRST << BACKOFF_DOUBLINGS_MAX;
-/// Doublings of the pause of an elder: the transactions that the elder meets will end soon.
+/// Doublings of the pause of an elder: the transactions that conflict with the elder will end soon.
 const BACKOFF_DOUBLINGS_MAX_ELDER: u32 = 2;
 /// Failed attempts after which a transaction becomes the elder.
 pub const ATTEMPTS_OF_AN_ELDER: u32 = 128;
@@ -74,7 +75,7 @@ pub struct Backoff {
     /// When the session went on after it last paused, or let another transaction go first.
     resumed: Nanos,
     /// How long an attempt took that failed lately. Only attempts that follow a pause are measured,
-    /// so that a transaction which meets no other does not look at the clock.
+    /// so that a transaction without a conflict does not read the clock.
     attempt_nanos: u64,
 }
 
@@ -157,8 +158,8 @@ impl<P: Platform> Elder<P> {
         P::word_of(&self.region, 0)
     }
 
-    // All orderings are relaxed: no data depends on the word, which only says which transactions
-    // should be running.
+    // All orderings are relaxed: no data depends on the word, which only selects the transactions
+    // that should be running.
 
     /// True if there is an elder.
     #[inline(always)]

@@ -92,13 +92,13 @@ pub trait AnyDatabase<P: Platform>: Send + Sync {
     }
 
     /// True if an outcome survives whatever happens ([`crate::Upkeep::is_durable`]). A database
-    /// that does not know without a session asks one; if it has none left, it says no.
+    /// that needs a session to find out uses one; if it has none left, it returns false.
     fn is_durable(&self, c: P::Core, outcome: Epoch) -> bool {
         self.session(c, None, false).is_ok_and(|session| session.is_durable(outcome))
     }
 
-    /// Waits until an outcome is durable, or until the deadline, if there is one; tells whether it
-    /// is ([`crate::Upkeep::wait_durable_until`]). No session of the caller is inside an epoch.
+    /// Waits until an outcome is durable, or until the deadline, if there is one; true if it is
+    /// ([`crate::Upkeep::wait_durable_until`]). No session of the caller is inside an epoch.
     ///
     /// # Errors
     /// The log has stopped: the outcome is not to be acknowledged. A database that waits in a
@@ -131,8 +131,8 @@ pub trait AnyDatabase<P: Platform>: Send + Sync {
     }
 
     /// Moves epochs on until snapshots that begin from now on show what was committed before this
-    /// call, no longer than until the deadline; tells whether they do. Commits under way are waited
-    /// for, no other transaction. The caller is in none. A database without snapshots
+    /// call, no longer than until the deadline; returns true if they do. Commits under way are
+    /// waited for, no other transaction. The caller is in none. A database without snapshots
     /// ([`Traits::snapshots`]) has nothing to move on.
     fn let_snapshots_show(&self, _: P::Core, _: Nanos) -> bool {
         true

@@ -17,7 +17,7 @@ pub struct Bounds {
 pub struct Stats {
     /// Transactions that committed.
     pub commits: u64,
-    /// Attempts that failed because they met another transaction.
+    /// Attempts that failed because they conflicted with another transaction.
     pub aborts: u64,
     /// Transactions that rolled back by their own decision.
     pub rollbacks: u64,
@@ -53,7 +53,7 @@ impl From<Commit> for Epoch {
 pub enum Ending<T> {
     /// The transaction committed, with this result.
     Committed(T, Commit),
-    /// The transaction rolled back by its own decision. The caller may tell the decision when this
-    /// epoch is durable: the decision follows from what the transaction has read.
+    /// The transaction rolled back by its own decision. The caller may report the decision when
+    /// this epoch is durable: the decision follows from what the transaction has read.
     RolledBack(Epoch),
 }

@@ -16,7 +16,7 @@ use crate::verbs::Verbs;
 
 /// An attempt of a transaction as executors see it.
 pub trait Attempt: Verbs {
-    /// True if the attempt wants to hear of keys before its first verb.
+    /// True if the attempt enlists keys before its first verb.
     fn enlists(&self) -> bool;
     /// Announces what `fill` adds.
     fn enlist(&mut self, fill: impl FnMut(&mut Routes));
@@ -91,8 +91,8 @@ impl<'d> Session<'d> {
     }
 }
 
-/// Tells of a procedure that the session will run, but only of keys that are near: `is_near` hears
-/// the table's number and the leading column of each.
+/// Announces the keys of a procedure that the session will run, but only keys that are near:
+/// `is_near` receives the table's number and the leading column of each.
 pub fn look_ahead_of<'d, Q: Procedure>(
     session: &mut (dyn AnySession<'d> + 'd),
     tables: &Q::Tables,
@@ -134,7 +134,7 @@ impl LookAhead for Ahead<'_, '_> {
     }
 }
 
-/// Runs a stored procedure inline in this mode, whatever it says of itself; `actions` is a buffer.
+/// Runs a stored procedure inline in this mode, whatever its own mode is; `actions` is a buffer.
 ///
 /// # Errors
 /// See [`Abort`].

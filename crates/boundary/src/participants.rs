@@ -29,7 +29,7 @@ pub struct PartOf {
 pub struct Decision {
     /// The transaction.
     pub global: GlobalId,
-    /// The instances that have to hear of the decision.
+    /// The instances that have to receive the decision.
     pub participants: Vec<u16>,
 }
 
@@ -39,7 +39,7 @@ pub struct Vote {
     /// True if the part changes anything. A part that does not has left no record, and how it is
     /// finished is of no consequence but for the rows that it holds.
     pub changes: bool,
-    /// The epoch that has to be durable before the part's vote, and what it has read, may be told.
+    /// The epoch that has to be durable before the part's vote, and what it has read, may be sent.
     pub durable_with: Epoch,
 }
 
@@ -62,7 +62,7 @@ pub enum Outcome<'o> {
     Decide {
         /// The transaction.
         global: GlobalId,
-        /// The instances that have to hear of the decision.
+        /// The instances that have to receive the decision.
         participants: &'o [u16],
     },
 }

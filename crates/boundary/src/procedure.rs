@@ -55,8 +55,9 @@ pub trait Procedure {
     fn absorb(&mut self, phase: usize, action: usize, output: Self::Output);
 
     /// Calls `home` with the leading key column of the home ([`Routes::home`]) of each action of
-    /// phase 0, in any order and as often as it likes; false if the procedure does not say. So it
-    /// is cheap to see that a transaction touches one instance only: nothing is planned for that.
+    /// phase 0, in any order and as often as it likes; false if the procedure does not have them.
+    /// So it is cheap to see that a transaction touches one instance only: nothing is planned for
+    /// that.
     #[inline]
     fn homes(&self, home: &mut dyn FnMut(u16)) -> bool {
         let _ = home;
@@ -66,7 +67,7 @@ pub trait Procedure {
     /// Tells what the actions of phase 0 will use, as far as that is worth bringing closer while
     /// the worker runs other transactions: rows and places that are in no cache as a rule. Rows
     /// that all transactions want are left out: they are in some cache, and would be taken from
-    /// there before they are needed. Nothing depends on what is told here.
+    /// there before they are needed. Nothing depends on what is announced here.
     #[inline]
     fn look_ahead<L: LookAhead>(&self, tables: &Self::Tables, ahead: &mut L) {
         let _ = (tables, ahead);

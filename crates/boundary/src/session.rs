@@ -28,7 +28,7 @@ pub struct AnyPrepared<'d> {
 }
 
 impl AnyPrepared<'_> {
-    /// A part that another storage manager keeps; `instance` tells its databases apart as long as
+    /// A part that another storage manager keeps; `instance` distinguishes its databases as long as
     /// they live.
     pub fn new(inner: Box<dyn Any + Send>, instance: usize) -> Self {
         AnyPrepared { inner, instance, database: PhantomData }
@@ -49,9 +49,9 @@ pub trait Upkeep {
     /// True if a commit, or what a decision to roll back depends on, survives whatever happens.
     fn is_durable(&self, outcome: Epoch) -> bool;
 
-    /// Waits until an outcome is durable, no longer than until the deadline, if there is one; tells
-    /// whether the outcome is durable. If not, nothing is known yet: a commit has happened, and
-    /// other transactions may see it, but a crash may lose it.
+    /// Waits until an outcome is durable, no longer than until the deadline, if there is one;
+    /// returns true if the outcome is durable. If not, nothing is known yet: a commit has happened,
+    /// and other transactions may see it, but a crash may lose it.
     ///
     /// # Errors
     /// The log has stopped: the commit is not to be acknowledged.
@@ -160,7 +160,7 @@ pub trait AnySession<'d>: Upkeep {
 
     /// Runs one attempt of a part of a transaction over several databases, and prepares the part.
     /// After a conflict the caller tries the same part again, or calls [`Upkeep::turn_to_another`].
-    /// Also gives the epoch that has to be durable before what the part has read may be told, if it
+    /// Also gives the epoch that has to be durable before what the part has read may be sent, if it
     /// does not commit.
     fn prepare(&mut self, bounds: &Bounds, body: &mut Body<'_>) -> Result<(AnyPrepared<'d>, Epoch), Abort>;
 

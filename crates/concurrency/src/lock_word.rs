@@ -4,7 +4,7 @@
 //! below it may be about to change. Bit 61: a waiting transaction is not to be overtaken. Bits 49
 //! to 60 count the holders of the gap, bits 37 to 48 the shared holders of the row. Bits 0 to 36
 //! are the tag: what a policy of waiting writes down about the holders. The highest bit of a count
-//! says that it is full.
+//! means that it is full.
 //!
 //! Where rows are locked by managers ([`crate::locking`]), bits 63 and 48 are both set in the word
 //! of a row, which they never are otherwise: no transaction gets the row by this word. Bits 0 to 41
@@ -90,7 +90,7 @@ impl LockState {
 pub enum Want {
     /// To share the row; with `gap`, the gap below it too.
     Shared { gap: bool },
-    /// To hold the row for writing; `shared` says that the caller shares it and gives that up.
+    /// To hold the row for writing; `shared`: the caller shares the row and gives that up.
     Exclusive { shared: bool, gap: bool },
     /// The gap below the row.
     Gap,
@@ -217,7 +217,8 @@ impl<P: Platform> LockWord<P> {
         P::fetch_add(c, &self.0, PENDING.wrapping_neg(), Ordering::Release);
     }
 
-    /// Takes what is wanted, unless others are in the way or wait: then what the word says.
+    /// Takes what is wanted, unless others are in the way or wait: then returns the state of the
+    /// word.
     #[inline(always)]
     pub(crate) fn acquire<T: Tagging>(
         &self,
@@ -264,7 +265,7 @@ impl<P: Platform> LockWord<P> {
         }
     }
 
-    /// Replaces what the word says if it still says `before`.
+    /// Replaces the state of the word if it is still `before`.
     #[inline(always)]
     pub(crate) fn exchange(&self, c: P::Core, before: LockState, after: LockState) -> Result<(), LockState> {
         // SeqCst: acquires what the holder before released; and orders a gap lock before the check
@@ -272,8 +273,7 @@ impl<P: Platform> LockWord<P> {
         P::cas(c, &self.0, before.0, after.0, Ordering::SeqCst).map(|_| ()).map_err(LockState)
     }
 
-    /// Waits until the word says something else than `seen`, or until the deadline: what it says
-    /// then.
+    /// Waits until the state of the word is not `seen`, or until the deadline; returns the state.
     pub(crate) fn wait_while(&self, c: P::Core, seen: LockState, deadline: Option<Nanos>) -> LockState {
         LockState(P::spin_while(c, &self.0, seen.0, deadline))
     }

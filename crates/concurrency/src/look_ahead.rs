@@ -5,8 +5,8 @@
 //! asked for two transactions before their own; one before it they are there, are read, and the
 //! lines of the rows are asked for. Both happen a few at a time, in the verbs of the transaction
 //! under way, because a core waits when it has asked for more lines than it has buffers for. The
-//! leaf where a key will be inserted is asked for one transaction before. Rows that only a tree
-//! knows are not looked for: descents cost more than they bring.
+//! leaf where a key will be inserted is asked for one transaction before. Rows that only trees
+//! index are not prefetched: descents cost more than they save.
 //!
 //! Sources: Chen, Ailamaki, Gibbons, Mowry, "Improving hash join performance through prefetching",
 //! ICDE 2004 (group prefetching); Kocberber, Falsafi, Grot, "Asynchronous memory access chaining",

@@ -7,22 +7,22 @@
 //! A transaction takes a timestamp when it begins. The first read of a row copies all of it into
 //! the transaction's workspace; a row that was written after the transaction began aborts it at
 //! once, so that all it reads of rows was true when it began. That does not hold for keys: what a
-//! lookup or a scan finds, or finds absent, is as it is at that moment, and `prepare` tells whether
+//! lookup or a scan finds, or finds absent, is as it is at that moment, and `prepare` checks that
 //! it fits. `prepare` locks all rows, read or written, in the order of their places, checks that
 //! none was written since it was copied, and takes a second timestamp, with which `commit` marks
 //! the rows written.
 //!
 //! Deviations:
-//! - A copy is made without the row's latch: the version word ([`crate::optimistic`]) tells whether
+//! - A copy is made without the row's latch: the version word ([`crate::optimistic`]) shows if
 //!   a writer came between.
 //! - Rows are unchanged if their version is, not if their timestamp is older than the transaction's
 //!   own: clocks of two cores may disagree. The version is a stamp with an epoch, as in `silo`.
 //! - Changed bytes are kept aside and applied, not whole rows; a row that is written without being
 //!   read is not copied.
 //! - Keys that were seen to be absent, and ranges: leaves and buckets are unchanged, as in `silo`.
-//!   The source has none. Leaves do not tell when they changed, and a row that is found waits for
-//!   its first read, so an attempt may see rows as they were at its beginning beside keys that
-//!   appeared or went away since; such an attempt does not commit.
+//!   The source has none. Leaves do not have the time of their change, and a row that is found
+//!   waits for its first read, so an attempt may see rows as they were at its beginning beside keys
+//!   that appeared or went away since; such an attempt does not commit.
 //! - `prepare` waits for a locked row that was only read, and only a bounded time: the holder may
 //!   be a prepared part of a transaction over several databases. It does not wait for a row that it
 //!   writes (`docs/decisions/0020-commits-do-not-wait.md`). Such a part marks the rows that it has

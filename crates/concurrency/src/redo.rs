@@ -27,8 +27,8 @@
 //!   to be ordered after the locking *and* before the validation, by a fence each. Announcing reads
 //!   the epoch on both sides of one fence, which is proved at
 //!   [`storage::Participant::announce_commit`] and explored in `storage/tests/loom/reclamation.rs`.
-//!   The timestamps of `occ` say when transactions began and order nothing here. A snapshot of
-//!   `mvcc` writes nothing.
+//!   The timestamps of `occ` are times at which transactions began and order nothing here. A
+//!   snapshot of `mvcc` writes nothing.
 //! - `tictoc` orders all transactions that depend on each other by time, which is the stamp:
 //!   promises 1 and 2 for all dependencies. Times are at least those of the announced epoch. When
 //!   an epoch has no numbers left, those of the next epoch follow, so that a stamp may be ahead of
@@ -72,7 +72,7 @@ impl Before {
         let mut bytes = Vec::new();
         if table.has_tail {
             let last = words.pop().unwrap_or(0);
-            // SAFETY: the caller says so.
+            // SAFETY: the caller guarantees that.
             unsafe { tail::read::<P>(c, last, &mut bytes) };
         }
         Before::Row(words, bytes)

@@ -9,9 +9,9 @@
 //! - [`Filling`]: rows while no transaction runs, for those who fill and inspect an instance.
 //! - [`Scheme`]: all of them, and the properties of the scheme.
 //!
-//! The groups are traits of their own, so that what fills or inspects an instance says in its
-//! bounds that it runs no transaction, and a family of schemes implements each group in a file of
-//! its own. Code that runs transactions requires a [`Scheme`], through which all verbs can be
+//! The groups are traits of their own, so that code that fills or inspects an instance states in
+//! its bounds that it runs no transaction, and a family of schemes implements each group in a file
+//! of its own. Code that runs transactions requires a [`Scheme`], through which all verbs can be
 //! named.
 
 use platform::{Intent, OutOfMemory, Platform};
@@ -81,7 +81,7 @@ pub trait Parts<P: Platform>: Sized + Send + Sync + 'static {
     type Prepared: Send + 'static;
 
     /// The shared state of a database for up to `workers` workers, with the timestamps, ways
-    /// and faults that the options say, if the scheme needs any.
+    /// and faults of the options, if the scheme needs any.
     fn shared(
         c: P::Core,
         workers: usize,

@@ -29,8 +29,8 @@ macro_rules! for_each_scheme {
             /// to millisecond only.
             further TicToc,
             /// Optimistic, with a private copy of each row: the rows that a transaction reads are
-            /// those of the moment at which the attempt began. Which keys are there (what is
-            /// missing, what a count says) it sees as it is when it looks: that this fits is known
+            /// those of the moment at which the attempt began. Which keys are there (absent
+            /// keys, counts) it sees as it is when it reads: that this fits is known
             /// at the commit only, as under [`Silo`](Self::Silo).
             further Occ,
             /// As [`Silo`](Self::Silo), with old versions of rows, which cost memory and time:
@@ -45,7 +45,7 @@ macro_rules! for_each_scheme {
             /// Two-phase locking in which transactions wait, and deadlocks are found.
             further DlDetect,
             /// One lock a table: one transaction at a time uses it. The least work where few
-            /// threads meet.
+            /// threads conflict.
             further Hstore,
         }
     };

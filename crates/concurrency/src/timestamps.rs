@@ -94,9 +94,9 @@ impl<P: Platform> Timestamps<P> {
         }
     }
 
-    /// A new timestamp that takes less room: low bits of timestamps which are close to each other
-    /// tell them apart. Those from the clock are in steps of about a microsecond, and a thousand
-    /// workers further on two may get the same.
+    /// A new timestamp that takes less room: low bits distinguish timestamps which are close to
+    /// each other. Those from the clock are in steps of about a microsecond, and a thousand workers
+    /// further on two may get the same.
     #[inline]
     pub(crate) fn next_rough(&self, c: P::Core, worker: &mut TimestampWorker) -> Timestamp {
         match &self.0 {

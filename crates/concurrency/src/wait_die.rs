@@ -18,7 +18,7 @@
 //! transaction gets its locks, whatever other transactions come, but for insertions into a leaf
 //! that it scans (see [`crate::locking`]).
 //!
-//! Deviations: there is no list of waiters. Waiting transactions spin on the lock word and look
+//! Deviations: there is no list of waiters. Waiting transactions spin on the lock word and check
 //! again whenever it changes: a transaction that is then younger than the new holder dies, where
 //! the source would have served the youngest of them first. Age is a timestamp of which 37 bits fit
 //! into the word (of the clock: steps of about a microsecond, then the worker's number):
@@ -180,7 +180,7 @@ impl<P: Platform> Wait<'_, P> {
     }
 
     /// Takes the lock, which its holders do not exclude; the end of the wait, or `None` if the word
-    /// is to be looked at again.
+    /// is to be read again.
     fn enter(&mut self, granted: LockState, faults: Faults) -> Option<Result<(), Refusal>> {
         let Seeker { c, lock, want, .. } = self.seeker;
         if let Want::Open { .. } = want {

@@ -137,8 +137,8 @@ impl WriteBuffer {
         chain.last = at;
     }
 
-    /// Appends a chunk; where it begins. Most are of one or two words: one look at the room that is
-    /// left.
+    /// Appends a chunk; where it begins. Most are of one or two words: one check of the room that
+    /// is left.
     #[inline(always)]
     fn append(&mut self, offset: usize, bytes: &[u8]) -> u32 {
         let at = self.words.len();

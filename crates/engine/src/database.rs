@@ -18,7 +18,7 @@ use crate::tables::table_list::TableList;
 use crate::transaction::Scratch;
 use crate::transaction::columns::Columns;
 
-/// Between two looks at a commit of another worker that is waited for.
+/// Time between two checks of a commit of another worker that is waited for.
 const COMMIT_PAUSE_NANOS: u64 = 1_000;
 
 /// A database of one instance under scheme `S`.
@@ -75,8 +75,8 @@ impl<P: Platform, S: Scheme<P>> MemoryDatabase<P, S> {
         self.durable.as_ref().is_none_or(|durable| durable.journal.durable(c) >= outcome.0)
     }
 
-    /// Waits until an outcome is durable, no longer than until the deadline, if there is one; tells
-    /// whether it is. No session of the caller is inside an epoch: see
+    /// Waits until an outcome is durable, no longer than until the deadline, if there is one;
+    /// returns true if it is. No session of the caller is inside an epoch: see
     /// [`MemorySession::wait_durable_until`].
     ///
     /// # Errors
@@ -124,8 +124,8 @@ impl<P: Platform, S: Scheme<P>> MemoryDatabase<P, S> {
     }
 
     /// Moves epochs on until snapshots that begin from now on show what was committed before this
-    /// call, no longer than until the deadline; tells whether they do. Commits under way are waited
-    /// for, no other transaction. The caller is in none.
+    /// call, no longer than until the deadline; returns true if they do. Commits under way are
+    /// waited for, no other transaction. The caller is in none.
     pub fn let_snapshots_show(&self, c: P::Core, deadline: Nanos) -> bool {
         let epochs = self.instance.epochs();
         // A snapshot shows the epochs that are complete when its transaction enters.

@@ -244,7 +244,7 @@ pub fn run() -> std::io::Result<()> {
     let (_, before) = request(&mut connection, "GET /accounts/1", "")?;
     serving.abort();
     runtime.shutdown_timeout(std::time::Duration::from_secs(10));
-    let Service { database, idle, .. } = Arc::into_inner(service).expect("nobody serves any more");
+    let Service { database, idle, .. } = Arc::into_inner(service).expect("no thread serves any more");
     // A database can be closed when it has no sessions.
     drop(idle);
     database.close().map_err(std::io::Error::other)?;

@@ -78,8 +78,8 @@ pub(crate) fn wait(
             continue;
         }
         // The log is polled once even if no time is left.
-        let look = options.cancel.map(|_| now.plus(POLL_NANOS));
-        let until = [options.deadline, look].into_iter().flatten().min();
+        let poll = options.cancel.map(|_| now.plus(POLL_NANOS));
+        let until = [options.deadline, poll].into_iter().flatten().min();
         if shared.inner.wait_written_until(c, outcome, until)? {
             return Ok(());
         }

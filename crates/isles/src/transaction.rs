@@ -230,9 +230,9 @@ impl Transaction<'_> {
         self.refuse_key_column(field)?;
         let Some(found) = self.find(index.index(), key, Intent::Write)? else { return Ok(None) };
         let mut value = self.read_fields(found, field)?;
-        let said = change(&mut value);
+        let result = change(&mut value);
         self.write_field(found, field, &value)?;
-        Ok(Some(said))
+        Ok(Some(result))
     }
 
     /// Deletes the row with this key. Returns the deleted row, or `None` if there is no such row.

@@ -141,7 +141,7 @@ impl<P: Files> Log<P> {
         generations.iter_mut().for_each(|generation| generation.starts.clone_from(&cut.starts));
         let result = writer.manifest.write::<P>(c, &mut writer.queue);
         match &result {
-            // What it says may be durable or not: both count, and nothing is removed.
+            // The new manifest may be durable or not: both count, and nothing is removed.
             Err(_) => writer.manifest = before,
             Ok(()) => self.remove_needless(c, &mut writer, &before, cut),
         }

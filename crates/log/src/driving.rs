@@ -180,7 +180,7 @@ impl<P: Files> Log<P> {
         driver: &mut LogDriver<P>,
         epochs: &Epochs<P>,
     ) -> Option<(Collected<P>, u64)> {
-        // The number is told before the buffers are taken: a thread that has left a record and
+        // The number is published before the buffers are taken: a thread that has left a record and
         // finds an earlier number can rely on the group with this one. A number that no group gets
         // does no harm.
         driver.whole += 1;

@@ -27,7 +27,7 @@ pub enum LogError {
     /// The directory holds files, and no database.
     #[error("{}: not a database: name one, or an empty or a new directory for one", .0.display())]
     NotADatabase(PathBuf),
-    /// The directory has files of a database, and not the one that says what they are.
+    /// The directory has files of a database, and no manifest.
     #[error(
         "{}: isles.manifest is missing, and files of a database are there ({file}): put it back, or restore a backup",
         .path.display()

@@ -72,7 +72,7 @@ pub(crate) fn check_format(found: u32) -> Result<(), LogError> {
 /// The first block of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentHeader {
-    /// The database it belongs to, as its manifest says.
+    /// Identity of its database, as in the manifest.
     pub database: u64,
     /// A number that was drawn for the opening, or the checkpoint, that wrote it: blocks have it
     /// too.

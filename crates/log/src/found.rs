@@ -1,8 +1,8 @@
 //! Which files of a directory are the database's own, and which of those it needs no more.
 //!
 //! An opening removes what is proved to be the database's and superseded: by the file's own header,
-//! which has the identity of the database, and by the manifest, which has no need of what that
-//! header says the file is. A file that holds nothing (no more than zeros, where a header was being
+//! which has the identity of the database, and by the manifest, which does not need a file
+//! with that header. A file that holds nothing (no more than zeros, where a header was being
 //! written) may go too. What is of another database is refused. What cannot be read is left alone,
 //! unless something needs it: then it is damaged.
 
@@ -17,7 +17,7 @@ use crate::names::{parse_checkpoint_file_name, parse_segment_name, segment_name}
 /// The sequence in the header of a checkpoint file, which has none.
 pub(crate) const CHECKPOINT_SEQUENCE: u64 = u64::MAX;
 
-/// The origin of a file, as its first block says.
+/// The origin of a file, by its first block.
 enum FileOrigin {
     /// A file of this database.
     Own(SegmentHeader),

@@ -11,7 +11,7 @@
 //! Each block carries the last complete epoch of its stream. Recovery takes the smallest over the
 //! streams and ignores all later records. A transaction that depends on another one committed in
 //! the same epoch or a later one, so the remaining records form a consistent state. The
-//! [manifest](Manifest) says, of each opening of the database (a *generation*), where it ended, so
+//! [manifest](Manifest) has, of each opening of the database (a *generation*), its end, so
 //! that records that were never acknowledged never count.
 //!
 //! A session that waits for its own commits alone would draw two epochs for each of them. So a
@@ -256,16 +256,16 @@ impl<P: Files> Log<P> {
         driver.manifest = Some(writer);
     }
 
-    /// Ends the log: everything that was left in it is durable then, and the manifest says where it
-    /// ends, so that every later damage is noticed. No transaction is under way, and no session in
+    /// Ends the log: everything that was left in it is durable then, and the manifest has its
+    /// end, so that every later damage is noticed. No transaction is under way, and no session in
     /// an epoch.
     ///
     /// # Errors
     /// The log has stopped before, or stops now.
     pub fn close(self, c: P::Core, epochs: &Epochs<P>) -> Result<(), LogError> {
         self.wait_for_all(c, epochs)?;
-        // What was whole, and is not marked as complete, counts no longer once the manifest says
-        // where the log ends.
+        // What was whole, and is not marked as complete, counts no longer once the manifest has
+        // the end of the log.
         let marked = self.with_driver(c, |driver| {
             self.wait_for_disk(c, driver)?;
             let checkpoint = driver.manifest.as_ref().and_then(|writer| writer.manifest.checkpoint);
@@ -451,7 +451,7 @@ impl<P: Files> Log<P> {
 
     /// The error that has stopped the log, if the log has stopped.
     pub fn stopped(&self, c: P::Core) -> Option<LogError> {
-        // Acquire: pairs with the release of the core that met the failure.
+        // Acquire: pairs with the release of the core that detected the failure.
         if P::load(c, self.stopped_word(), Ordering::Acquire) == 0 {
             return None;
         }
@@ -463,14 +463,14 @@ impl<P: Files> Log<P> {
     /// there is nothing to do.
     #[inline]
     pub fn tend(&self, c: P::Core, epochs: &Epochs<P>, now: Nanos) -> bool {
-        // Relaxed: only a hint; the compare and swap decides which worker looks.
+        // Relaxed: only a hint; the compare and swap decides which worker polls.
         let last = P::load(c, self.polled_word(), Ordering::Relaxed);
-        let looks = now.since(Nanos(last)) >= POLL_NANOS
+        let is_due = now.since(Nanos(last)) >= POLL_NANOS
             && P::cas(c, self.polled_word(), last, now.0, Ordering::Relaxed).is_ok();
-        if looks {
+        if is_due {
             self.try_drive(c, epochs, DriveGoal::Advance);
         }
-        looks
+        is_due
     }
 
     /// The number of times that a group became durable.

@@ -1,4 +1,4 @@
-//! The file that says what a directory is: `isles.manifest`, written anew as a whole and renamed
+//! The file that identifies a directory: `isles.manifest`, written anew as a whole and renamed
 //! into place.
 //!
 //! ```text

@@ -2,10 +2,10 @@
 //!
 //! Readable records are not always durable: after the end of a process alone, the operating
 //! system's cache still has writes that were never flushed, or whose flush failed. Durable are the
-//! blocks that a later block says were flushed before it. Records beyond these, up to the last
-//! complete epoch, count too (they may have been acknowledged). Recovery writes them once more into
-//! the new generation, before the manifest names that generation; the old generation ends before
-//! them.
+//! blocks that were flushed before a later block, as that block states. Records beyond these, up to
+//! the last complete epoch, count too (they may have been acknowledged). Recovery writes them once
+//! more into the new generation, before the manifest names that generation; the old generation ends
+//! before them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -303,8 +303,8 @@ fn check_reach<P: Files>(
         *length = reached_bytes.max(*length);
     }
     for image in own.iter_mut() {
-        let said = lengths.get(&image.sequence).copied().unwrap_or(0);
-        image.claims.file_bytes = image.claims.file_bytes.max(said);
+        let least = lengths.get(&image.sequence).copied().unwrap_or(0);
+        image.claims.file_bytes = image.claims.file_bytes.max(least);
         if image.file_bytes < image.claims.file_bytes {
             return Err(image.damaged(image.file_bytes as usize, "it has been cut short"));
         }

@@ -21,7 +21,7 @@ pub(crate) struct Segment<P: Files> {
     pub durable_bytes: u64,
     /// True while the file's length is being made durable.
     pub is_measured: bool,
-    /// The last known segment and the length of its file, as the last block in this segment says.
+    /// The last known segment and the length of its file, from the last block in this segment.
     pub reaches: u64,
     pub reached_bytes: u64,
 }

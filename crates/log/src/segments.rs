@@ -227,7 +227,7 @@ impl<P: Files> Stream<P> {
 
     /// Continues in the next segment; returns false, and changes nothing, if no segment is
     /// available. The current segment names the next one. Everything in it is durable before the
-    /// next segment has a block, and that block says so: a missing end is damage.
+    /// next segment has a block, and that block states it: a missing end is damage.
     pub(crate) fn roll(&mut self, c: P::Core, complete: u64) -> Result<bool, LogError> {
         // A group that is longer than its segment: the first block of it may not be durable yet.
         if matches!(self.next, NextSegment::None) {
@@ -238,12 +238,12 @@ impl<P: Files> Stream<P> {
             return Ok(false);
         }
         self.wait_for_length(c)?;
-        let said = self.segment.as_ref().map(|segment| (segment.reaches, segment.reached_bytes));
+        let written = self.segment.as_ref().map(|segment| (segment.reaches, segment.reached_bytes));
         let known = match &self.next {
             NextSegment::Known(next) => (self.known, next.durable_bytes),
             _ => (self.known, 0),
         };
-        if said.is_some_and(|said| said < known) {
+        if written.is_some_and(|written| written < known) {
             self.write_mark(c, complete)?;
         }
         self.flush_current(c);
@@ -268,8 +268,8 @@ impl<P: Files> Stream<P> {
     /// what is refused.
     fn wait_for_length(&mut self, c: P::Core) -> Result<(), LogError> {
         self.grow_next(c, u64::MAX);
-        // To the end, also where the space was refused: the length must not be heard as that of
-        // space that is asked for later.
+        // To the end, also where the space was refused: the length must not be taken for that of
+        // space that is requested later.
         while matches!(&self.next, NextSegment::Known(next) if next.is_measured) {
             if !self.wait(c, None) {
                 return Err(FileError::stopped().into());

@@ -155,10 +155,10 @@ impl<P: Platform> Slots<P> {
         collected
     }
 
-    /// Takes them while no worker can leave another one, if `is_idle` says, then, that no commit is
-    /// under way: what is taken, with all that was taken before, has everything that it depends on.
-    /// A commit is over when it has left its records, so that all that any of these transactions
-    /// has read was left before; and what commits later leaves its records later.
+    /// Takes them while no worker can leave another one, if `is_idle` returns, then, that no commit
+    /// is under way: what is taken, with all that was taken before, has everything that it depends
+    /// on. A commit is over when it has left its records, so that all that any of these
+    /// transactions has read was left before; and what commits later leaves its records later.
     pub(crate) fn collect_whole(
         &self,
         c: P::Core,

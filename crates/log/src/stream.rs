@@ -320,8 +320,8 @@ impl<P: Files> Stream<P> {
         self.write_batch(c, &mut vec![block.into_buffer()], IoExecutor::Queue)
     }
 
-    /// Begins to write the blocks, and to flush; the last block says what the group is. Where there
-    /// are no blocks, one without records says so. With [`IoExecutor::Core`] they may be durable
+    /// Begins to write the blocks, and to flush; the last block describes the group. Where there
+    /// are no blocks, one without records does. With [`IoExecutor::Core`] they may be durable
     /// when this returns: [`Self::is_idle`].
     pub(crate) fn write(
         &mut self,

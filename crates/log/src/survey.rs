@@ -76,8 +76,8 @@ pub trait Examiner {
     fn record(&mut self, record: &Record<'_>) -> Result<(), Self::Error>;
 }
 
-/// Reads the database in a directory, which is locked meanwhile, and shows the examiner what it
-/// says.
+/// Reads the database in a directory, which is locked meanwhile, and shows the examiner its
+/// content.
 ///
 /// # Errors
 /// As [`survey`], and those of the examiner.

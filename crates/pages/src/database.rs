@@ -105,7 +105,7 @@ impl<P: Files> PagedDatabase<P> {
             let mut cursor = tree.seek_up(worker, &from, after)?;
             cursor.read_ahead(worker, &mut ahead, Direction::Forward, range.high);
             loop {
-                let look = match cursor.above(c) {
+                let entry = match cursor.above(c) {
                     None => break,
                     Some(Err(NextKey::End)) => return Ok(()),
                     Some(Err(NextKey::Key(fence))) => {
@@ -113,24 +113,24 @@ impl<P: Files> PagedDatabase<P> {
                         ahead.crosses();
                         break;
                     }
-                    Some(Ok(look)) => look,
+                    Some(Ok(entry)) => entry,
                 };
-                if look.key[..] > *range.high {
+                if entry.key[..] > *range.high {
                     return Ok(());
                 }
-                (from, after) = (look.key, true);
+                (from, after) = (entry.key, true);
                 cursor.place += 1;
-                if look.slot.is_ghost() {
+                if entry.slot.is_ghost() {
                     continue;
                 }
-                let mut key = look.key;
+                let mut key = entry.key;
                 if index > 0 {
                     let width = table.trees[0].width;
                     let mut words = vec![0; width];
-                    copy_record(&tree, worker, &look.key, Some(look.hint), &mut words)?;
+                    copy_record(&tree, worker, &entry.key, Some(entry.hint), &mut words)?;
                     key = KeyWords::of(&words);
                 }
-                let hint = (index == 0).then_some(look.hint);
+                let hint = (index == 0).then_some(entry.hint);
                 let found = copy_record(&table.trees[0], worker, &key, hint, &mut record)?;
                 if let Some(tail_bytes) = found {
                     copy_pieces(table, worker, &key, tail_bytes, &mut record)?;

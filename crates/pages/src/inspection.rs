@@ -48,10 +48,10 @@ pub(crate) fn check_trees<P: Files>(
             _ => {}
         };
         let examined = tree.check(worker, seen, &mut faults, &mut visit)?;
-        let said = |fault: crate::tree::TreeFault| {
+        let text = |fault: crate::tree::TreeFault| {
             format!("{name}, tree {}, page {}: {}", tree.number, fault.page, fault.what)
         };
-        wrong.extend(faults.into_iter().map(said));
+        wrong.extend(faults.into_iter().map(text));
         found.push(examined);
     }
     let entries = || found[..indexes].iter().map(|tree| tree.entries);

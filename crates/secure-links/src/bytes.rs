@@ -83,7 +83,7 @@ impl Bytes {
         let (endpoint, until) = (self.endpoint.clone(), handshake_end());
         let Some(secured) = &self.secured else { return Ok(()) };
         match receive_secured(secured, ACCEPTED.len(), until).map_err(|why| why.at(&endpoint))? {
-            heard if heard == ACCEPTED => Ok(()),
+            received if received == ACCEPTED => Ok(()),
             _ => Err(PeerError::Refused { endpoint, fault: Fault::Garbage("no greeting".to_owned()) }),
         }
     }

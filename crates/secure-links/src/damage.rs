@@ -75,9 +75,9 @@ fn decoders_accept_only_messages_that_were_sent() {
         assert!(frame::open_whole(&noise, HANDSHAKE_BYTES_MAX).is_err());
         let taken: usize = Messages::of(&noise).flatten().map(<[u8]>::len).sum();
         assert!(taken <= noise.len());
-        let mut said = hello.encode();
-        random.damage(&mut said);
-        if let Ok(HandshakeMessage::Hello(hello)) = HandshakeMessage::decode(&said) {
+        let mut bytes = hello.encode();
+        random.damage(&mut bytes);
+        if let Ok(HandshakeMessage::Hello(hello)) = HandshakeMessage::decode(&bytes) {
             hello.limits.check().expect("bounds were checked");
         }
         let sent = random.bytes(100);
@@ -165,7 +165,7 @@ fn damage_on_sockets_is_detected_and_closes_them() {
                 assert!(matches!(end.sender.send(c, &[1]), Err(SendError::Closed)), "round {round}");
                 let result_sender = rustix::net::recv(&far, &mut [0; 8], rustix::net::RecvFlags::DONTWAIT);
                 let result_sender = matches!(result_sender, Ok((_, 0)) | Err(rustix::io::Errno::CONNRESET));
-                assert!(result_sender, "round {round}: the peer is not told");
+                assert!(result_sender, "round {round}: the peer is not notified");
             }
         }
         assert!(noticed > rounds() / 2, "{kind:?}: {noticed}");
@@ -346,12 +346,12 @@ fn messages_that_are_too_long_for_their_receiver_close_the_link() {
         frame::seal(&[7; 201], &mut framed);
         rustix::io::write(&far, &framed).expect("room");
         let (got, error) = received(&mut end);
-        assert!(got.is_empty() && matches!(error, ReceiveError::Damaged(said) if said == too_long));
+        assert!(got.is_empty() && matches!(error, ReceiveError::Damaged(error) if error == too_long));
     }
     let (mut end, _, memory, _far) = over_memory();
     // First round, 201 bytes.
     let announcement = Hardware::word_of(&memory, LINE_BYTES);
     announcement.store(1 << 48 | 201 << 32, Ordering::SeqCst);
     let (got, error) = received(&mut end);
-    assert!(got.is_empty() && matches!(error, ReceiveError::Damaged(said) if said == too_long));
+    assert!(got.is_empty() && matches!(error, ReceiveError::Damaged(error) if error == too_long));
 }

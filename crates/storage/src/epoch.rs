@@ -197,7 +197,7 @@ impl<P: Platform> Epochs<P> {
     /// left their records.
     pub fn no_commit_is_under_way(&self, c: P::Core) -> bool {
         // SeqCst: pairs with the fence in `Participant::announce_commit`: a commit that is not seen
-        // here has yet to look at anything that it validates.
+        // here has not read anything yet that it validates.
         P::fence(c, Ordering::SeqCst);
         let idle = (0..self.workers).all(|worker| {
             // Relaxed: the fence below.

@@ -3,7 +3,7 @@
 //! [`VersionLatch`] is the latch of optimistic lock coupling (Leis, Scheibner, Kemper, Neumann,
 //! "The ART of practical synchronization", DaMoN 2016): writers exclude each other by a bit of a
 //! word that also counts changes; readers write nothing, and compare the word before and after. Bit
-//! 0 says latched, bit 1 says that the protected object was unlinked and never changes again, the
+//! 0 means latched, bit 1 that the protected object was unlinked and never changes again, the
 //! bits above count.
 //!
 //! [`QueueLatch`] is the queue lock of Mellor-Crummey and Scott ("Algorithms for scalable

@@ -37,7 +37,7 @@ impl<P: Platform, H> Clone for RecordRef<P, H> {
 
 impl<P: Platform, H> Copy for RecordRef<P, H> {}
 
-// SAFETY: a record consists of shared words only; `from_bits` says which cores may reach it.
+// SAFETY: a record consists of shared words only; `from_bits` states which cores may reach it.
 unsafe impl<P: Platform, H: Sync> Send for RecordRef<P, H> {}
 
 impl<P: Platform, H: RecordHeader<P>> RecordRef<P, H> {

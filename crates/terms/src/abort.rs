@@ -18,7 +18,7 @@ pub enum Conflict {
 /// Why a transaction did not commit. After any of these nothing of it remains.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Abort {
-    /// The transaction met another one: trying again may succeed.
+    /// The transaction conflicted with another one: trying again may succeed.
     #[error("conflict with another transaction ({0:?}): try again")]
     Conflict(Conflict),
     /// A row with this key exists.
@@ -60,7 +60,7 @@ pub enum Abort {
     #[error("not known to be durable when the deadline passed")]
     DurabilityUnknown {
         /// True if the transaction has committed: then others may see its changes. Otherwise it is
-        /// undone, and the reason cannot be told.
+        /// undone, and the reason is unknown.
         committed: bool,
     },
     /// The caller used the interface wrongly, such as by changing a key column in place; retrying

@@ -11,7 +11,7 @@
 pub enum Fault {
     /// The log has no records of rows that change.
     UnloggedUpdates,
-    /// The stamps of commits do not tell in which order those of one epoch are.
+    /// The stamps of commits do not order those of one epoch.
     UnorderedStamps,
     /// A participant of a transaction over several databases commits with a stamp of the epoch in
     /// which it was prepared, not of the one in which it commits.

@@ -8,7 +8,7 @@ use storage::{Local, RecordHeader, Table};
 use super::Accesses;
 use super::row::{Access, DELETED, WRITTEN};
 
-/// In place of the start of keys: the transaction met the row absent, and has not needed its keys
+/// In place of the start of keys: the transaction found the row absent, and has not needed its keys
 /// yet.
 pub(crate) const UNKNOWN_KEYS: u32 = u32::MAX;
 
@@ -151,7 +151,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         true
     }
 
-    /// Remembers that row `own`, which was met absent, hands its entry in index number `position`
+    /// Remembers that row `own`, which was found absent, hands its entry in index number `position`
     /// to another.
     pub(crate) fn remember_key(&mut self, table: &Table<P>, own: u32, position: usize, key: &[u64]) {
         let access = &mut self.list[own as usize];

@@ -1,6 +1,6 @@
 //! Rows of a transaction about which nothing can conflict: they are in a table that is never
 //! written, or were found without concurrency control. They are apart from the others, which are
-//! looked at when the transaction ends.
+//! checked when the transaction ends.
 
 use platform::Platform;
 use storage::{RecordHeader, RecordRef};

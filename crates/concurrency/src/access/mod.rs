@@ -11,7 +11,7 @@
 //! - `allocation`: making and retiring rows with their tails;
 //! - `tails`: tails that the transaction has made and no row has yet;
 //! - `whole`, `copies`: copies of whole rows, where they are made;
-//! - `shape`: whether rows, keys and tails are as long as the table says.
+//! - `shape`: checks of the lengths of rows, keys and tails.
 
 mod allocation;
 mod copies;

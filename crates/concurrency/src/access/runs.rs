@@ -52,7 +52,7 @@ pub(crate) unsafe fn enter_run<P: Platform, G: GapGuard<P>>(
 /// Enters new rows of the table into its indexes, in order, up to the first failure. With the
 /// transaction, and numbers of the rows from 0 on: `one` enters a row into the index at a position;
 /// `many` enters rows, from a number on and with these keys, into the only index, as many as it
-/// can, and says how many.
+/// can, and returns their number.
 #[inline(always)]
 pub(crate) fn enter_rows<P: Platform, T>(
     transaction: &mut T,

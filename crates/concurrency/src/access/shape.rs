@@ -1,4 +1,4 @@
-//! Checks that the rows and keys of a caller are as long as the table says. Later readers of the
+//! Checks that the rows and keys of a caller have the lengths of the table. Later readers of the
 //! row would read rows, keys and tails of another length beyond their ends: so verbs refuse them.
 
 use platform::Platform;

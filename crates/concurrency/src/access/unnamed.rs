@@ -24,7 +24,7 @@ impl<P: Platform, H: RecordHeader<P>> UnnamedRow<P, H> {
 /// These rows of one transaction.
 pub(crate) struct UnnamedRows<P: Platform, H> {
     list: Vec<UnnamedRow<P, H>>,
-    /// How long the list may become before rows are looked for that are in it twice.
+    /// How long the list may become before a search for rows that are in it twice.
     room: usize,
 }
 

@@ -18,7 +18,7 @@
 //! the transaction starts again and begins with all sites that it has named, in order.
 //!
 //! A branch ([`Mode::Branch`]) does the same without sites: a thread that runs it keeps what it
-//! touches from others. Where it is said below that a transaction has its partition to itself, a
+//! touches from others. Where a transaction below has its partition to itself, a
 //! branch has to itself what it touches.
 //!
 //! Deviations:

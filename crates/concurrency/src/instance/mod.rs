@@ -31,7 +31,7 @@ const SETTLING_EPOCHS: u32 = 4;
 pub struct IndexShape {
     /// Words of its keys: 1, 2, 4, 5 or 8.
     pub words: usize,
-    /// Leading key column of partition 0; `None` if keys do not say which partition they belong to.
+    /// Leading key column of partition 0; `None` if keys do not name their partition.
     pub first: Option<u16>,
     /// Shape and node of each partition.
     pub partitions: Vec<(Shape, Option<Node>)>,
@@ -431,7 +431,7 @@ impl<'i, P: Platform, S: Parts<P>> WorkerContext<'i, P, S> {
     /// there is no such table. `None`: there is no place left. One core at a time adds tables.
     ///
     /// # Errors
-    /// There is no memory, or what `agree` says. What was taken until then stays in use.
+    /// There is no memory, or an error of `agree`. What was taken until then stays in use.
     pub fn add_table<E: From<OutOfMemory>>(
         &mut self,
         shape: &TableShape,

@@ -11,7 +11,7 @@ use crate::access::{HELD, INSERTED};
 use crate::lock_word::{LockState, LockWord, Want};
 use crate::scheme::{Context, RowNumber};
 
-/// Takes a lock, or acts as the policy says; `conflict` is the reason if the transaction conflicts
+/// Takes a lock, or acts by the policy; `conflict` is the reason if the transaction conflicts
 /// on if it fails.
 #[inline(always)]
 pub(super) fn acquire<P: Platform, Q: WaitPolicy>(

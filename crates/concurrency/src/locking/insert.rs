@@ -32,7 +32,7 @@ struct OthersGaps<'a, P: Platform> {
     /// The new row, if there is a gap below it: it inherits the lock of a gap that the transaction
     /// has locked, before others can find the row and insert below it.
     heir: Option<Row<P>>,
-    /// The lock of the gap that others have, by its name, and what it said.
+    /// The lock of the gap that others have, by its name, and its state.
     refused: Option<(u64, LockState)>,
     faults: Faults,
 }
@@ -58,7 +58,7 @@ impl<P: Platform> GapGuard<P> for OthersGaps<'_, P> {
 
 /// The reason why an insertion does not succeed.
 enum Obstacle {
-    /// Others have locked the gap: the lock by its name, what it said, and how often the
+    /// Others have locked the gap: the lock by its name, its state, and how often the
     /// transaction has it itself.
     Gap { name: u64, seen: LockState, own: u64 },
     /// A row has the key: its bits.

@@ -51,7 +51,7 @@ fn manager<'m, P: Platform, Q: WaitPolicy>(
     Ok(unsafe { RowManager::at(address) })
 }
 
-/// Takes a lock as the word would give it, or does about it what the policy says.
+/// Takes a lock as the word would give it, or acts by the policy.
 pub(super) fn acquire<P: Platform, Q: WaitPolicy>(
     state: &mut LockingState<P>,
     cx: &mut Cx<'_, '_, P, Q>,

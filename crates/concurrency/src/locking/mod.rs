@@ -12,12 +12,12 @@
 //! while others have locked it. A lookup that finds nothing locks the gap where the key would be;
 //! in a hash index, a word that stands for the key's absence. Gaps are waited for like rows.
 //!
-//! A gap that was locked must still be the gap that was read. An inserting transaction looks at the
+//! A gap that was locked must still be the gap that was read. An inserting transaction reads the
 //! gap's lock with the leaf latched; a transaction that locks the gap then checks that the leaves
 //! in which the gap lies have not changed: the leaf of the row above the gap, and those from the
 //! row below the gap on ([`scan`]).
 //!
-//! A waiting transaction spins on the lock's word. The word of a row that is deleted says so, and
+//! A waiting transaction spins on the lock's word. The word of a deleted row is marked, and
 //! transactions that wait for the row abort.
 //!
 //! Deviations: writes are kept aside and applied by `commit`, so aborts restore nothing. A scan

@@ -11,7 +11,7 @@ use super::state::LockingState;
 use crate::options::Lockers;
 use crate::ways::{RowCopies, RowLock, Ways};
 
-/// A scheme that locks, and does what `Q` says when a lock is not free.
+/// A scheme that locks, and acts by the policy `Q` when a lock is not free.
 pub struct TwoPhase<Q>(PhantomData<Q>);
 
 /// State that all workers share: the rules, the ways, and the policy's own state.

@@ -2,9 +2,9 @@
 //!
 //! The gap below a row ends at the row before it. Both lie in one leaf, but for the rows at a
 //! leaf's edge: so when a row has been locked, the leaves from that of the row locked before up to
-//! its own must be as they were read. The leaves before those need no look any more: all their gaps
-//! are locked, and were found unchanged then. So a row costs one look, and the first row of a leaf
-//! one more.
+//! its own must be as they were read. The leaves before those need no check any more: all their
+//! gaps are locked, and were found unchanged then. So a row costs one check, and the first row of a
+//! leaf one more.
 
 use std::ops::ControlFlow;
 
@@ -101,7 +101,7 @@ fn lock_visited_row<'i, P: Platform, Q: WaitPolicy, T: Holder<'i, P, TwoPhase<Q>
 ) -> Result<Option<RowNumber>, Abort> {
     let (transaction, mut cx) = holder.parts();
     let found = lock_named_row(transaction, &mut cx, order.table, order.index, bits, order.intent, true)?;
-    // The lock may have come after a change of the leaf: the witness tells.
+    // The lock may have come after a change of the leaf: the witness shows that.
     if edge.is_some_and(|edge| !transaction.state.is_unchanged_from(cx.c, edge)) {
         return Err(transaction.state.conflict(Conflict::Phantom));
     }

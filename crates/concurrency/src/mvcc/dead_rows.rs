@@ -144,7 +144,7 @@ fn reclaim<P: Platform>(
     // Relaxed: the compare and swap decides.
     let version = P::load(c, word, Ordering::Relaxed);
     // SeqCst: acquires what the transaction released that took over its entries, and is ordered
-    // before the look for a mark.
+    // before the check for a mark.
     if version & LOCKED != 0
         || epoch_of(version) > oldest
         || P::cas(c, word, version, version | LOCKED, Ordering::SeqCst).is_err()

@@ -11,7 +11,7 @@
 //! Transactions that write read the latest versions and validate as in [`crate::optimistic`]. A
 //! commit that overwrites or deletes a row copies it to the row's chain of older versions first,
 //! unless both versions belong to the same epoch: snapshots are taken between epochs, and no
-//! snapshot could tell.
+//! snapshot could see the difference.
 //!
 //! A [`Mode::Snapshot`] sees the state after the epoch that lies [`LAG_EPOCHS`] before the one that
 //! its worker has entered in. All commits of that epoch have finished writing: the global epoch was

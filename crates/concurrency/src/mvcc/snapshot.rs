@@ -3,7 +3,7 @@
 //!
 //! Concurrency: a transaction that changes a row which a snapshot sees in place commits in a later
 //! epoch than the snapshot's, and puts a copy in front of the chain before it changes the words. So
-//! a version that was in place when the reader looked at the row is, when the reader has copied the
+//! a version that was in place when the reader reached the row is, when the reader has copied the
 //! words, either still in place or in the chain. A deletion changes no words: a row that is deleted
 //! and marked is read in place.
 

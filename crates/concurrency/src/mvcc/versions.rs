@@ -31,7 +31,7 @@ pub struct Versioned<P: Platform> {
     version: P::Word,
     /// The copy of the version before, or 0 if no snapshot needs it; and [`IN_PLACE`]. Set before
     /// the row's words change, so that a reader that has read changed words of a locked row can
-    /// tell.
+    /// detect that.
     older: P::Word,
     /// A block that names the rows whose index entries this row has taken over, for snapshots from
     /// before its insertion; or
@@ -211,7 +211,7 @@ pub(super) unsafe fn prepend<P: Platform>(
             return;
         }
         if epoch_of(version) <= oldest {
-            // Relaxed: no snapshot looks behind it.
+            // Relaxed: no snapshot reads behind it.
             P::store(c, &last.header().older, 0, Ordering::Relaxed);
             // SAFETY: cut off; snapshots end at `last` or before; passed on to the caller.
             unsafe { retire_chain(c, local, table, tail_of(last), next) };

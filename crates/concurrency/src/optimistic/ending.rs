@@ -92,7 +92,7 @@ fn lock_row<P: Platform, M: Method<P>>(
 #[inline(always)]
 fn lock_seen<P: Platform>(c: P::Core, lockers: Lockers, word: &P::Word, seen: u64) -> Result<(), u64> {
     match lockers {
-        // SeqCst: acquires what the holder before released, and is ordered before the look for
+        // SeqCst: acquires what the holder before released, and is ordered before the check for
         // marks ([`super::marks`]).
         Lockers::Several => P::cas(c, word, seen, seen | LOCKED, Ordering::SeqCst).map(drop),
         Lockers::One => {
@@ -197,7 +197,7 @@ pub(crate) fn validate_versions<P: Platform, M: Method<P>>(
 
 /// Checks that all rows have the version seen, and all leaves and buckets, at a moment within this
 /// call; the largest stamp seen. Where no other session writes, nothing can have changed, and only
-/// rows of which no version was seen are looked at.
+/// rows of which no version was seen are checked.
 #[inline]
 pub(crate) fn unchanged<P: Platform, M: Method<P>>(
     state: &mut OptimisticState<P, M>,
@@ -261,7 +261,7 @@ fn is_locked_as_seen<P: Platform, H: VersionHeader<P>>(
 
 /// The largest stamp of the rows that were read and of those that were missing where was scanned,
 /// if nothing else was done; see [`Redo::reads_until`]. Where deleted rows stay in indexes for a
-/// while, those that are missing say nothing of their stamps.
+/// while, missing rows do not show their stamps.
 pub(super) fn depends_on<P: Platform, M: Method<P>>(state: &OptimisticState<P, M>) -> Option<Stamp> {
     let OptimisticState { rows, own, faults, .. } = state;
     if faults.has(Fault::EarlyReaders) {

@@ -66,7 +66,8 @@ fn copy_row<P: Platform, M: Method<P>>(
     Ok(())
 }
 
-/// Visits what an index names within a range, leaf by leaf, and remembers what the leaves said.
+/// Visits what an index names within a range, leaf by leaf, and remembers the witnesses of the
+/// leaves.
 #[inline(always)]
 pub(super) fn scan_leaves<'i, P: Platform, M: Method<P>, T: Holder<'i, P, Optimistic<M>>>(
     holder: &mut T,

@@ -1,5 +1,5 @@
 //! Marks of rows that prepared participants have read: until such a participant ends, no
-//! transaction changes the row, and everybody reads it.
+//! transaction changes the row, and all transactions read it.
 //!
 //! A participant of a transaction over several databases has to keep what it has read as it was
 //! until the decision comes, long after its vote. A lock would do that, but would keep out others
@@ -11,8 +11,8 @@
 //!
 //! Concurrency: a writer locks the row's version word and then reads the count; a reader raises the
 //! count and then reads the version word. All four accesses are sequentially consistent, so one of
-//! the two sees the other, and gives up. It is the same with the word that says that there is, or
-//! was, a participant at all: a participant sets it before it raises its first count.
+//! the two sees the other, and gives up. It is the same with the flag that there is, or was, a
+//! participant at all: a participant sets it before it raises its first count.
 
 use std::sync::atomic::Ordering;
 
@@ -33,7 +33,7 @@ const BYTES: usize = (1usize << COUNTS_BITS) * COUNT_BITS as usize / 8;
 
 /// The marks of one instance.
 pub(crate) struct ReadMarks<P: Platform> {
-    /// A line with the word that says whether anything was marked yet; then the counts.
+    /// A line with the flag that something was marked; then the counts.
     region: P::Region,
 }
 

@@ -1,9 +1,9 @@
 //! The part that the optimistic schemes share: transactions that read without leaving a trace, keep
 //! their writes aside, and check in the end that what they read still holds.
 //!
-//! A row's header has a version word: bit 0 says locked, bit 1 absent (the row's transaction has
+//! A row's header has a version word: bit 0 means locked, bit 1 absent (the row's transaction has
 //! not committed yet, or the row was deleted); the other bits change with every write, and each
-//! scheme, a [`Method`], says what they mean. Reads copy words and check that the version stayed
+//! scheme, a [`Method`], defines their meaning. Reads copy words and check that the version stayed
 //! the same. `prepare` locks rows and validates: rows that were read, and the leaves and buckets
 //! where keys were absent or ranges were scanned. `commit` applies the writes and unlocks.
 //!
@@ -398,7 +398,7 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
 
     fn stamp(transaction: &Running<P, M>, row: RowNumber) -> Stamp {
         let rows = &transaction.state.rows;
-        // A row of a table that is never written is read without a look at its version, which stays
+        // A row of a table that is never written is read without its version, which stays
         // as it is.
         let free = rows.free(row).map(|free| P::peek(free.row.header().word()));
         let version = free.unwrap_or_else(|| rows.list[row as usize].seen);
@@ -566,7 +566,7 @@ fn writable<P: Platform, M: Method<P>>(
 
 /// Checks that all indexes of the table name the row under these keys, where deleted rows stay in
 /// their indexes for a while. Once the row is deleted, an entry that another row has taken over
-/// would look like a wrong key.
+/// would seem a wrong key.
 fn is_named<P: Platform, H: VersionHeader<P>>(
     c: P::Core,
     access: &Access<P, H>,

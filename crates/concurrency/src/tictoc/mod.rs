@@ -4,13 +4,13 @@
 //! SIGMOD 2016; the version word is that of section 3.6, the waiting of `prepare` that of section
 //! 5.1.
 //!
-//! A row's version word says from when (`wts`, the time of its last writer) to when (`rts`) its
-//! contents are known to be valid ([`times`]). `prepare` locks the rows to write, in any order, and
-//! waits for no row while it holds another. The commit's time is then the smallest that is larger
-//! than the `wts` of all rows read and the `rts` of all rows written. A row that is known to be
-//! valid at that time needs no further look, even if another transaction has overwritten it since;
-//! of any other row, `rts` is moved on to that time, provided that the row is neither overwritten
-//! nor locked by another transaction.
+//! A row's version word has the time from which (`wts`, the time of its last writer) to which
+//! (`rts`) its contents are known to be valid ([`times`]). `prepare` locks the rows to write, in
+//! any order, and waits for no row while it holds another. The commit's time is then the smallest
+//! that is larger than the `wts` of all rows read and the `rts` of all rows written. A row that is
+//! known to be valid at that time needs no further check, even if another transaction has
+//! overwritten it since; of any other row, `rts` is moved on to that time, provided that the row is
+//! neither overwritten nor locked by another transaction.
 //!
 //! Why commits are serializable, phantoms included: if one transaction has to come before another,
 //! it has the smaller time.

@@ -16,8 +16,8 @@ use crate::ways::CommitLocks;
 /// Attempts to lock all rows, and the pause between two.
 const LOCK_ATTEMPTS: usize = 4;
 const LOCK_PAUSE_NANOS: u64 = 1_000;
-/// How far ahead of their own time readers say that a key is absent, so that few of them write the
-/// partition's word.
+/// How far ahead of their own time readers record that a key is absent, so that few of them write
+/// the partition's word.
 const AHEAD: u64 = 64;
 
 /// Locks the rows to write. A transaction that finds a row locked gives its own locks back, waits a
@@ -72,7 +72,7 @@ fn lock<P: Platform>(access: &mut Access<P, Version<P>>, c: P::Core) -> Result<(
         if seen & LOCKED != 0 {
             return Err(Conflict::Locked);
         }
-        // SeqCst: acquires what the holder before released, and is ordered before the looks for
+        // SeqCst: acquires what the holder before released, and is ordered before the checks for
         // participants and marks.
         match P::cas(c, word, seen, seen | LOCKED, Ordering::SeqCst) {
             Ok(_) => break,
@@ -110,7 +110,7 @@ fn retreat<P: Platform>(
     Ok(())
 }
 
-/// The smallest time of a transaction that used the row as `access` says.
+/// The smallest time of a transaction that used the row by `access`.
 #[inline(always)]
 fn least_time<P: Platform>(access: &Access<P, Version<P>>, faults: Faults) -> u64 {
     1 + if access.flags & WRITTEN != 0 && !faults.has(Fault::UnusedReadTimes) {

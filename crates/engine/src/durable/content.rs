@@ -8,7 +8,7 @@
 //!
 //! A checkpoint has each row as the row was at some moment between two of its changes: after all
 //! changes of epochs up to the checkpoint's epoch, and before all changes of epochs after the
-//! checkpoint's end. So the first change that counts tells whether a row was there when the
+//! checkpoint's end. So the first change that counts shows if a row was there when the
 //! checkpoint began. The checkpoint must have a row that was there all that time, and must not have
 //! a row that was never there.
 //!
@@ -119,7 +119,7 @@ pub struct Outline {
     pub decisions: Vec<Decision>,
 }
 
-/// Reads the database in a directory, which is locked meanwhile, without a look at its rows.
+/// Reads the database in a directory, which is locked meanwhile, without its rows.
 ///
 /// # Errors
 /// There is no database, or it is in use, or damaged.
@@ -308,7 +308,7 @@ impl Content {
         let place = |entry: &Entry| (!entry.copy, entry.stamp, entry.at);
         entries.sort_unstable_by(|one, other| same(one, other).then_with(|| place(one).cmp(&place(other))));
         let mut rows = Vec::new();
-        let (mut done, mut told) = (0, 0);
+        let (mut done, mut reported) = (0, 0);
         let mut rest = &entries[..];
         for present in self.description.present() {
             let table = &present.table;
@@ -334,8 +334,8 @@ impl Content {
                     keys.add(&row.fixed)?;
                 }
                 done += group.len() as u64;
-                if done - told >= ROWS_PER_REPORT {
-                    told = done;
+                if done - reported >= ROWS_PER_REPORT {
+                    reported = done;
                     progress(done, entries.len() as u64);
                 }
             }

@@ -69,7 +69,7 @@ pub enum UntypedChange<'a> {
     Delete { key: &'a [u8] },
 }
 
-/// Changed bytes of a row and where they lie in it, whose encoding has been looked through.
+/// Changed bytes of a row and where they lie in it, whose encoding has been checked.
 #[derive(Clone, Copy)]
 pub struct ChangedBytes<'a> {
     rest: &'a [u8],

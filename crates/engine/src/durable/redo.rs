@@ -31,9 +31,10 @@ pub(crate) struct RedoWriter<'d, P: Platform> {
     spares: Spares<P>,
     encoder: Encoder<'d>,
     tables: &'d TableList<P>,
-    /// True if tables were dropped that the changes may belong to, and whether some do.
-    looks: bool,
-    met: End,
+    /// True if tables were dropped that the changes may belong to.
+    has_dropped: bool,
+    /// The end of the tables of the changes so far.
+    end: End,
 }
 
 impl<'d, P: Platform> RedoWriter<'d, P> {
@@ -48,7 +49,7 @@ impl<'d, P: Platform> RedoWriter<'d, P> {
         let mut spares = Spares::default();
         // What is refused here is tried again by the first commit.
         _ = durable.journal.reserve(c, stream, &mut std::iter::once(ITEM_BYTES), &mut spares);
-        RedoWriter { durable, stream, spares, encoder, tables, looks: false, met: End::None }
+        RedoWriter { durable, stream, spares, encoder, tables, has_dropped: false, end: End::None }
     }
 
     pub(crate) fn journal(&self) -> &'d dyn Journal<P> {
@@ -61,24 +62,24 @@ impl<'d, P: Platform> RedoWriter<'d, P> {
         self.encoder.clear();
         if let Some(changes) = self.tables.changes() {
             self.encoder.know(self.durable.codecs.seen());
-            self.looks = changes.has_dropped();
-            self.met = End::None;
+            self.has_dropped = changes.has_dropped();
+            self.end = End::None;
         }
     }
 
     /// Why the commit is refused, if changes were added since [`Self::clear`] of a table that had
     /// ended before the commit was announced.
     pub(crate) fn refusal(&self) -> Option<Abort> {
-        self.met.refusal()
+        self.end.refusal()
     }
 
-    /// Looks whether the table of a change has ended.
+    /// Records the end of the table of a change, if the table has ended.
     #[inline(always)]
-    fn look(&mut self, table: usize) {
-        if self.looks
+    fn check_table(&mut self, table: usize) {
+        if self.has_dropped
             && let Some(changes) = self.tables.changes()
         {
-            self.met = self.met.max(changes.end(table));
+            self.end = self.end.max(changes.end(table));
         }
     }
 
@@ -180,7 +181,7 @@ impl<'d, P: Platform> RedoWriter<'d, P> {
 impl<P: Platform> RedoSink<P> for RedoWriter<'_, P> {
     #[inline]
     fn insert(&mut self, table: usize, row: &[P::Word], tail: &[u8]) {
-        self.look(table);
+        self.check_table(table);
         self.encoder.insert(table, row.iter().map(P::peek), tail);
     }
 
@@ -192,12 +193,12 @@ impl<P: Platform> RedoSink<P> for RedoWriter<'_, P> {
         changes: concurrency::RowChanges<'_>,
         tail: Option<&[u8]>,
     ) {
-        self.look(table);
+        self.check_table(table);
         self.encoder.update(table, &mut |word| P::peek(&row[word]), changes, tail);
     }
 
     fn delete(&mut self, table: usize, row: &[P::Word]) {
-        self.look(table);
+        self.check_table(table);
         self.encoder.delete(table, &mut |word| P::peek(&row[word]));
     }
 }

@@ -3,7 +3,7 @@
 //! A declared table must have the same rows as the directory's table of the same name, and may have
 //! further columns that rows can do without; its indexes may be others. A table that is not in the
 //! directory yet gets a new id. So does one whose rows have other columns from now on: the records
-//! by its earlier id count, and the rows that they tell of are [converted](Codecs::convert), until
+//! by its earlier id count, and their rows are [converted](Codecs::convert), until
 //! a checkpoint has been made since. A table that the program does not declare is removed only if
 //! the program says so: its description stays until a checkpoint has been made since, after which
 //! no record of the table counts.

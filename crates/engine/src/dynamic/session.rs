@@ -202,7 +202,7 @@ impl<'d, P: Platform, S: Scheme<P>> AnySession<'d> for MemorySession<'d, P, S> {
     }
 
     fn branches(&mut self) -> Option<&mut dyn Branches> {
-        // A log would have to hear of what all of a transaction's branches have changed.
+        // A log would need the changes of all of a transaction's branches.
         if S::BRANCHES && self.redo.is_none() { Some(self) } else { None }
     }
 }

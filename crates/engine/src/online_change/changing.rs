@@ -8,9 +8,9 @@
 //! and durable; the manifest says that the table is gone. Commits that are announced after the mark
 //! and that have changed the table are refused: no record by its id is left after the manifest says
 //! so. Until then checkpoints copy the table's rows, and if the files refuse, the mark is taken
-//! away and the table is as before. Transactions that began before may go on reading it. Its rows
-//! go when all those have ended, some at a time, by the session that tends: as deletions of which
-//! the log hears nothing.
+//! away and the table is as before. Transactions that began before may continue to read it. Its
+//! rows go when all those have ended, some at a time, by the session that tends: as deletions
+//! without records in the log.
 
 use boundary::directory::description::{DirectoryTable, NOT_COUNTED};
 use boundary::{AnyVerbs, ChangeError, Declared, SchemaBuilder, Span, Swept};
@@ -29,7 +29,7 @@ use crate::transaction::Transaction;
 
 /// Rows of a dropped table that go together.
 const SLICE_ROWS: usize = 64;
-/// Between two looks at commits of other workers that are waited for.
+/// Time between two checks of commits of other workers that are waited for.
 const COMMIT_PAUSE_NANOS: u64 = 1_000;
 
 impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
@@ -146,7 +146,7 @@ impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
                 return Err(error);
             }
         }
-        // Later transactions enter in later epochs, or are told by the caller.
+        // Later transactions enter in later epochs, or get the mark from the caller.
         changes.begin_leaving(c, table, self.inner.instance().epochs().current(c));
         Ok(())
     }
@@ -210,7 +210,7 @@ impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
         };
         self.inner.leave();
         let epochs = self.inner.instance().epochs();
-        // Also tells the horizon.
+        // Also moves the horizon.
         epochs.try_advance(c);
         if let Some(form) = changes.take_outgoing(c, epochs.horizon(c)) {
             self.end_form(changes, form);
@@ -236,7 +236,7 @@ impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
                     leaving.partition += 1;
                 }
             }
-            // Rows that could not be deleted are met by another pass.
+            // Another pass deletes the rows that could not be deleted.
             None if leaving.found => (leaving.partition, leaving.found) = (0, false),
             None => {
                 self.inner.leave();

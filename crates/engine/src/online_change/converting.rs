@@ -17,8 +17,8 @@
 //! 6. When these have ended, both forms are no longer kept, and the table as it was ends as dropped
 //!    ones do.
 //!
-//! A transaction that reads both forms would see a row twice; one that began in step 2 and meets
-//! the form to come tries again.
+//! A transaction that reads both forms would see a row twice; a transaction that began in step 2
+//! and finds the form to come tries again.
 
 use boundary::directory::description::NOT_COUNTED;
 use boundary::{AnyVerbs, Bounds, ChangeError, ChangeStep, Ending, SchemaBuilder, Span, Swept, TableChange};
@@ -36,7 +36,7 @@ use crate::tables::table_list::{Changes, End};
 const SLICE_ROWS: usize = 32;
 /// Attempts to carry rows over before the session does other things in between.
 const ATTEMPTS: u32 = 16;
-/// Between two looks whether transactions have ended.
+/// Time between two checks if transactions have ended.
 const PAUSE_NANOS: u64 = 100_000;
 /// How long a change whose form counts waits for transactions that read the other; then sessions
 /// that tend end it.
@@ -66,7 +66,7 @@ impl<P: Platform, S: Scheme<P>> MemorySession<'_, P, S> {
         let counted = filled.and_then(|()| self.count_form(changes, conversion));
         if let Err(error) = counted {
             changes.set_form(c, None);
-            // Transactions that have changed this form are told to try again.
+            // Transactions that have changed this form have to try again.
             let ended = self.end_table(changes, conversion.after(), End::Replaced);
             changes.end_conversion(c);
             return Err(ended.err().unwrap_or(error));
@@ -204,7 +204,7 @@ impl<P: Platform, S: Scheme<P>> MemorySession<'_, P, S> {
         let (c, epochs) = (self.inner.core(), self.inner.instance().epochs());
         loop {
             self.inner.leave();
-            // Also tells the horizon.
+            // Also moves the horizon.
             epochs.try_advance(c);
             if epochs.horizon(c) > since {
                 return Ok(());

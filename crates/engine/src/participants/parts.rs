@@ -1,5 +1,5 @@
 //! Parts of transactions over several databases: how they are kept between being prepared and being
-//! finished, and what the log hears of them.
+//! finished, and their records in the log.
 //!
 //! A part with a [`PartOf`] leaves a record when it is prepared, with all of its changes, and a
 //! short one when it is finished ([`crate::durable::global`]). Any other part leaves its changes
@@ -254,7 +254,7 @@ impl<'d, P: Platform, S: Scheme<P>> PartKeeper<'_, 'd, P, S> {
     }
 
     /// Leaves the decision of a transaction of which this database has no part; the epoch that has
-    /// to be durable before the decision may be told.
+    /// to be durable before the decision may be sent.
     pub(crate) fn decide(&mut self, decision: Decision) -> Epoch {
         let Some((redo, undecided)) = &mut self.durable else { return Epoch(0) };
         self.session.enter();

@@ -4,7 +4,7 @@
 //! Each part is run again, from what its record says, in the mode of a participant, and prepared:
 //! so every scheme locks what it locks for a part of these changes, by its own rules, before any
 //! other transaction runs. What the part had only read is not locked again: the record does not
-//! tell it.
+//! have it.
 
 use boundary::directory::wire::Bytes;
 use boundary::{AnyVerbs, OpenError, PartOf};

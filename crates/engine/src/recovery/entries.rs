@@ -3,7 +3,7 @@
 //! Keys are divided into ranges, so that a share has its rows in key order, and about as many
 //! changes as any other share. A [`Division`] has to put the changes of one row into one share, and
 //! next to each other there. So a whole key is not needed: where keys have more than one word, a
-//! word that tells most keys apart stands for the key, together with a hash.
+//! word that distinguishes most keys stands for the key, together with a hash.
 
 use redo_log::{LogBlock, Records};
 
@@ -107,7 +107,7 @@ pub(super) struct Remainder {
 
 /// Which share has which rows.
 pub(super) struct Division {
-    /// By table: the word of the key that tells most keys apart.
+    /// By table: the word of the key that distinguishes most keys.
     words: Vec<usize>,
     /// Bits of hashes that are used.
     hash_mask: u32,

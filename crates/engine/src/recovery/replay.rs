@@ -23,7 +23,7 @@
 //!
 //! The changes of a prepared part of a transaction over several databases are in a record of their
 //! own, and count with the stamp of the record that says that the part commits, wherever that is.
-//! So they are divided when all records have been looked at. Parts without an end are left to
+//! So they are divided when all records have been read. Parts without an end are left to
 //! [`super::adoption`].
 //!
 //! The log is in memory meanwhile, with 32 bytes for each change. Of the checkpoint each worker has
@@ -88,7 +88,7 @@ pub(super) struct Recovery<'r, P: Files> {
     pub places: &'r [Place],
     /// The log.
     pub blocks: &'r [LogBlock<'r>],
-    /// Bits of the hashes that tell keys of more than one word apart.
+    /// Bits of the hashes that distinguish keys of more than one word.
     pub hash_mask: u32,
 }
 
@@ -408,7 +408,7 @@ mod tests {
         rows
     }
 
-    /// Rows are told apart by their keys where nothing else tells them apart.
+    /// Rows are distinguished by their keys where nothing else distinguishes them.
     #[test]
     fn keys_with_one_name_are_different_rows() {
         let disk = Disk::new(DiskModel::RAM, DiskFaults::default());

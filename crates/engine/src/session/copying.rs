@@ -251,7 +251,8 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
         Ok(false)
     }
 
-    /// Reads the rows with these keys in one transaction; false if it meets another transaction.
+    /// Reads the rows with these keys in one transaction; false if it conflicts with another
+    /// transaction.
     fn read_rows(
         &mut self,
         table: usize,

@@ -25,8 +25,8 @@ impl<P: Platform, S: Scheme<P>> MemorySession<'_, P, S> {
         self.wait_durable_until(outcome, None).map(drop)
     }
 
-    /// As [`Self::wait_durable`], but no longer than until the deadline, if there is one; tells
-    /// whether the outcome is durable. If not, nothing is known yet: a commit has happened, and
+    /// As [`Self::wait_durable`], but no longer than until the deadline, if there is one; returns
+    /// true if the outcome is durable. If not, nothing is known yet: a commit has happened, and
     /// other transactions may see it, but a crash may lose it.
     ///
     /// # Errors

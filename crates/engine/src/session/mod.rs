@@ -414,7 +414,8 @@ impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
 
     /// Prepares a transaction as a part of a transaction over several databases: the part can no
     /// longer fail, and waits for [`Self::finish`], in any session of the same database, without
-    /// holding up anybody who does not need its rows. A crash before it is finished rolls it back.
+    /// holding up transactions that do not need its rows. A crash before it is finished rolls it
+    /// back.
     ///
     /// This is one attempt. If it fails with a conflict, the caller tries the same part again, or
     /// calls [`Self::turn_to_another`].
@@ -519,7 +520,7 @@ impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
     }
 
     /// Decides that a transaction commits of which this database has no part that changes anything.
-    /// The decision may be told when the epoch that comes out is durable; a database that is not
+    /// The decision may be sent when the returned epoch is durable; a database that is not
     /// durable keeps none.
     pub fn decide(&mut self, global: GlobalId, participants: &[u16]) -> Epoch {
         self.keeper().decide(Decision { global, participants: participants.to_vec() })

@@ -11,7 +11,7 @@ use terms::{Abort, Conflict, Epoch, Fault, Faults};
 
 use crate::tables::conversion::{Conversion, Reads};
 
-/// Between two looks whether another core has changed tables.
+/// Time between two checks if another core has changed tables.
 const TURN_WAIT_NANOS: u64 = 100_000;
 
 /// State of a table that has ended, also in the directory, if there is one.

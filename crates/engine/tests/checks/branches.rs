@@ -146,7 +146,7 @@ fn branches_of_several_sessions_end_as_they_are_told() {
             let row = t.find(leaves.primary(), &id, Intent::Read)?;
             row.map(|row| t.row(row)).transpose()
         });
-        let Ok(boundary::Ending::Committed(found, _)) = found else { panic!("nobody else is there") };
+        let Ok(boundary::Ending::Committed(found, _)) = found else { panic!("no other transaction runs") };
         assert_eq!(found.as_ref(), expected.get(&id));
     }
     assert!(
@@ -160,7 +160,9 @@ fn branches_of_several_sessions_end_as_they_are_told() {
 fn an_act_names_no_row_of_an_earlier_one() {
     let (database, leaves) = database(SchemeName::Hstore);
     let mut session = database.session(Hardware::core(), None, false).expect("a session");
-    session.transact(&Bounds::default(), |t| t.insert(leaves, &leaf(1, 1))).expect("nobody else is there");
+    session
+        .transact(&Bounds::default(), |t| t.insert(leaves, &leaf(1, 1)))
+        .expect("no other transaction runs");
     let branches = branches(session.object());
     let branch = branches.begin().expect("a branch");
     let mut found = None;
@@ -182,7 +184,9 @@ fn an_act_names_no_row_of_an_earlier_one() {
 fn a_key_that_another_branch_has_deleted_is_not_free() {
     let (database, leaves) = database(SchemeName::Hstore);
     let mut session = database.session(Hardware::core(), None, false).expect("a session");
-    session.transact(&Bounds::default(), |t| t.insert(leaves, &leaf(1, 1))).expect("nobody else is there");
+    session
+        .transact(&Bounds::default(), |t| t.insert(leaves, &leaf(1, 1)))
+        .expect("no other transaction runs");
     let branches = branches(session.object());
     let (first, second) = (branches.begin().expect("a branch"), branches.begin().expect("a branch"));
     let deleted = branches.act(first, None, &mut |verbs| {

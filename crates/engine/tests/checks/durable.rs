@@ -358,7 +358,7 @@ fn who_scans_waits_for_what_is_there_and_for_what_was_removed() {
         };
         assert!(scan(false).1, "nothing is new");
         let (deletion, durable) = scan(true);
-        assert!(!durable, "nobody has waited");
+        assert!(!durable, "no session has waited");
         let (later, durable) = scan(false);
         assert!(!durable && later.durable_with >= deletion.durable_with, "a row is missing");
     });

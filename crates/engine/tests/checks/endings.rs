@@ -114,7 +114,8 @@ fn deadlines_end_retries<S: Scheme<Hardware>>() {
         let row = t.find(people.primary(), &1, Intent::Write)?.expect("loaded");
         t.put(row, Person::AGE, &age)
     };
-    let (_, prepared) = holder.prepare(&Bounds::default(), |t| write(t, 50)).expect("nobody else is there");
+    let (_, prepared) =
+        holder.prepare(&Bounds::default(), |t| write(t, 50)).expect("no other transaction runs");
     let deadline = Some(Hardware::now(Hardware::core()).plus(2_000_000));
     let bounds = Bounds { deadline, attempts_max: None };
     let ended = other.transact(&bounds, |t| write(t, 60));
@@ -246,7 +247,7 @@ fn values_and_presence_of_occ_are_of_two_moments() {
         let row = t.find(people.primary(), &1, Intent::Read)?.expect("loaded");
         let age = t.get(row, Person::AGE)?;
         if attempts == 1 {
-            writer.transact(&Bounds::default(), change).expect("nobody is in the way");
+            writer.transact(&Bounds::default(), change).expect("no transaction conflicts");
         }
         let inserted = t.find(people.primary(), &9, Intent::Read)?;
         let deleted = t.find(people.primary(), &2, Intent::Read)?;

@@ -1,4 +1,4 @@
-//! No transaction starves where everybody wants the same rows: the number of attempts is bounded,
+//! No transaction starves where all want the same rows: the number of attempts is bounded,
 //! not just small on average.
 
 use boundary::{Bounds, Verbs};
@@ -104,7 +104,7 @@ fn contend<S: Scheme<VirtualMachine>>(c: sim::VirtualCore, contention: Contentio
             count = t.get(row, Counter::COUNT)?;
             Ok(())
         })
-        .expect("nobody else is there");
+        .expect("no other transaction runs");
     assert_eq!(count, added.into_inner().expect("no panic"), "additions are lost");
     results.into_inner().expect("no panic")
 }
@@ -116,7 +116,7 @@ fn is_fair<S: Scheme<VirtualMachine>>() {
         let mut most = 0;
         for seed in 0..8 {
             let (attempts, waited) = virtually(seed, CORES, |c| contend::<S>(c, contention, seed));
-            assert!(waited, "{contention:?}, seed {seed}: nobody waited");
+            assert!(waited, "{contention:?}, seed {seed}: no transaction waited");
             most = most.max(attempts);
         }
         println!("{contention:?}: at most {most} attempts");
@@ -168,7 +168,7 @@ fn who_failed_too_often_goes_first() {
     let attempts = [most(large_among_small::<Silo>), most(large_among_small::<NoWait>)];
     println!("at most {attempts:?} attempts");
     assert!(attempts.iter().all(|most| *most <= ATTEMPTS_MAX_ELDER), "{attempts:?}");
-    assert!(attempts.iter().any(|most| *most > ATTEMPTS_MAX), "nobody had to go first: {attempts:?}");
+    assert!(attempts.iter().any(|most| *most > ATTEMPTS_MAX), "no transaction had to go first: {attempts:?}");
 }
 
 /// True if a part that reads is prepared beside another one that does, after a part that writes has
@@ -183,7 +183,7 @@ fn reader_after_a_writer_that_gave_up<S: Scheme<VirtualMachine>>(c: sim::Virtual
         let row = t.find(counters.primary(), &0, Intent::Read)?.expect("loaded");
         t.get(row, Counter::COUNT)
     };
-    let (_, held) = first.prepare(&Bounds::default(), reads).expect("nobody else is there");
+    let (_, held) = first.prepare(&Bounds::default(), reads).expect("no other transaction runs");
     let refused = writer.prepare(&Bounds::default(), |t| add(t, counters, 0, Intent::Write));
     assert!(refused.is_err(), "two have prepared what cannot both be");
     let result = second.prepare(&Bounds::default(), reads);

@@ -359,7 +359,7 @@ fn parts_end_in_their_own_database<S: Scheme<Hardware>>() {
     let (other, _) = self::database::<S>();
     let (mut session, mut elsewhere) = (session(&database), self::session(&other));
     let prepared = session.prepare(&Bounds::default(), |t| t.insert(tables.plain, &plain(LATER)));
-    let ((), prepared) = prepared.expect("nobody else is there");
+    let ((), prepared) = prepared.expect("no other transaction runs");
     elsewhere.finish(prepared, true);
 }
 

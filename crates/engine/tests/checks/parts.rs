@@ -129,7 +129,7 @@ fn prepare<'d>(session: &mut Session<'d>, things: Table<Thing>, of: PartOf) -> A
         transaction.delete(three)?;
         transaction.insert(things, &thing(3, 33))
     });
-    let ((), prepared, vote) = prepared.expect("nobody else is there");
+    let ((), prepared, vote) = prepared.expect("no other transaction runs");
     assert!(vote.changes);
     session.wait_durable(vote).expect("durable");
     prepared
@@ -247,7 +247,7 @@ fn other_parts_are_not_in_doubt() {
                 let row = transaction.find(things.primary(), &4, Intent::Read)?.expect("it is there");
                 transaction.get(row, Thing::SIZE)
             });
-            let (size, prepared, vote) = read.expect("nobody else is there");
+            let (size, prepared, vote) = read.expect("no other transaction runs");
             assert_eq!((size, vote.changes), (40, false), "{scheme:?}");
             session.wait_durable(vote).expect("durable");
             assert!(session.finish(prepared, true).is_some());
@@ -285,13 +285,14 @@ fn decisions_are_kept_until_they_are_forgotten() {
                 let own = session.prepare(&Bounds::default(), |t| t.insert(things, &thing(7, 70)));
                 let outcome = Outcome::Decide { global: GlobalId(1), participants: &[4, 9] };
                 let commit =
-                    session.finish_as(own.expect("nobody else is there").1, outcome).expect("a commit");
+                    session.finish_as(own.expect("no other transaction runs").1, outcome).expect("a commit");
                 let reads = session.prepare(&Bounds::default(), |t| {
                     t.find(things.primary(), &4, Intent::Read).map(|row| row.is_some())
                 });
                 let outcome = Outcome::Decide { global: GlobalId(2), participants: &[5] };
-                let read =
-                    session.finish_as(reads.expect("nobody else is there").1, outcome).expect("a commit");
+                let read = session
+                    .finish_as(reads.expect("no other transaction runs").1, outcome)
+                    .expect("a commit");
                 assert!(read.durable_with >= commit.durable_with);
                 let decided = [session.decide(GlobalId(3), &[]), session.decide(GlobalId(4), &[8])];
                 assert!(
@@ -354,7 +355,7 @@ fn parts_that_a_scheme_cannot_keep_are_refused_by_its_name() {
         fill(&mut session, things);
         let _one = prepare(&mut session, things, part(1));
         let other = session.prepare_as(part(2), &Bounds::default(), |t| t.insert(things, &thing(50, 5)));
-        let ((), _other, vote) = other.expect("nobody else has thing 50");
+        let ((), _other, vote) = other.expect("thing 50 is free");
         session.wait_durable(vote).expect("durable");
     });
     run(&disk, |c| {
@@ -381,7 +382,7 @@ fn parts_of_databases_in_memory_are_named_in_vain() {
             engine_simulated::create(SchemeName::Mvcc, c, &options, schema, &|_| None).expect("memory");
         let mut session = database.session(c, None, false).expect("a session");
         let prepared = session.prepare_as(part(1), &Bounds::default(), |t| t.insert(things, &thing(1, 1)));
-        let ((), prepared, vote) = prepared.expect("nobody else is there");
+        let ((), prepared, vote) = prepared.expect("no other transaction runs");
         assert!(vote.changes && session.is_durable(vote));
         let outcome = Outcome::Decide { global: GlobalId(1), participants: &[2] };
         assert!(session.finish_as(prepared, outcome).is_some());

@@ -100,7 +100,7 @@ fn bytes<P: Platform, S: Scheme<P>>(c: P::Core, rounds: u64, seed: u64, ways: Wa
     };
     let id = 1;
     let inserted = first.prepare(&Bounds::default(), |t| t.insert(doubtful, &leaf(id, 0)));
-    let ((), prepared) = inserted.expect("nobody else is there");
+    let ((), prepared) = inserted.expect("no other transaction runs");
     drop(first);
     workers(c, &database, WORKERS, &work);
     last.finish(prepared, true);

@@ -1,4 +1,5 @@
-//! Rows that are inserted together: like one by one, and all or none of them for everybody else.
+//! Rows that are inserted together: like one by one, and all or none of them for other
+//! transactions.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

@@ -43,7 +43,9 @@ fn nanos<S: Scheme<VirtualMachine>>(rows: u64, body: Body<'_, S>) -> u64 {
                 session.transact(&Bounds::default(), insert).expect("loaded");
             }
             let begin = VirtualMachine::now(c);
-            session.transact(&Bounds::default(), |t| body(t, items, rows)).expect("nobody else is there");
+            session
+                .transact(&Bounds::default(), |t| body(t, items, rows))
+                .expect("no other transaction runs");
             nanos.store(VirtualMachine::now(c).since(begin), Ordering::Relaxed);
         };
         workers(c, &database, 1, &work);

@@ -48,7 +48,7 @@ fn run(
         let filled = session.transact(&Bounds::default(), |transaction| {
             (0..ROWS).try_for_each(|id| transaction.insert(things, &Thing { id, size: 0 }))
         });
-        filled.expect("nobody else is there");
+        filled.expect("no other transaction runs");
         drop(session);
         program(c, &database, things);
     });
@@ -115,7 +115,7 @@ fn readers_share_and_keep_writers_out() {
         run(scheme, small(), sessions_max, |c, database, things| {
             let session = &mut database.session(c, None, false).expect("a session");
             for ends in [[true, false], [false, true]] {
-                let first = read(session, things, &[1, 2, 3]).expect("nobody writes");
+                let first = read(session, things, &[1, 2, 3]).expect("no transaction writes");
                 let second = read(session, things, &[2, 3, 4]);
                 let second = second.unwrap_or_else(|| panic!("{scheme}: readers abort readers"));
                 assert!(reads(session, things, 2), "{scheme}");
@@ -123,7 +123,7 @@ fn readers_share_and_keep_writers_out() {
                     assert!(!writes(session, things, id), "{scheme}: a part has read {id}");
                     assert!(write(session, things, id).is_none(), "{scheme}: a part has read {id}");
                 }
-                assert!(writes(session, things, 20), "{scheme}: nobody has read that");
+                assert!(writes(session, things, 20), "{scheme}: no transaction has read that");
                 session.finish(first, ends[0]);
                 assert!(writes(session, things, 1) && !writes(session, things, 2), "{scheme}");
                 session.finish(second, ends[1]);
@@ -139,12 +139,12 @@ fn a_writer_keeps_readers_out() {
         run(scheme, small(), sessions_max, |c, database, things| {
             let session = &mut database.session(c, None, false).expect("a session");
             for commits in [false, true] {
-                let writer = write(session, things, 5).expect("nobody else");
+                let writer = write(session, things, 5).expect("no other transaction");
                 assert!(read(session, things, &[4, 5]).is_none(), "{scheme}");
                 // The attempt that failed has left nothing.
                 assert!(writes(session, things, 4), "{scheme}");
                 session.finish(writer, commits);
-                let reader = read(session, things, &[4, 5]).expect("nobody writes");
+                let reader = read(session, things, &[4, 5]).expect("no transaction writes");
                 assert!(!writes(session, things, 4), "{scheme}");
                 session.finish(reader, true);
                 assert!(writes(session, things, 4), "{scheme}");

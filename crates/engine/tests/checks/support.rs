@@ -32,7 +32,7 @@ pub fn with_rows<P: Platform, S: Scheme<P>, R: Row>(
     let database = MemoryDatabase::create(c, options, schema, &|_| None).expect("memory for tables");
     let mut session = database.session(c, None, false).expect("a session");
     for row in rows {
-        session.transact(&Bounds::default(), |t| t.insert(table, &row)).expect("nobody else is there");
+        session.transact(&Bounds::default(), |t| t.insert(table, &row)).expect("no other transaction runs");
     }
     drop(session);
     (database, table)

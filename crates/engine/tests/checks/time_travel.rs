@@ -35,7 +35,7 @@ struct Stage<S: Scheme<Hardware>> {
 }
 
 impl<S: Scheme<Hardware>> Stage<S> {
-    /// Everybody knows that `X` is valid for long.
+    /// `X` is known to be valid for long.
     fn new() -> Self {
         Self::without(&[])
     }
@@ -48,7 +48,7 @@ impl<S: Scheme<Hardware>> Stage<S> {
         let stage = Stage { database, cells };
         let mut session = stage.session();
         for value in 0..100 {
-            session.transact(&once(), |t| stage.put(t, HOT, value)).expect("nobody else is there");
+            session.transact(&once(), |t| stage.put(t, HOT, value)).expect("no other transaction runs");
         }
         let read = session.transact(&once(), |t| Ok((stage.get(t, HOT)?, stage.get(t, X)?)));
         assert!(matches!(read, Ok(Ending::Committed((Some(99), Some(0)), _))));
@@ -123,7 +123,7 @@ fn tictoc_travels_in_time() {
 fn tictoc_stays_in_real_time_where_several_databases_are() {
     let stage = Stage::<TicToc>::new();
     let mut session = stage.session();
-    let ((), part) = session.prepare(&once(), |t| stage.put(t, HOT, 7)).expect("nobody else is there");
+    let ((), part) = session.prepare(&once(), |t| stage.put(t, HOT, 7)).expect("no other transaction runs");
     assert!(session.finish(part, true).is_some());
     assert_eq!(attempts_of_a_traveller(&stage), 2);
 }

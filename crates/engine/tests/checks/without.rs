@@ -135,7 +135,7 @@ fn attempt_at_locked_row(optimisations: Optimisations) -> u64 {
             let c = holder.core();
             let mut other = database.session(c, None, false).expect("a session");
             let write = |t: &mut Transaction<'_, '_, VirtualMachine, Silo>| raise(t, items);
-            let (_, prepared) = holder.prepare(&Bounds::default(), write).expect("nobody else is there");
+            let (_, prepared) = holder.prepare(&Bounds::default(), write).expect("no other transaction runs");
             let begin = VirtualMachine::now(c);
             let ended = other.transact(&Bounds { deadline: None, attempts_max: Some(1) }, write);
             assert!(ended.is_err_and(|abort| abort.is_conflict()));
@@ -166,8 +166,7 @@ fn commit_at_locked_row() -> u64 {
             let (mut prepared, mut begin) = (None, VirtualMachine::now(c));
             let ended = other.transact(&Bounds { deadline: None, attempts_max: Some(1) }, |t| {
                 write(t)?;
-                prepared =
-                    Some(holder.prepare(&Bounds::default(), write).expect("nobody has locked the row").1);
+                prepared = Some(holder.prepare(&Bounds::default(), write).expect("the row is not locked").1);
                 begin = VirtualMachine::now(c);
                 Ok(())
             });

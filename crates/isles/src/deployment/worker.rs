@@ -244,8 +244,8 @@ impl<'d, Q: Procedure> DeploymentWorker<'_, 'd, Q> {
     fn wait(&mut self, now: Nanos, is_closed: bool) -> Result<()> {
         self.member.check_log(self.session).map_err(broken)?;
         if let Some(PendingReply { epoch, .. }) = self.replies.front() {
-            let looked = self.session.wait_durable_until(*epoch, Some(Nanos(0)));
-            looked.map_err(|abort| Error::NotDurable(abort.to_string()))?;
+            let polled = self.session.wait_durable_until(*epoch, Some(Nanos(0)));
+            polled.map_err(|abort| Error::NotDurable(abort.to_string()))?;
         }
         let is_idle = self.replies.is_empty() && self.member.is_idle() && !is_closed;
         let longest = now.plus(if is_idle { IDLE_NANOS } else { POLL_NANOS });

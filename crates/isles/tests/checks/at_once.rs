@@ -108,7 +108,7 @@ fn rows_read_in_batches_are_validated() {
         read(&mut open, cells).expect("read");
         open.set_field(cells, &20, Cell::VALUE, &1).expect("written");
         second.transaction(|t| t.set_field(cells, &150, Cell::VALUE, &0).map(drop)).expect("changed");
-        open.commit().expect("nobody is in the way");
+        open.commit().expect("no transaction conflicts");
         // Another transaction changes the row after the read and before the transaction's own
         // change.
         let mut open = first.begin().expect("begun");

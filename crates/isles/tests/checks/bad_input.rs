@@ -114,7 +114,7 @@ fn panics_lose_no_acknowledged_commit() {
         let now = database.statistics();
         assert_eq!((now.sessions, now.transactions.commits), (1, 2), "{scheme:?}");
         drop(session);
-        assert_eq!(database.close(), Ok(()), "nobody has it any more");
+        assert_eq!(database.close(), Ok(()), "no thread has it any more");
         let (database, people) = directory.open(scheme).expect("a database");
         let ids: Vec<u64> = all_people(&database, people).iter().map(|person| person.id).collect();
         assert_eq!(ids, [1, 4], "{scheme:?}");

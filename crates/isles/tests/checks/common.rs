@@ -77,7 +77,7 @@ pub fn on_all_engines(name: &str, count: u64, test: impl Fn(&Database, Table<Per
     let directory = Directory::new(name);
     let (database, people) = declare(directory.in_pages()).expect("a database");
     let all = database.transaction(|t| (0..count).try_for_each(|id| t.insert(people, &person(id))));
-    all.expect("nobody is in the way");
+    all.expect("no transaction conflicts");
     test(&database, people);
     database.close().expect("it closes");
 }

@@ -128,7 +128,7 @@ fn a_transaction_of_the_old_form_commits_in_both_forms() {
         assert_eq!(late.get_field(old, &5, Person::AGE), Ok(Some(25)));
         assert_eq!(late.set_field(old, &2, Person::AGE, &99), Ok(true));
         assert_eq!(late.insert(old, &person(51)), Ok(()));
-        late.commit().expect("nobody was in its way");
+        late.commit().expect("no transaction conflicted");
         let rows = citizens(&database, now).expect("read");
         let found: Vec<_> = rows.iter().map(|row| (row.id, row.city, row.age)).collect();
         let expected = [0, 1, 2, 3, 4, 5, 6, 7, 50, 51].map(|id| match (id, person(id)) {

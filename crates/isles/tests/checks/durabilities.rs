@@ -16,7 +16,7 @@ fn tickets_are_waited_for() {
         let insert = |t: &mut isles::Transaction<'_>, id| t.insert(people, &person(id)).map(|()| id);
         let (id, first) = session.transaction_async(|t| insert(t, 1)).expect("committed");
         assert_eq!(id, 1);
-        assert!(!first.is_on_disk(), "nobody has asked the disk");
+        assert!(!first.is_on_disk(), "no flush was requested");
         assert_eq!(first.wait_for(Duration::ZERO), Ok(false));
         let mut open = session.begin().expect("begun");
         open.insert(people, &person(2)).expect("inserted");

@@ -198,7 +198,7 @@ fn a_child_does_not_keep_a_directory_locked() {
         let clone = database.clone();
         drop(clone);
         database.close().expect("closed");
-        let check = Database::check(&directory.0).expect("nobody has it open");
+        let check = Database::check(&directory.0).expect("no process has it open");
         assert_eq!(check.tables.len(), 1);
         child.end();
         // A child that drops its copy of the parent's database does not release the lock.

@@ -27,14 +27,14 @@ fn databases_of_pages_report_durable_commits() {
     let (database, people) = open(&directory);
     let c = Hardware::core();
     let object = database.object();
-    assert!(!object.traits().snapshots, "nobody asks it to move snapshots on");
+    assert!(!object.traits().snapshots, "no caller moves snapshots on");
     assert!(object.roaming_session(c, None, false).is_some_and(|session| session.is_ok()));
     let mut session = database.session(c, None, false).expect("a session");
     let insert = |t: &mut Transaction<'_>| t.insert(people, &person(1));
     let Ok(Ending::Committed((), commit)) = session.transact(&Bounds::default(), insert) else {
-        panic!("nobody is in the way");
+        panic!("no transaction conflicts");
     };
-    assert!(!object.is_durable(c, commit.durable_with), "nobody has waited");
+    assert!(!object.is_durable(c, commit.durable_with), "no session has waited");
     assert_eq!(object.wait_durable_until(c, commit.durable_with, None), Ok(true));
     assert!(object.is_durable(c, commit.durable_with));
     // This call needs no session.
@@ -67,7 +67,7 @@ fn rows_in_pages_are_used_as_rows_in_memory() {
     let directory = Directory::new("pages-library");
     let (database, people) = in_pages(&directory);
     for id in 1..=300 {
-        database.transaction(|t| t.insert(people, &person(id))).expect("nobody is in the way");
+        database.transaction(|t| t.insert(people, &person(id))).expect("no transaction conflicts");
     }
     // Transaction objects: one is dropped, one rolls back, one commits.
     let mut session = database.session().expect("a session");
@@ -77,14 +77,14 @@ fn rows_in_pages_are_used_as_rows_in_memory() {
     }
     let mut open = session.begin().expect("it begins");
     open.delete(people, &2).expect("it is there");
-    open.roll_back().expect("nobody is in the way");
+    open.roll_back().expect("no transaction conflicts");
     let mut open = session.begin().expect("it begins");
     open.delete(people, &3).expect("it is there");
-    open.commit().expect("nobody is in the way");
+    open.commit().expect("no transaction conflicts");
     drop(session);
     let there = |(database, people): (&Database, isles::Table<Person>)| -> Vec<u64> {
         let ids = database.transaction(|t| (1..=4).filter_map(|id| t.get(people, &id).transpose()).collect());
-        let found: Vec<Person> = ids.expect("nobody is in the way");
+        let found: Vec<Person> = ids.expect("no transaction conflicts");
         found.into_iter().map(|person| person.id).collect()
     };
     assert_eq!(there((&database, people)), [1, 2, 4]);
@@ -230,7 +230,7 @@ macro_rules! shape {
                         by_name.sort_by_key(|row| (row.region, row.id));
                         Ok((t.scan(shapes, ..).collect()?, by_name))
                     });
-                    let (all, by_name) = found.expect("nobody is in the way");
+                    let (all, by_name) = found.expect("no transaction conflicts");
                     assert_eq!(all, rows);
                     assert_eq!(by_name, rows);
                 };

@@ -13,7 +13,7 @@ use isles::{Conflict, Database, Error, Table, TransactionOptions};
 fn people(directory: &Directory) -> (Database, Table<Person>) {
     let (database, people) = declare(directory.in_pages()).expect("a database");
     let all = database.transaction(|t| (0..10).try_for_each(|id| t.insert(people, &person(id))));
-    all.expect("nobody is in the way");
+    all.expect("no transaction conflicts");
     (database, people)
 }
 
@@ -25,7 +25,7 @@ fn patient() -> TransactionOptions {
 fn age(database: &Database, people: Table<Person>, id: u64) -> Option<u32> {
     let mut session = database.session().expect("a session");
     let read = session.with(patient()).transaction(|t| t.get_field(people, &id, Person::AGE));
-    read.expect("nobody is in the way")
+    read.expect("no transaction conflicts")
 }
 
 fn is_conflict<T: std::fmt::Debug>(outcome: Result<T, Error>) {
@@ -59,7 +59,7 @@ fn transaction_objects_of_one_thread_do_not_wait_for_each_other_forever() {
         t.set_field(people, &1, Person::AGE, &73)
     }));
     assert!(runs > 0);
-    first.commit().expect("nobody is in the way");
+    first.commit().expect("no transaction conflicts");
     assert_eq!(other.transaction(|t| t.set_field(people, &2, Person::AGE, &72)), Ok(true));
     assert_eq!((age(&database, people, 1), age(&database, people, 2)), (Some(71), Some(72)));
 }
@@ -76,12 +76,12 @@ fn a_closure_waits_for_locks_of_another_thread() {
         let waits = scope.spawn(move || {
             let mut session = database_there.session().expect("a session");
             session.with(patient()).transaction(|t| {
-                begins.send(()).expect("somebody listens");
+                begins.send(()).expect("a thread listens");
                 t.update_field(people, &1, Person::AGE, |age| *age += 1)
             })
         });
         has_begun.recv().expect("it begins");
-        open.commit().expect("nobody is in the way");
+        open.commit().expect("no transaction conflicts");
         assert_eq!(waits.join().expect("no panic"), Ok(Some(())));
     });
     assert_eq!(age(&database, people, 1), Some(72));
@@ -107,7 +107,7 @@ fn a_forgotten_transaction_releases_its_locks() {
             let read = session.with(patient()).transaction(|t| t.get_field(people, &1, Person::AGE));
             assert_eq!(read, Ok(Some(person(1).age)), "used again");
             let mut open = session.begin().expect("it begins");
-            std::mem::forget(open.get(people, &2).expect("nobody is in the way"));
+            std::mem::forget(open.get(people, &2).expect("no transaction conflicts"));
             std::mem::forget(open);
             let open = session.begin().expect("it begins again");
             drop(open);

@@ -215,7 +215,7 @@ fn works(bank: &Arc<Deployment<Work>>) {
 }
 
 fn close(bank: Arc<Deployment<Work>>) {
-    in_time(move || Arc::into_inner(bank).expect("nobody else has it").close()).unwrap();
+    in_time(move || Arc::into_inner(bank).expect("no other thread has it").close()).unwrap();
 }
 
 #[test]

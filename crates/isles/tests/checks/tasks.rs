@@ -92,6 +92,6 @@ fn a_dropped_future_does_not_delay_other_tasks() {
     }
     // The job that was under way finds no waiting task, and the next task gets another job.
     kept.lock().expect("no panic").drain(..).for_each(|job| job());
-    assert!(!ticket.is_on_disk(), "nobody has waited");
+    assert!(!ticket.is_on_disk(), "no session has waited");
     assert_eq!(block_on(ticket.on_disk_by(|job| drop(std::thread::spawn(job)))), Ok(()));
 }

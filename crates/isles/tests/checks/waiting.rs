@@ -50,7 +50,7 @@ fn beside_a_sleeper(database: &Database, others: Table<Person>, beside: impl FnO
             let mut woken = false;
             session.transaction(|t| {
                 t.get(others, &1)?;
-                inside.send(()).expect("somebody waits");
+                inside.send(()).expect("a thread waits");
                 // This may be an attempt after another one.
                 woken = woken || is_done.recv_timeout(SLEEP).is_ok();
                 Ok(woken)
@@ -167,7 +167,7 @@ fn a_deadline_during_the_flush_returns_durability_unknown() {
                 });
                 session.with(options).transaction(|t| {
                     t.insert(people, &person(id))?;
-                    begun.send(()).expect("somebody waits");
+                    begun.send(()).expect("a thread waits");
                     Ok(())
                 })
             });

@@ -101,7 +101,7 @@ fn call_in_new_directory(engine: Engine, path: &Path, events: &Arc<AtomicU64>) {
     assert!(call!(latencies.at(1.0)) >= latencies.at(0.5));
     let copy = Directory::new(&format!("{}-copy", engine.name()));
     call!(database.backup(&copy.0)).expect("a copy");
-    call!(database.close()).expect("nobody uses it");
+    call!(database.close()).expect("no session uses it");
     let again = Directory::new(&format!("{}-copy-of-copy", engine.name()));
     call_function!(copy_directory(&copy.0, &again.0)).expect("a copy of the copy");
     for copy in [&copy, &again] {
@@ -110,7 +110,7 @@ fn call_in_new_directory(engine: Engine, path: &Path, events: &Arc<AtomicU64>) {
         builder.table::<Note>("drafts");
         let database = builder.open().expect("a copy is a database");
         assert_eq!(database.transaction(|t| t.scan(notes, ..).count()), Ok(20));
-        database.close().expect("nobody uses it");
+        database.close().expect("no session uses it");
     }
 }
 
@@ -139,8 +139,8 @@ fn call_after_reopening(engine: Engine, path: &Path) {
         database
             .transaction(|t| t.insert(later, &note(1)).and_then(|()| t.insert(hashed, &note(2))))
             .expect("inserted");
-        call!(database.drop_table("later")).expect("nobody uses it");
-        database.drop_table("hashed").expect("nobody uses it");
+        call!(database.drop_table("later")).expect("no session uses it");
+        database.drop_table("hashed").expect("no session uses it");
         let starred = StarredNote { id: 0, text: String::new(), stars: 3 };
         let token = call_function!(CancelToken::new());
         let (change, mut copied) = (call_function!(TableChange::new()), 0);
@@ -172,7 +172,7 @@ fn call_after_reopening(engine: Engine, path: &Path) {
         misuse(call!(database.change_table("notes", change)).map(drop));
     }
     database.transaction(|t| t.insert(notes, &note(20))).expect("inserted");
-    database.close().expect("nobody uses it");
+    database.close().expect("no session uses it");
 }
 
 fn refuse_what_pages_lack(path: &Path) {
@@ -226,7 +226,7 @@ fn call_on_deployment() {
     std::fs::create_dir_all(&directory.0).expect("a directory");
     for path in [&data, &data, &copy] {
         if path == &copy {
-            let copied = call_function!(copy_deployment(&data, &copy)).expect("nobody has it open");
+            let copied = call_function!(copy_deployment(&data, &copy)).expect("no process has it open");
             assert_eq!(copied.len(), 2, "{copied:?}");
         }
         let division = Division { instances: 2, workers: 2, parts: 2 };
@@ -239,6 +239,6 @@ fn call_on_deployment() {
             let refused = session.transaction(|t| t.insert(notes, &note(50)));
             assert!(matches!(refused, Err(Error::Misuse(_))), "{refused:?}");
         }
-        deployment.close().expect("nobody uses it");
+        deployment.close().expect("no session uses it");
     }
 }

@@ -31,7 +31,7 @@ fn differences_from_the_model_are_found() {
 #[test]
 fn every_anomaly_is_detected_without_isolation() {
     let engine = Engine::Memory(Scheme::Silo);
-    let found = anomalies::run_all(engine, ExecutionMode::NoIsolation).expect("nobody waits");
+    let found = anomalies::run_all(engine, ExecutionMode::NoIsolation).expect("no transaction waits");
     let wrong: BTreeSet<_> = found.wrong.into_iter().map(|(name, _)| name).collect();
     let cases: BTreeSet<_> = anomalies::cases().into_iter().map(|case| case.name).collect();
     assert_eq!(wrong, cases);
@@ -45,7 +45,8 @@ fn every_anomaly_is_detected_without_isolation() {
 fn omitted_locks_are_detected() {
     let find = |rule| {
         let engine = Engine::BrokenPages(rule);
-        let found = anomalies::run_all(engine, ExecutionMode::OneThread).expect("nobody waits for ever");
+        let found =
+            anomalies::run_all(engine, ExecutionMode::OneThread).expect("no transaction waits for ever");
         found.wrong.into_iter().map(|(name, _)| name).collect::<BTreeSet<_>>()
     };
     let without_read_locks = find(BrokenRule::ReadLocks);
@@ -105,5 +106,5 @@ fn every_type_of_column_and_kind_of_index_is_in_a_table() {
     let optional = ["u8", "i64", "f64", "bool", "text", "array of u16", "group", "i16", "string", "bytes"];
     let missing: Vec<_> = optional.iter().filter(|kind| !kinds(true).contains(**kind)).collect();
     assert!(missing.is_empty(), "no table has optional columns of {missing:?}");
-    opened.close().expect("nobody uses it");
+    opened.close().expect("no session uses it");
 }

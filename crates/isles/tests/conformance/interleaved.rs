@@ -235,7 +235,7 @@ pub fn read_all(opened: &Opened) -> TransactionTrace {
         outcomes = operations.iter().map(|operation| apply(t, &opened.tables, operation)).collect();
         Ok(())
     });
-    read.expect("nobody is in the way any more");
+    read.expect("no transaction conflicts any more");
     TransactionTrace { operations, outcomes, ended: Some(Ended::Committed) }
 }
 

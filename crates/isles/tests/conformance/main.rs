@@ -54,7 +54,11 @@ fn has_no_anomalies(engine: Engine) {
         // Two conflicting transactions may both give up, but an engine on which all do so proves
         // nothing.
         let least = anomalies::cases().len() / 2;
-        assert!(committed >= least, "{} in {mode:?}: somebody committed in {committed} cases", engine.name());
+        assert!(
+            committed >= least,
+            "{} in {mode:?}: a transaction committed in {committed} cases",
+            engine.name()
+        );
     }
 }
 

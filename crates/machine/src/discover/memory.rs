@@ -54,8 +54,8 @@ fn whole_machine(files: &Root) -> Option<u64> {
 
 fn processors(files: &Root, number: u32) -> CpuSet {
     let directory = format!("{DIRECTORY}/node{number}");
-    let told = files.set(&format!("{directory}/cpumap"), &format!("{directory}/cpulist"));
-    told.unwrap_or_else(|| files.numbered(&directory, "cpu").into_iter().collect())
+    let found = files.set(&format!("{directory}/cpumap"), &format!("{directory}/cpulist"));
+    found.unwrap_or_else(|| files.numbered(&directory, "cpu").into_iter().collect())
 }
 
 /// `MemTotal` of a `meminfo` file in bytes; 0 if it has none.

@@ -110,10 +110,10 @@ pub(super) fn bandwidths(root: &Element<'_, '_>) -> BTreeMap<u64, String> {
 fn kind(object: &Element<'_, '_>) -> MemoryKind {
     let infos = object.children().filter(|child| child.has_tag_name("info"));
     let named = infos.filter(|info| matches!(info.attribute("name"), Some("Type" | "DAXType")));
-    let told =
+    let kind =
         object.attribute("subtype").into_iter().chain(named.filter_map(|info| info.attribute("value")));
-    let told = told.map(str::trim).find(|text| !text.is_empty());
-    match told.map(str::to_ascii_uppercase).as_deref() {
+    let kind = kind.map(str::trim).find(|text| !text.is_empty());
+    match kind.map(str::to_ascii_uppercase).as_deref() {
         None | Some("DRAM") => MemoryKind::Ordinary,
         Some("HBM" | "MCDRAM" | "SPM") => MemoryKind::HighBandwidth,
         Some("NVM" | "NVDIMM") => MemoryKind::Persistent,

@@ -292,7 +292,7 @@ impl<P: Platform> NodeLocks<P> {
             }
             let id = RequestId { owner: *owner, node };
             let in_the_way = |(_, words)| self.is_blocking(c, node, words, *mode);
-            // All of them are looked at: each that is in the way is marked.
+            // All of them are checked: each that is in the way is marked.
             let is_free = self.others(id).filter(|other| in_the_way(*other)).count() == 0;
             if is_free && waits.claim(c, *owner) {
                 self.retire(c, self.node(node), self.request(id));

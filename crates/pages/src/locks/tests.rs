@@ -367,6 +367,6 @@ fn mutants_of_the_hierarchy_are_caught() {
     let keeps = Faults::of(&[Fault::KeptInheritedLocks]);
     for (what, faults) in [("no intentions", intents), ("inherited locks stay", keeps)] {
         let caught = (0..40).any(|seed| run_at_random(seed, faults, Optimisations::ALL).clashes > 0);
-        assert!(caught, "{what}: nobody has noticed");
+        assert!(caught, "{what}: no check has failed");
     }
 }

@@ -110,7 +110,7 @@ impl<P: Platform> Waits<P> {
 
     /// Ends all waits.
     pub(super) fn stop_all(&self, c: P::Core) {
-        // Relaxed: a thread that waits looks again and again.
+        // Relaxed: a thread that waits polls.
         P::store(c, P::word_of(&self.stopped, 0), 1, Ordering::Relaxed);
     }
 
@@ -252,7 +252,7 @@ impl<P: Platform> Waits<P> {
     /// A transaction has ended, and has no locks any more.
     pub(super) fn forget(&self, c: P::Core, owner: usize) {
         let word = self.word(owner);
-        // Relaxed, both: no other thread looks at the word of an owner without locks.
+        // Relaxed, both: no other thread reads the word of an owner without locks.
         if P::load(c, word, Ordering::Relaxed) != 0 {
             P::store(c, word, 0, Ordering::Relaxed);
         }

@@ -12,7 +12,7 @@ use super::segments::SegmentPlan;
 use crate::lsn::Lsn;
 
 /// A worker that waits for a window checks again after this time.
-const LOOK_NANOS: u64 = 50_000;
+const CHECK_NANOS: u64 = 50_000;
 
 /// Lines of the buffer's own words.
 const END: usize = 0;
@@ -95,7 +95,7 @@ impl<P: Files> LogBuffer<P> {
 
     /// Everything below has left the buffer.
     pub(super) fn taken(&self, c: P::Core) -> Lsn {
-        // Relaxed: a thread that fills looks again.
+        // Relaxed: a thread that fills checks again.
         Lsn(P::load(c, self.word(TAKEN), Ordering::Relaxed))
     }
 
@@ -130,7 +130,7 @@ impl<P: Files> LogBuffer<P> {
         // SeqCst: a thread that fixes an end after this worker's reservation sees the window.
         P::store(c, self.window(worker), end, Ordering::SeqCst);
         if let Some(owner) = begins {
-            // Relaxed: others look when the window is closed.
+            // Relaxed: others read it when the window is closed.
             P::store(c, self.first(owner), end, Ordering::Relaxed);
         }
         Window(worker)
@@ -258,7 +258,7 @@ impl<P: Files> LogBuffer<P> {
             // SeqCst: after the end was fixed. Acquire: pairs with the release in `close`.
             let mut opened = P::load(c, word, Ordering::SeqCst);
             while opened != 0 && opened < end {
-                P::spin_while(c, word, opened, Some(P::now(c).plus(LOOK_NANOS)));
+                P::spin_while(c, word, opened, Some(P::now(c).plus(CHECK_NANOS)));
                 opened = P::load(c, word, Ordering::SeqCst);
             }
         }

@@ -369,7 +369,8 @@ impl<P: Files> LogDriver<P> {
         let began = P::now(c);
         let write = Operation::Write { file: file.clone(), offset, buffers: vec![buffer] };
         self.used.written_bytes += bytes as u64;
-        // No thread relies on what has no mark: it could not be told from what a crash leaves.
+        // No thread relies on what has no mark: it could not be distinguished from what a crash
+        // leaves.
         let until = (self.taken == marked).then_some(marked);
         let flush = until.map(|_| Operation::Flush { file });
         let mut flight = Flight { until, began, left: 0 };

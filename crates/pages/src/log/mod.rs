@@ -52,13 +52,13 @@ use driver::{DiskWait, LogDriver};
 use segments::SegmentPlan;
 
 /// Shortest time between two polls of the disk, while no worker waits for it.
-const LOOK_NANOS: u64 = 50_000;
+const POLL_NANOS: u64 = 50_000;
 /// A worker that waits for another one to write checks again after this time.
 const WAIT_NANOS: u64 = 1_000_000;
 
 /// Lines of the words that workers share.
 const STOPPED: usize = 0;
-const LOOKED: usize = 1;
+const POLLED: usize = 1;
 /// The word of the number of workers that wait for the disk.
 const WAITING: usize = 2;
 const LINES: usize = 3;
@@ -195,14 +195,14 @@ impl<P: Files> Log<P> {
     /// Polls the disk and writes, if it is time; returns true if it was. Workers call this between
     /// transactions with the current time.
     pub(crate) fn tend(&self, c: P::Core, now: Nanos) -> bool {
-        // Relaxed: only a hint; the compare and swap decides which worker looks.
-        let last = P::load(c, self.word(LOOKED), Ordering::Relaxed);
-        let looks = now.since(Nanos(last)) >= LOOK_NANOS
-            && P::cas(c, self.word(LOOKED), last, now.0, Ordering::Relaxed).is_ok();
-        if looks && let Some(turn) = self.driver.try_with(c, |driver| driver.drive(c, &self.buffer, None)) {
+        // Relaxed: only a hint; the compare and swap decides which worker polls.
+        let last = P::load(c, self.word(POLLED), Ordering::Relaxed);
+        let polls = now.since(Nanos(last)) >= POLL_NANOS
+            && P::cas(c, self.word(POLLED), last, now.0, Ordering::Relaxed).is_ok();
+        if polls && let Some(turn) = self.driver.try_with(c, |driver| driver.drive(c, &self.buffer, None)) {
             self.publish(c, turn);
         }
-        looks
+        polls
     }
 
     /// Wakes waiting workers, if a write has completed or the log has stopped.

@@ -119,7 +119,7 @@ fn pool_with<P: Files>(
 
 /// Returns true if a directory holds rows in pages.
 pub fn holds_pages(path: &Path) -> bool {
-    // One without the other is damaged, and said to be.
+    // One without the other is damaged, and reported so.
     [master::NAME, head::NAME].iter().any(|name| path.join(name).exists())
 }
 

@@ -149,7 +149,7 @@ pub(crate) fn commit<P: Files>(
     if context.shared.faults.has(Fault::SingleBranchCommit) {
         numbers.truncate(1);
     }
-    // Drawn before anybody else sees what was changed.
+    // Drawn before another transaction sees what was changed.
     let stamp = context.draw_stamp();
     let logged = context.worker.end_branches(&numbers).and_then(|lsn| {
         if let Some(log) = context.worker.pool.log().filter(|_| !context.shared.aether) {

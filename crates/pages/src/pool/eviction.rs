@@ -66,7 +66,7 @@ impl<'p, P: Files> PoolWorker<'p, P> {
         let mut passed = 0;
         for part in (0..parts).map(|step| (home + step) % parts) {
             for step in 0..ROUNDS * frames {
-                // Relaxed: only spreads who looks where.
+                // Relaxed: only spreads the workers over the frames.
                 let turn = P::fetch_add(c, pool.hand(part), 1, Ordering::Relaxed);
                 pool.mark_ahead(c, part, turn);
                 self.clean_ahead(part, turn)?;

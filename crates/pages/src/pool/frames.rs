@@ -65,8 +65,8 @@ impl<'p, P: Platform> Frame<'p, P> {
     /// Marks the page for eviction. Every use of the page removes the mark; a page that still has
     /// it may be evicted.
     pub(super) fn mark(self, c: P::Core) {
-        // Relaxed, all: guesses. Looked at before, so that a line which everybody reads is not
-        // written for nothing.
+        // Relaxed, all: guesses. Read before, so that a line which all workers read is not written
+        // for nothing.
         let has_page = P::load(c, &self.header[PAGE], Ordering::Relaxed) != 0;
         if has_page && P::load(c, &self.header[MARK], Ordering::Relaxed) == 0 {
             P::store(c, &self.header[MARK], 1, Ordering::Relaxed);

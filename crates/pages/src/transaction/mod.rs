@@ -104,7 +104,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
 
     /// Checks that the transaction may continue.
     #[inline]
-    fn look(&self) -> Result<(), Abort> {
+    fn check(&self) -> Result<(), Abort> {
         if let Some(failed) = &self.failed {
             return Err(failed.clone());
         }
@@ -117,7 +117,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
     /// Runs a verb, unless one has failed; remembers that it fails.
     #[inline]
     fn verb<R>(&mut self, verb: impl FnOnce(&mut Self) -> Result<R, Abort>) -> Result<R, Abort> {
-        let result = self.look().and_then(|()| verb(self));
+        let result = self.check().and_then(|()| verb(self));
         if let Err(abort) = &result {
             self.failed.get_or_insert_with(|| abort.clone());
         }

@@ -86,7 +86,7 @@ impl<P: Files> Transaction<'_, '_, P> {
     ) -> Result<Option<Result<AdjacentEntry, NextKey>>, Abort> {
         let c = self.core();
         let Some(above) = cursor.above(c) else { return Ok(None) };
-        let next = above.map_or_else(|bound| bound, |look| NextKey::Key(look.key));
+        let next = above.map_or_else(|bound| bound, |entry| NextKey::Key(entry.key));
         if scan.locks {
             self.lock_gap(scan.table, tree, next)?;
             if !cursor.is_current(c) {
@@ -126,17 +126,17 @@ impl<P: Files> Transaction<'_, '_, P> {
                 .for_each(|step| self.prefetch_entry(tree, scan, &cursor, cursor.place.checked_add(step)));
             while let Some(above) = self.lock_above(tree, scan, &cursor)? {
                 self.prefetch_entry(tree, scan, &cursor, cursor.place.checked_add(AHEAD));
-                let look = match above {
+                let entry = match above {
                     Err(NextKey::Key(fence)) if fence[..] <= *scan.range.high => {
                         (from, after) = (fence, false);
                         ahead.crosses();
                         break;
                     }
-                    Ok(look) if look.key[..] <= *scan.range.high => look,
+                    Ok(entry) if entry.key[..] <= *scan.range.high => entry,
                     _ => return Ok(()),
                 };
-                let ScanStep::Row(row) = self.take(tree, scan, &cursor, look)? else { break };
-                (from, after) = (look.key, true);
+                let ScanStep::Row(row) = self.take(tree, scan, &cursor, entry)? else { break };
+                (from, after) = (entry.key, true);
                 cursor.place += 1;
                 if let Some(row) = row
                     && !self.show(row, visit)?
@@ -162,7 +162,7 @@ impl<P: Files> Transaction<'_, '_, P> {
             while self.lock_above(tree, scan, &cursor)?.is_some() {
                 self.prefetch_entry(tree, scan, &cursor, cursor.place.checked_sub(AHEAD));
                 let Some(below) = cursor.below(c) else { break };
-                let Some(look) = below else {
+                let Some(entry) = below else {
                     match cursor.fences.low {
                         Some(fence) if fence[..] > *scan.range.low => (until, before_it) = (fence, true),
                         _ => return Ok(()),
@@ -170,11 +170,11 @@ impl<P: Files> Transaction<'_, '_, P> {
                     ahead.crosses();
                     break;
                 };
-                if look.key[..] < *scan.range.low {
+                if entry.key[..] < *scan.range.low {
                     return Ok(());
                 }
-                let ScanStep::Row(row) = self.take(tree, scan, &cursor, look)? else { break };
-                (until, before_it) = (look.key, true);
+                let ScanStep::Row(row) = self.take(tree, scan, &cursor, entry)? else { break };
+                (until, before_it) = (entry.key, true);
                 cursor.place -= 1;
                 if let Some(row) = row
                     && !self.show(row, visit)?
@@ -191,25 +191,25 @@ impl<P: Files> Transaction<'_, '_, P> {
         tree: Tree,
         scan: Scan<'_>,
         cursor: &Cursor<'_, P>,
-        look: AdjacentEntry,
+        entry: AdjacentEntry,
     ) -> Result<ScanStep, Abort> {
         let c = self.core();
         let mode = scan.locks.then(|| mode(scan.intent));
         if let Some(mode) = mode {
             let mode = if scan.index == 0 { mode } else { LockMode::Share };
-            self.lock_key(scan.table, tree, &look.key, mode)?;
+            self.lock_key(scan.table, tree, &entry.key, mode)?;
             if !cursor.is_current(c) {
                 return Ok(ScanStep::Again);
             }
         }
-        if look.slot.is_ghost() {
+        if entry.slot.is_ghost() {
             return Ok(ScanStep::Row(None));
         }
         if scan.index == 0 {
-            return Ok(ScanStep::Row(Some(self.add_row(scan.table, look.key, look.hint, scan.locks))));
+            return Ok(ScanStep::Row(Some(self.add_row(scan.table, entry.key, entry.hint, scan.locks))));
         }
         let width = self.table(scan.table)?.trees[0].width;
-        match self.primary_key(tree, &look.key, Some(look.hint), width)? {
+        match self.primary_key(tree, &entry.key, Some(entry.hint), width)? {
             Some(primary) => self.find_primary(scan.table, primary, mode).map(ScanStep::Row),
             None => Ok(ScanStep::Again),
         }
@@ -219,6 +219,6 @@ impl<P: Files> Transaction<'_, '_, P> {
     fn show(&mut self, row: RowId, visit: &mut RowVisitor<'_>) -> Result<bool, Abort> {
         let verbs: &mut dyn AnyVerbs = self;
         let goes_on = visit(verbs, row)?;
-        self.look().map(|()| goes_on)
+        self.check().map(|()| goes_on)
     }
 }

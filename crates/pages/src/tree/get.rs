@@ -193,7 +193,7 @@ impl Tree {
             return Err(error);
         }
         let is_made = held.page(self.width).apply(c, KeyPlace { entry: place, is_there: true }, change);
-        debug_assert!(is_made, "the entry was looked at");
+        debug_assert!(is_made, "the entry was read");
         let leaf = held.changed(c);
         Ok(EntryHint::new(&leaf, place, slot))
     }

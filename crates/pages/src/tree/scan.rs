@@ -137,7 +137,7 @@ impl<P: Files> Cursor<'_, P> {
         self.leaf.validate(c)
     }
 
-    fn look(&self, c: P::Core, place: usize) -> AdjacentEntry {
+    fn entry_at(&self, c: P::Core, place: usize) -> AdjacentEntry {
         let page = self.leaf.page(self.tree.width);
         let slot = page.slot(c, place);
         let hint = EntryHint::new(&self.leaf, place, slot);
@@ -162,16 +162,16 @@ impl<P: Files> Cursor<'_, P> {
     /// `None` if the leaf has changed.
     pub(crate) fn above(&self, c: P::Core) -> Option<Result<AdjacentEntry, NextKey>> {
         let is_there = self.place < self.leaf.page(self.tree.width).count();
-        let look = is_there.then(|| self.look(c, self.place));
+        let entry = is_there.then(|| self.entry_at(c, self.place));
         let bound = self.fences.high.map_or(NextKey::End, NextKey::Key);
-        self.is_current(c).then_some(look.ok_or(bound))
+        self.is_current(c).then_some(entry.ok_or(bound))
     }
 
     /// The entry below the cursor; `Ok(None)` if the leaf has none there. `None` if the leaf has
     /// changed.
     pub(crate) fn below(&self, c: P::Core) -> Option<Option<AdjacentEntry>> {
         let place = self.place.checked_sub(1);
-        let look = place.map(|place| self.look(c, place));
-        self.is_current(c).then_some(look)
+        let entry = place.map(|place| self.entry_at(c, place));
+        self.is_current(c).then_some(entry)
     }
 }

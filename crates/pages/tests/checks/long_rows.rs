@@ -157,7 +157,7 @@ fn keys_in_the_far_part_of_a_row_do_not_change() {
     let table = schema.table::<Long>("long", TableOptions::default());
     let options = PagedOptions { directory: None, ..options(400, 1024, 1) };
     let database = PagedDatabase::<Hardware>::create(c, &options, schema).expect("a pool");
-    run(&database, c, |t| t.insert(table, &Long::of(1, 5, 100))).expect("nobody is in the way");
+    run(&database, c, |t| t.insert(table, &Long::of(1, 5, 100))).expect("no transaction conflicts");
     let changed = run(&database, c, |t| {
         let row = t.find(table.primary(), &1, Intent::Write)?.expect("it was inserted");
         t.put(row, Long::NAME, &77)

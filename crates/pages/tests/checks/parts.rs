@@ -73,7 +73,7 @@ fn a_part_keeps_its_locks_until_any_session_finishes_it() {
         let (database, table) = open(c, &with_parts(2, 4));
         let (mut one, mut other) = (session(&database, c), session(&database, c));
         for (round, commits) in [(0, true), (1, false), (2, true)] {
-            let before = read(&mut other, table, 7).expect("nobody is there");
+            let before = read(&mut other, table, 7).expect("no transaction runs");
             let (_, prepared) = one.prepare(&ONCE, |t| add(t, table, 7)).expect("prepared");
             assert_eq!(read(&mut other, table, 7), None, "round {round}");
             assert_eq!(read(&mut one, table, 7), None, "round {round}");

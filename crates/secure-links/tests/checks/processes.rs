@@ -62,7 +62,7 @@ fn bind(c: HardwareCore, mechanism: Mechanism) -> Listener {
 fn accept(c: HardwareCore, listener: &mut Listener, doorbell: &Doorbell) -> Result<Connection, PeerError> {
     let mut door = |_: &Hello| Ok((doorbell.clone(), LIMITS));
     let accepted = listener.accept(c, &mut door, patience(c));
-    accepted.map(|connection| connection.expect("somebody comes"))
+    accepted.map(|connection| connection.expect("a peer connects"))
 }
 
 /// The body of the other processes of the tests below; not a test by itself.
@@ -298,7 +298,7 @@ fn an_unwanted_peer_receives_the_reason() {
         });
         let here = listener.accept(c, &mut |hello| Err(format!("no {}", hello.to)), patience(c));
         let fault = Fault::Unwanted("no worker 2 of instance 0".to_owned());
-        assert!(matches!(here, Err(PeerError::Refused { fault: said, .. }) if said == fault));
+        assert!(matches!(here, Err(PeerError::Refused { fault: found, .. }) if found == fault));
         let there = there.join().expect("no panic").err().expect("refused").to_string();
         assert!(there.ends_with(": refused there: no worker 2 of instance 0"), "{there}");
     });

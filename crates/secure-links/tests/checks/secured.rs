@@ -69,7 +69,7 @@ fn connect_both(
     std::thread::scope(|scope| {
         let there = scope.spawn(move || connect(Hardware::core(), &endpoint));
         let here = listener.accept(c, &mut |_| Ok((doorbell(c), LIMITS)), patience(c));
-        (here.map(|here| here.expect("somebody comes")), there.join().expect("no panic"))
+        (here.map(|here| here.expect("a peer connects")), there.join().expect("no panic"))
     })
 }
 
@@ -180,7 +180,7 @@ fn a_cut_connection_is_no_orderly_end() {
     let between = Endpoint::Network(stranger.local_addr().expect("bound"));
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            let (near, _) = stranger.accept().expect("somebody comes");
+            let (near, _) = stranger.accept().expect("a peer connects");
             let far = TcpStream::connect(address).expect("it listens");
             let carry = |mut from: TcpStream, mut to: TcpStream| {
                 let (mut bytes, mut left) = ([0; 1000], 8_000);
@@ -317,7 +317,7 @@ fn byte_connections_authenticate_and_end_like_links() {
         let credentials = credentials(authority, 1);
         move || credentials.secure_outgoing(TcpStream::connect(address).expect("it listens"), name)
     };
-    let answer = || credentials(&authority, 0).secure_incoming(listener.accept().expect("somebody comes").0);
+    let answer = || credentials(&authority, 0).secure_incoming(listener.accept().expect("a peer connects").0);
     std::thread::scope(|scope| {
         let there = scope.spawn(ask(&authority, "instance-0"));
         let mut here: Bytes = answer().expect("believed");
@@ -332,13 +332,13 @@ fn byte_connections_authenticate_and_end_like_links() {
         assert_eq!(got, expected);
         writer.join().expect("no panic");
         here.write_all(b"well").expect("open");
-        let mut said = [0; 4];
-        there.read_exact(&mut said).expect("open");
-        assert_eq!(&said, b"well");
+        let mut received = [0; 4];
+        there.read_exact(&mut received).expect("open");
+        assert_eq!(&received, b"well");
         there.set_patience(Some(Duration::from_millis(1))).expect("a socket");
-        assert!(there.read(&mut said).is_err(), "nothing came");
+        assert!(there.read(&mut received).is_err(), "nothing came");
         drop(there);
-        assert_eq!(here.read(&mut said).expect("its end was announced"), 0);
+        assert_eq!(here.read(&mut received).expect("its end was announced"), 0);
     });
     let stranger = Authority::new(&NAMES);
     std::fs::copy(authority.0.join("authority.pem"), stranger.0.join("authority.pem")).expect("a copy");

@@ -70,24 +70,24 @@ impl Stranger<'_> {
         let Ok(mut stream) = TcpStream::connect(self.address) else { return };
         // The listener may never read, so writes have a timeout.
         let _ = stream.set_write_timeout(Some(Duration::from_millis(20)));
-        let mut says = |bytes: &[u8]| stream.write_all(bytes).is_ok();
+        let mut send = |bytes: &[u8]| stream.write_all(bytes).is_ok();
         match self.kind {
             // Nothing.
             0 | 1 => {}
             // Half of a TLS record, and half of a hello.
-            2 => drop(says(&[22, 3, 1, 2, 0, 1, 0, 1, 0xFC, 3, 3, 7, 7])),
-            3 => drop(says(b"\x40\0\0\0\x11\x22")),
+            2 => drop(send(&[22, 3, 1, 2, 0, 1, 0, 1, 0xFC, 3, 3, 7, 7])),
+            3 => drop(send(b"\x40\0\0\0\x11\x22")),
             // Endless records, and endless bytes that are no records.
             4 => {
                 while !self.over.load(Ordering::SeqCst)
-                    && says(&[[23, 3, 3, 0x40, 0].as_slice(), &[7; 1 << 14]].concat())
+                    && send(&[[23, 3, 3, 0x40, 0].as_slice(), &[7; 1 << 14]].concat())
                 {}
             }
-            5 => while !self.over.load(Ordering::SeqCst) && says(&[b'x'; 1 << 14]) {},
+            5 => while !self.over.load(Ordering::SeqCst) && send(&[b'x'; 1 << 14]) {},
             // One byte at a time.
             6 => {
                 for byte in [22, 3, 1, 2, 0, 1, 0, 1, 0xFC, 3, 3].into_iter().cycle() {
-                    if self.over.load(Ordering::SeqCst) || !says(&[byte]) {
+                    if self.over.load(Ordering::SeqCst) || !send(&[byte]) {
                         return;
                     }
                     std::thread::sleep(Duration::from_millis(20));
@@ -99,9 +99,9 @@ impl Stranger<'_> {
             _ => return asks(hello(1), Some(&trust(self.authority, 2))),
         }
         let _ = stream.set_read_timeout(Some(Duration::from_millis(20)));
-        let mut heard = [0; 64];
+        let mut received = [0; 64];
         while !self.over.load(Ordering::SeqCst) {
-            match stream.read(&mut heard) {
+            match stream.read(&mut received) {
                 Ok(0) => return,
                 Err(error)
                     if !matches!(
@@ -174,8 +174,8 @@ fn round(
             })
             .collect();
         while came.len() < FRIENDS.len() && Hardware::now(c) < end {
-            let look = Patience::Until(Hardware::now(c).plus(20_000_000));
-            match listener.accept(c, &mut |_| Ok((doorbell(c), LIMITS)), look) {
+            let patience = Patience::Until(Hardware::now(c).plus(20_000_000));
+            match listener.accept(c, &mut |_| Ok((doorbell(c), LIMITS)), patience) {
                 Ok(Some(connection)) => {
                     // A friend that received its welcome too late has connected again.
                     came.retain(|before| before.peer.from != connection.peer.from);

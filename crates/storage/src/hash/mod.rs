@@ -109,7 +109,7 @@ impl<P: Platform> Bucket<P> {
         let version = self.read_begin(c);
         let here = self.find_here(c, key).map(|(_, value)| value);
         if here.is_some() && self.latch.validate(c, version) {
-            return self.said(here, version);
+            return self.lookup(here, version);
         }
         self.continue_lookup(c, key, here, version)
     }
@@ -121,14 +121,14 @@ impl<P: Platform> Bucket<P> {
         if here.is_none() {
             let value = value_of(self.next().and_then(|next| next.find(c, key)));
             if self.latch.validate(c, version) {
-                return self.said(value, version);
+                return self.lookup(value, version);
             }
         }
         loop {
             version = self.read_begin(c);
             let value = value_of(self.find(c, key));
             if self.latch.validate(c, version) {
-                return self.said(value, version);
+                return self.lookup(value, version);
             }
         }
     }
@@ -140,7 +140,7 @@ impl<P: Platform> Bucket<P> {
     }
 
     #[inline(always)]
-    fn said(&self, value: Option<u64>, version: u64) -> Lookup {
+    fn lookup(&self, value: Option<u64>, version: u64) -> Lookup {
         let node = NodeId(std::ptr::from_ref(self).expose_provenance() as u64);
         Lookup { value, witness: Witness { node, version } }
     }
@@ -323,7 +323,7 @@ impl<P: Platform> HashIndex<P> {
         let version = Self::acquire(c, bucket);
         if let Some((_, found)) = bucket.find(c, key) {
             bucket.latch.unlock_unchanged(c, version);
-            let Lookup { witness, .. } = bucket.said(None, version);
+            let Lookup { witness, .. } = bucket.lookup(None, version);
             return Ok((Insert::Exists { value: found, witness }, None));
         }
         if !allow() {
@@ -339,7 +339,7 @@ impl<P: Platform> HashIndex<P> {
         // the latch.
         let stamp = P::load(c, self.stamp(key), Ordering::Acquire);
         let after = bucket.latch.unlock_changed(c, version);
-        let change = (bucket.said(None, version).witness, bucket.said(None, after).witness);
+        let change = (bucket.lookup(None, version).witness, bucket.lookup(None, after).witness);
         Ok((Insert::Inserted { stamp }, Some(change)))
     }
 

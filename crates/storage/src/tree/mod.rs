@@ -84,7 +84,7 @@ const PAUSE_EXPONENT_MAX: u32 = 10;
 /// The name of the root, on a line of its own.
 #[repr(C, align(64))]
 struct Anchor<P: Platform> {
-    /// Latched by a core that replaces the root. The version says nothing: readers compare `root`.
+    /// Latched by a core that replaces the root. The version means nothing: readers compare `root`.
     latch: VersionLatch<P>,
     /// Name of the root. A root that became a child and then the root again is the root, so that
     /// comparing is enough.

@@ -196,7 +196,7 @@ fn epochs_follow_conflicts<O: Weakening>(c: LoomCore, marks: &[Mark; 2]) {
         thread::spawn(move || {
             let mut writer = world.local(0);
             // Acquire: as schemes lock rows.
-            P::<O>::cas(c, shared.at(0), 0, 1, Ordering::Acquire).expect("nobody else locks it");
+            P::<O>::cas(c, shared.at(0), 0, 1, Ordering::Acquire).expect("no other thread locks it");
             writer.announce_commit(c)
         })
     };

@@ -132,7 +132,7 @@ fn a_release_grants_to_those_who_wait_first() {
         let (first, second, third) =
             (row.waits(10, Kind::Share), row.waits(30, Kind::Share), row.waits(20, Kind::Exclude));
         let leaves = row.waits(25, Kind::Share);
-        assert_eq!(row.inside(|latched, _| latched.leave(leaves)), 0, "it was told nothing");
+        assert_eq!(row.inside(|latched, _| latched.leave(leaves)), 0, "it got no mark");
         row.release(50);
         assert_eq!([answer(second), answer(third), answer(first)], [GRANTED, 0, 0], "the youngest first");
         assert!(

@@ -195,12 +195,12 @@ pub(super) fn find(words: &[u64], rest: usize, place: RecordPlace) -> Option<Fou
     if count == 0 || count > rest {
         return None;
     }
-    let said = match head & 0xff {
+    let present = match head & 0xff {
         PADDING => 1,
         GROUP => 2,
         _ => count,
     };
-    let words = words.get(..said)?;
+    let words = words.get(..present)?;
     (u64::from(checksum(words, place)) == head >> 32).then_some(FoundRecord { words, count })
 }
 

@@ -83,10 +83,13 @@ fn what_is_said_of_several_databases_is_read_as_written() {
         (2..found.len()).for_each(|count| assert_eq!(decode(&found[..count]), None, "{count}"));
         format!("{:?}", decode(found).expect("a record that is known"))
     };
-    let said = |logged: Logged<'_>| format!("{logged:?}");
-    assert_eq!(read(&|to| to.note(9, ParticipantNote::Prepared(part))), said(Logged::Prepared(9, part)));
-    assert_eq!(read(&|to| to.note(9, ParticipantNote::Forgotten(global))), said(Logged::Forgotten(global)));
-    let decided = said(Logged::Decided(9, decision.clone()));
+    let printed = |logged: Logged<'_>| format!("{logged:?}");
+    assert_eq!(read(&|to| to.note(9, ParticipantNote::Prepared(part))), printed(Logged::Prepared(9, part)));
+    assert_eq!(
+        read(&|to| to.note(9, ParticipantNote::Forgotten(global))),
+        printed(Logged::Forgotten(global))
+    );
+    let decided = printed(Logged::Decided(9, decision.clone()));
     assert_eq!(read(&|to| to.ending(9, End::Decided(&decision))), decided);
 }
 
