@@ -3,36 +3,9 @@
 // Tests write scratch files of their own.
 #![allow(clippy::disallowed_methods)]
 
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// The outcome of a run of the binary.
-pub struct Outcome {
-    pub status: i32,
-    pub output: String,
-    pub error: String,
-}
-
-pub fn isles(arguments: &[&str]) -> Outcome {
-    let output = Command::new(env!("CARGO_BIN_EXE_isles"))
-        .args(arguments)
-        .stdin(Stdio::null())
-        .output()
-        .expect("the binary of this package runs");
-    Outcome {
-        status: output.status.code().expect("no signal ends it"),
-        output: String::from_utf8(output.stdout).expect("UTF-8"),
-        error: String::from_utf8(output.stderr).expect("UTF-8"),
-    }
-}
-
-/// Status 2, nothing on standard output, one line on standard error, which begins with `expected`.
-pub fn assert_fault(arguments: &[&str], expected: &str) {
-    let Outcome { status, output, error } = isles(arguments);
-    assert_eq!((status, output.as_str()), (2, ""), "{arguments:?}: {error}");
-    assert!(error.ends_with('\n') && error.lines().count() == 1, "{arguments:?}: {error:?}");
-    assert!(error.starts_with(&format!("isles: {expected}")), "{arguments:?}: {error}");
-}
+use crate::support::{PROGRAM, Scratch, assert_fault, isles, start};
 
 #[test]
 fn help_has_examples_and_lists_what_works() {
@@ -293,23 +266,10 @@ fn odd_words_cannot_break_the_line() {
     assert_fault(&["bench", "tpcc", "--c\nc", "silo"], "--c\\nc: unknown flag");
 }
 
-/// A directory that goes away with the test.
-pub struct Scratch(pub PathBuf);
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 #[test]
 fn a_reader_that_leaves_early_is_no_crash() {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_isles"))
-        .args(["topology", "--format", "json", "--machine", "superdome-flex"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary of this package runs");
+    let line = ["topology", "--format", "json", "--machine", "superdome-flex"];
+    let mut child = start(Command::new(PROGRAM).args(line));
     drop(child.stdout.take());
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
@@ -447,19 +407,16 @@ fn locks_run_on_both_platforms() {
 
 #[test]
 fn probe_describes_this_machine() {
-    let scratch = Scratch(std::env::temp_dir().join(format!("isles-probe-test-{}", std::process::id())));
-    std::fs::create_dir_all(&scratch.0).expect("a scratch directory");
-    let file = scratch.0.join("m.toml");
-    let (file, path) = (file.to_str().expect("UTF-8"), scratch.0.to_str().expect("UTF-8"));
-    let probe = isles(&["probe", "--quick", "--json", "--out", file, "--path", path]);
+    let scratch = Scratch::new("probe");
+    let path = scratch.0.to_str().expect("UTF-8");
+    let probe = isles(&["probe", "--quick", "--json", "--out", &scratch.name("m.toml"), "--path", path]);
     assert_eq!(probe.status, 0, "{}", probe.error);
     let json: serde_json::Value = serde_json::from_str(&probe.output).expect("one JSON object");
     assert!(json["memory_ns"][0][0].as_f64().expect("measured") > 0.0, "{json}");
     assert!(json["load_curve"].as_array().expect("a curve").len() > 10, "{json}");
     assert_eq!(json["ipc"].as_array().expect("a list").len(), 6, "{json}");
     assert!(json["fsync"]["p50_us"].as_f64().is_some(), "{json}");
-    let text = std::fs::read_to_string(file).expect("written");
-    let description = machine::Description::from_toml(&text).expect("a description");
+    let description = machine::Description::from_toml(&scratch.read("m.toml")).expect("a description");
     let native = machine::discover(None).expect("this machine");
     assert_eq!(description.topology.counts().cores, native.counts().cores);
     assert_eq!(description.memory_ns.values[0][0], json["memory_ns"][0][0].as_f64().expect("measured"));
@@ -509,10 +466,8 @@ fn help_of_verify_has_every_flag_and_examples() {
 
 #[test]
 fn a_database_that_is_being_changed_is_copied() {
-    let directory = std::env::temp_dir().join(format!("isles-backup-test-{}", std::process::id()));
-    std::fs::create_dir_all(&directory).expect("a directory");
-    let [data, copy, restored] =
-        ["data", "copy", "restored"].map(|name| directory.join(name).display().to_string());
+    let scratch = Scratch::new("backup");
+    let [data, copy, restored] = ["data", "copy", "restored"].map(|name| scratch.name(name));
     let bench = |path: &str, seconds: &str| {
         let words = "bench tpcc --warehouses 1 --scale 0.01 --cores 1 --durability group --warmup 0";
         let mut words: Vec<String> = words.split(' ').map(str::to_owned).collect();
@@ -523,7 +478,7 @@ fn a_database_that_is_being_changed_is_copied() {
     let loading = bench(&data, "0.1");
     let loaded = isles(&loading.iter().map(String::as_str).collect::<Vec<_>>());
     assert_eq!(loaded.status, 0, "{}", loaded.error);
-    let mut changing = Command::new(env!("CARGO_BIN_EXE_isles"))
+    let mut changing = Command::new(PROGRAM)
         .args(bench(&data, "2"))
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -559,9 +514,8 @@ fn a_database_that_is_being_changed_is_copied() {
             format!("format {found}, this version knows {known}: open it with the version that wrote it");
         assert!(refused.status == 1 && refused.error.contains(&words), "{}", refused.error);
     }
-    for (backup, expected) in [("nowhere", "nowhere"), (directory.to_str().unwrap_or(""), "not a database")] {
+    for (backup, expected) in [("nowhere", "nowhere"), (scratch.0.to_str().unwrap_or(""), "not a database")] {
         let outcome = isles(&["restore", backup, &copy]);
         assert!(outcome.status == 1 && outcome.error.contains(expected), "{}", outcome.error);
     }
-    let _ = std::fs::remove_dir_all(&directory);
 }

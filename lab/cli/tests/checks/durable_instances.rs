@@ -8,14 +8,15 @@ use std::collections::VecDeque;
 use std::io::{BufReader, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use platform::Hardware;
 use platform::files::Files;
 
-use crate::instances::{Ended, PROGRAM, Running, deploy, has_two_threads, ports, scratch, signal};
+use crate::instances::{Ended, Running, deploy, has_two_threads, ports, signal};
+use crate::support::{PROGRAM, Scratch, start};
 
 /// Two durable instances, with what a short run of them takes.
 const DURABLE: &str =
@@ -23,8 +24,7 @@ const DURABLE: &str =
 
 fn isles(words: &str, path: &Path) -> Command {
     let mut command = Command::new(PROGRAM);
-    command.args(words.split(' ')).arg(path).stdin(Stdio::null());
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.args(words.split(' ')).arg(path);
     command
 }
 
@@ -58,7 +58,7 @@ fn checked(path: &Path) -> String {
 
 /// Runs until a process is killed, that of an instance or the command: what is said of it.
 fn killed(path: &Path, instance: Option<usize>) -> String {
-    let mut command = isles(&format!("{DURABLE} --seconds 50 --path"), path).spawn().expect("it runs");
+    let mut command = start(&mut isles(&format!("{DURABLE} --seconds 50 --path"), path));
     let errors = BufReader::new(command.stderr.take().expect("standard error"));
     let scratch = path.to_path_buf();
     let mut running = Running { command, errors, scratch, keeps: None };
@@ -77,7 +77,7 @@ fn a_deployment_goes_on_after_a_process_is_killed() {
     if !has_two_threads() {
         return;
     }
-    let keeps = scratch("kills");
+    let keeps = Scratch::new("kills");
     let path = keeps.0.join("data");
     let said = killed(&path, Some(1));
     let expected =
@@ -111,7 +111,7 @@ fn instances_that_do_not_belong_together_get_one_line() {
     if !has_two_threads() {
         return;
     }
-    let keeps = scratch("strangers");
+    let keeps = Scratch::new("strangers");
     let [one, other, single] = ["one", "other", "single"].map(|name| keeps.0.join(name));
     let run = |path: &Path| goes_on(path).map(drop);
     run(&one).expect("it runs");
@@ -147,7 +147,7 @@ fn instances_that_do_not_belong_together_get_one_line() {
 
 #[test]
 fn a_deployment_is_copied_as_a_whole() {
-    let scratch = scratch("copied");
+    let scratch = Scratch::new("copied");
     let [data, copy, restored] = ["data", "copy", "restored"].map(|name| scratch.0.join(name));
     goes_on(&data).expect("a run");
     for (verb, from, to) in [("backup", &data, &copy), ("restore", &copy, &restored)] {
@@ -170,7 +170,7 @@ fn a_deployment_is_copied_as_a_whole() {
 
 #[test]
 fn files_say_where_durable_instances_are() {
-    let scratch = scratch("paths");
+    let scratch = Scratch::new("paths");
     let (ports, path) = (ports(), scratch.0.join("durable.toml"));
     let write = |apart: bool| {
         let run = "tpcc --warehouses 2 --scale 0.01 --remote-payment 40 --transactions 40 --warmup 0";
@@ -265,7 +265,7 @@ fn knock(port: u16, over: &AtomicBool) {
 
 /// An instance of two is killed, and comes back; `certificates` is a line of the file.
 fn comes_back(name: &str, ports: [u16; 4], certificates: &str) {
-    let scratch = scratch(name);
+    let scratch = Scratch::new(name);
     let path = scratch.0.join("back.toml");
     if !certificates.is_empty() {
         let made = Command::new(PROGRAM).arg("certificates").arg(scratch.0.join("keys")).output();

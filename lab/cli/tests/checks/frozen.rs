@@ -13,7 +13,7 @@ use cli::choices::WorkloadName;
 use harness::Choice;
 use serde_json::Value;
 
-use crate::command_line::isles;
+use crate::support::isles;
 
 /// Runs whose results have different keys.
 const RUNS: [&str; 9] = [

@@ -6,27 +6,20 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use harness::{Control, Deployment, DeploymentRequest, InstanceProgram, Instances, Length, Plan, Workload};
 use workloads::micro::{Micro, MicroSpec, Operation};
 
-use crate::command_line::Scratch;
+use crate::support::{Outcome, PROGRAM, Scratch, isles, start};
 
-pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_isles");
 /// A process that hangs is ended after this time. No process takes as long.
 const HANGING: Duration = Duration::from_secs(60);
 
 /// True if there is room for two instances.
 pub(crate) fn has_two_threads() -> bool {
     machine::discover(None).expect("this machine").threads().len() > 1
-}
-
-pub(crate) fn scratch(name: &str) -> Scratch {
-    let path = std::env::temp_dir().join(format!("isles-test-{name}-{}", std::process::id()));
-    std::fs::create_dir_all(&path).expect("a scratch directory");
-    Scratch(path)
 }
 
 /// A benchmark on two instances that runs.
@@ -58,7 +51,7 @@ impl Drop for Running {
 impl Running {
     /// Begins a long benchmark, and waits until its workers run.
     fn begin(name: &str, transport: &str) -> Running {
-        let keeps = scratch(name);
+        let keeps = Scratch::new(name);
         let scratch = keeps.0.join("temporary");
         std::fs::create_dir(&scratch).expect("a directory");
         // With little memory: what a long run takes ahead takes long.
@@ -68,15 +61,9 @@ impl Running {
             "run = \"{run}\"\ntransport = \"{transport}\"\nmemory_bytes_max = 268435456\n[[instances]]\n[[instances]]\n"
         );
         std::fs::write(&file, text).expect("a file");
-        let mut command = Command::new(PROGRAM)
-            .args(["deploy", "--json"])
-            .arg(&file)
-            .env("TMPDIR", &scratch)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the binary of this package runs");
+        let mut command = Command::new(PROGRAM);
+        command.args(["deploy", "--json"]).arg(&file).env("TMPDIR", &scratch);
+        let mut command = start(&mut command);
         let errors = BufReader::new(command.stderr.take().expect("standard error"));
         let mut running = Running { command, errors, scratch, keeps: Some(keeps) };
         running.await_workers();
@@ -152,18 +139,14 @@ fn instances_are_processes() {
         "micro --op update --rows 1000 --rows-per-site 100000 --row-bytes 8 --multisite 1 --transport shm",
         "micro --op mixed --rows 1000 --rows-per-site 100000 --row-bytes 8 --multisite 1 --transport tcp",
     ] {
-        let scratch = scratch("processes");
+        let scratch = Scratch::new("processes");
         let words =
             "--cores 2 --deploy core --durability none --transactions 60 --warmup 0 --in-flight 2 --json";
-        let run = Command::new(PROGRAM)
-            .args(["bench"].into_iter().chain(line.split(' ')).chain(words.split(' ')))
-            .env("TMPDIR", &scratch.0)
-            .stdin(Stdio::null())
-            .output()
-            .expect("the binary of this package runs");
-        let errors = String::from_utf8_lossy(&run.stderr);
-        assert!(run.status.success(), "{line}: {errors}");
-        let result: serde_json::Value = serde_json::from_slice(&run.stdout).expect("one JSON object");
+        let mut command = Command::new(PROGRAM);
+        command.args(["bench"].into_iter().chain(line.split(' ')).chain(words.split(' ')));
+        let run = Outcome::of(command.env("TMPDIR", &scratch.0));
+        assert_eq!(run.status, 0, "{line}: {}", run.error);
+        let result: serde_json::Value = serde_json::from_str(&run.output).expect("one JSON object");
         assert_eq!(result["instances"], 2, "{line}");
         assert!(result["commits"].as_u64() >= Some(60), "{line}: {result}");
         assert!(result["distributed_ratio"].as_f64() > Some(0.1), "{line}: {result}");
@@ -294,11 +277,9 @@ fn programs_that_are_no_instances_are_named() {
 
 #[test]
 fn an_instance_needs_a_command() {
-    let alone = Command::new(PROGRAM).args(["instance", "micro"]).stdin(Stdio::null()).output();
-    let alone = alone.expect("the binary of this package runs");
-    assert_eq!((alone.status.code(), alone.stdout.len()), (Some(1), 0));
-    let expected = "isles: nothing to do for an instance: isles bench starts its own\n";
-    assert_eq!(String::from_utf8_lossy(&alone.stderr), expected);
+    let alone = isles(&["instance", "micro"]);
+    assert_eq!((alone.status, &*alone.output), (1, ""));
+    assert_eq!(alone.error, "isles: nothing to do for an instance: isles bench starts its own\n");
 }
 
 /// Four free ports of this machine.
@@ -330,15 +311,7 @@ fn file(scratch: &Scratch, ports: Option<[u16; 4]>, transport: &str) -> PathBuf 
 }
 
 pub(crate) fn deploy(file: &Path, more: &[&str]) -> Child {
-    Command::new(PROGRAM)
-        .arg("deploy")
-        .arg(file)
-        .args(more)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary of this package runs")
+    start(Command::new(PROGRAM).arg("deploy").arg(file).args(more))
 }
 
 fn assert_ran(command: Child) {
@@ -352,13 +325,13 @@ fn assert_ran(command: Child) {
 
 #[test]
 fn a_file_says_what_runs_on_its_instances() {
-    let scratch = scratch("deploy");
+    let scratch = Scratch::new("deploy");
     assert_ran(deploy(&file(&scratch, None, "uds"), &["--json"]));
 }
 
 #[test]
 fn instances_of_other_machines_come_by_themselves() {
-    let scratch = scratch("machines");
+    let scratch = Scratch::new("machines");
     let path = file(&scratch, Some(ports()), "tcp");
     let other = file(&scratch, Some(ports()), "other");
     // The second knocks at the door of the first, with its own file.
@@ -390,7 +363,7 @@ fn certificates(directory: &Path) -> std::process::Output {
 
 #[test]
 fn machines_prove_who_they_are() {
-    let scratch = scratch("proofs");
+    let scratch = Scratch::new("proofs");
     let path = file(&scratch, Some(ports()), "tcp");
     let text = std::fs::read_to_string(&path).expect("a file");
     std::fs::write(&path, format!("certificates = \"keys\"\n{text}")).expect("a file");
@@ -449,7 +422,7 @@ fn machines_prove_who_they_are() {
 
 #[test]
 fn wrong_deployment_files_get_one_line() {
-    let scratch = scratch("files");
+    let scratch = Scratch::new("files");
     let path = scratch.0.join("wrong.toml");
     let run = "run = \"tpcc\"\n";
     let apart = "[[instances]]\naddress = \"127.0.0.1:1\"\n[[instances]]\n";

@@ -2,20 +2,16 @@
 //! full run.
 
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::{PROGRAM, start};
 
 /// Runs a line that would take a minute, and interrupts it when it says that it runs: status and
 /// report.
 fn interrupted(line: &str) -> (Option<i32>, String) {
-    let mut running = Command::new(env!("CARGO_BIN_EXE_isles"))
-        .args(line.split_whitespace())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary of this package runs");
+    let mut running = start(Command::new(PROGRAM).args(line.split_whitespace()));
     let mut told = BufReader::new(running.stderr.take().expect("it is piped")).lines();
     let runs =
         told.any(|line| line.is_ok_and(|line| line.contains("running") || line.contains("loading 1,000")));

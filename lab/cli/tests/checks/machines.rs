@@ -3,7 +3,7 @@
 // Tests write scratch files of their own.
 #![allow(clippy::disallowed_methods)]
 
-use crate::command_line::{Scratch, assert_fault, isles};
+use crate::support::{Scratch, assert_fault, isles};
 
 #[test]
 fn topology_draws_this_machine() {
@@ -76,13 +76,10 @@ fn machines_come_from_files_of_every_kind() {
     assert_eq!(counts(&xml).0["numa_nodes"], 2);
     assert_eq!(counts(&matrix).0["packages"], 2);
     // What --format toml prints is a description file of the same machine, whatever its name.
-    let scratch = Scratch(std::env::temp_dir().join(format!("isles-files-{}", std::process::id())));
-    std::fs::create_dir_all(&scratch.0).expect("a scratch directory");
+    let scratch = Scratch::new("machine-files");
     for (name, file) in [("described.toml", &xml), ("described", &matrix)] {
         let toml = isles(&["topology", "--format", "toml", "--machine", file]).output;
-        let path = scratch.0.join(name);
-        std::fs::write(&path, toml).expect("a scratch file");
-        assert_eq!(counts(path.to_str().expect("UTF-8")), counts(file), "{name}");
+        assert_eq!(counts(&scratch.write(name, toml)), counts(file), "{name}");
     }
 }
 
@@ -101,8 +98,7 @@ fn benchmarks_run_on_machines_from_files() {
 
 #[test]
 fn bad_machine_files_get_one_line() {
-    let scratch = Scratch(std::env::temp_dir().join(format!("isles-bad-files-{}", std::process::id())));
-    std::fs::create_dir_all(&scratch.0).expect("a scratch directory");
+    let scratch = Scratch::new("bad-machine-files");
     for (name, content, expected) in [
         ("a.xml", "<html/>", "no XML of hwloc"),
         ("a.csv", ",\n0,\n", "row 2, column 1: `0`: expected a positive number"),
@@ -110,9 +106,7 @@ fn bad_machine_files_get_one_line() {
         ("noending", "<html/>", "no XML of hwloc"),
         ("numbers", ",,\n1,,\n", "row 1: 3 entries: expected 2"),
     ] {
-        let path = scratch.0.join(name);
-        std::fs::write(&path, content).expect("a scratch file");
-        let path = path.to_str().expect("UTF-8");
+        let path = &*scratch.write(name, content);
         for command in [["bench", "counter"].as_slice(), &["topology"]] {
             let arguments = [command, &["--machine", path]].concat();
             assert_fault(&arguments, &format!("--machine {path}: {expected}"));
@@ -122,7 +116,7 @@ fn bad_machine_files_get_one_line() {
 
 #[test]
 fn topology_reads_a_machine_under_a_directory() {
-    let root = Scratch(std::env::temp_dir().join(format!("isles-topology-{}", std::process::id())));
+    let root = Scratch::new("topology");
     for processor in 0..3 {
         let directory = root.0.join(format!("sys/devices/system/cpu/cpu{processor}/topology"));
         std::fs::create_dir_all(&directory).expect("a scratch directory");

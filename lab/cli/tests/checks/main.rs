@@ -13,4 +13,5 @@ mod opened_again;
 mod pairs;
 mod rows;
 mod study;
+mod support;
 mod tidy;

@@ -4,27 +4,18 @@
 // Tests write scratch files of their own.
 #![allow(clippy::disallowed_methods)]
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-/// The outcome of a command.
-struct Outcome {
-    status: Option<i32>,
-    error: String,
-}
+use crate::support::{Outcome, PROGRAM, Scratch};
 
-/// Runs a workload for some transactions in this directory.
+/// Runs a workload for some transactions in this directory. The error is its last line.
 fn bench(path: &str, line: &str) -> Outcome {
-    let output = Command::new(env!("CARGO_BIN_EXE_isles"))
-        .arg("bench")
-        .args(line.split_whitespace())
-        .args(["--warmup", "0", "--transactions", "20", "--path", path])
-        .stdin(Stdio::null())
-        .output()
-        .expect("the binary of this package runs");
-    let error = String::from_utf8(output.stderr).expect("UTF-8");
+    let mut command = Command::new(PROGRAM);
+    command.arg("bench").args(line.split_whitespace());
+    let outcome = Outcome::of(command.args(["--warmup", "0", "--transactions", "20", "--path", path]));
     // Behind the lines that say how it goes.
-    let error = error.lines().last().unwrap_or_default().trim_start_matches("isles: ").to_owned();
-    Outcome { status: output.status.code(), error }
+    let error = outcome.error.lines().last().unwrap_or_default().trim_start_matches("isles: ").to_owned();
+    Outcome { error, ..outcome }
 }
 
 /// A first command, which loads, and others with what they are refused for: the flag that they ask
@@ -82,14 +73,12 @@ const CASES: &[Case] = &[
 
 /// All cases of one way to run them, each in a directory of its own.
 fn try_all(name: &str, flags: &str) {
-    let root = std::env::temp_dir().join(format!("isles-again-{name}-{}", std::process::id()));
+    let scratch = Scratch::new(&format!("again-{name}"));
     for (number, (first, others)) in CASES.iter().enumerate() {
-        let path = root.join(number.to_string());
-        std::fs::create_dir_all(&path).expect("a scratch directory");
-        let path = path.display().to_string();
+        let path = scratch.name(&number.to_string());
         let goes_on = || {
             let outcome = bench(&path, &format!("{first} {flags}"));
-            assert_eq!(outcome.status, Some(0), "{first} {flags}: {}", outcome.error);
+            assert_eq!(outcome.status, 0, "{first} {flags}: {}", outcome.error);
         };
         goes_on();
         for (line, asked, found) in *others {
@@ -100,7 +89,7 @@ fn try_all(name: &str, flags: &str) {
             let is_divided = outcome.error.contains("divides") && flags.contains("--deploy");
             let expected = format!("{asked}: ");
             assert!(
-                outcome.status == Some(2)
+                outcome.status == 2
                     && (is_divided || outcome.error.starts_with(&expected) && outcome.error.contains(found)),
                 "{line} {flags}: {:?} {}",
                 outcome.status,
@@ -110,7 +99,6 @@ fn try_all(name: &str, flags: &str) {
         // Nothing was changed meanwhile.
         goes_on();
     }
-    let _ = std::fs::remove_dir_all(&root);
 }
 
 #[test]
@@ -130,39 +118,36 @@ fn another_size_is_refused_by_deployments() {
 
 #[test]
 fn another_workload_is_refused() {
-    let path = std::env::temp_dir().join(format!("isles-again-workload-{}", std::process::id()));
-    let path = path.display().to_string();
-    assert_eq!(bench(&path, "tpcb --cores 1 --scale 0.01").status, Some(0));
+    let scratch = Scratch::new("again-workload");
+    let path = scratch.name("data");
+    assert_eq!(bench(&path, "tpcb --cores 1 --scale 0.01").status, 0);
     let other = bench(&path, "ycsb --cores 1 --records 100");
     let expected = format!("ycsb: {path} holds table \"branch\" of another workload (accepted: ");
-    assert!(other.status == Some(2) && other.error.starts_with(&expected), "{}", other.error);
-    let _ = std::fs::remove_dir_all(&path);
+    assert!(other.status == 2 && other.error.starts_with(&expected), "{}", other.error);
 }
 
 #[test]
 fn another_engine_is_refused() {
     for (first, other) in [("memory", "paged"), ("paged", "memory")] {
-        let path = std::env::temp_dir().join(format!("isles-again-{first}-engine-{}", std::process::id()));
-        let path = path.display().to_string();
+        let scratch = Scratch::new(&format!("again-{first}-engine"));
+        let path = scratch.name("data");
         let line = |engine: &str| format!("tpcb --cores 1 --scale 0.01 --engine {engine}");
-        assert_eq!(bench(&path, &line(first)).status, Some(0));
+        assert_eq!(bench(&path, &line(first)).status, 0);
         let refused = bench(&path, &line(other));
         let expected = format!("--engine {other}: {path} was loaded with --engine {first} (accepted: ");
-        assert!(refused.status == Some(2) && refused.error.starts_with(&expected), "{}", refused.error);
-        let _ = std::fs::remove_dir_all(&path);
+        assert!(refused.status == 2 && refused.error.starts_with(&expected), "{}", refused.error);
     }
 }
 
 #[test]
 fn a_deployment_is_not_opened_as_one_instance() {
-    let path = std::env::temp_dir().join(format!("isles-again-divided-{}", std::process::id()));
-    let path = path.display().to_string();
-    assert_eq!(bench(&path, "tpcb --cores 2 --scale 0.01 --deploy core").status, Some(0));
+    let scratch = Scratch::new("again-divided");
+    let path = scratch.name("data");
+    assert_eq!(bench(&path, "tpcb --cores 2 --scale 0.01 --deploy core").status, 0);
     for engine in ["memory", "paged"] {
         let other = bench(&path, &format!("tpcb --cores 2 --scale 0.01 --engine {engine}"));
         let expected =
             format!("--path {path}: holds a deployment of 2 instances (accepted: with --deploy 2isl");
-        assert!(other.status == Some(2) && other.error.starts_with(&expected), "{}", other.error);
+        assert!(other.status == 2 && other.error.starts_with(&expected), "{}", other.error);
     }
-    let _ = std::fs::remove_dir_all(&path);
 }

@@ -10,11 +10,12 @@
 
 use std::collections::BTreeSet;
 use std::io::Read;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use terms::random::Random;
+
+use crate::support::{PROGRAM, Scratch};
 
 /// Lines in CI.
 const LINES: usize = 32;
@@ -127,73 +128,62 @@ struct Ended {
     error: String,
 }
 
-/// A directory in which lines run one after the other.
-struct Scratch(PathBuf);
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// Runs a line in a directory, after the data of the line before are removed.
+fn run(scratch: &Scratch, words: &[String]) -> Ended {
+    let _ = std::fs::remove_dir_all(scratch.0.join("data"));
+    let mut running = Command::new(PROGRAM)
+        .arg("bench")
+        .args(words)
+        .current_dir(&scratch.0)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary of this package runs");
+    let began = Instant::now();
+    let status = loop {
+        match running.try_wait().expect("a child") {
+            Some(status) => break status.code(),
+            None if began.elapsed() > PATIENCE => {
+                running.kill().expect("it is there");
+                running.wait().expect("it ends");
+                return Ended { status: None, error: "it hangs".to_owned() };
+            }
+            None => std::thread::sleep(Duration::from_millis(2)),
+        }
+    };
+    let mut error = String::new();
+    running.stderr.take().expect("it is piped").read_to_string(&mut error).expect("text");
+    Ended { status, error }
 }
 
-impl Scratch {
-    fn run(&self, words: &[String]) -> Ended {
-        let _ = std::fs::remove_dir_all(self.0.join("data"));
-        let mut running = Command::new(env!("CARGO_BIN_EXE_isles"))
-            .arg("bench")
-            .args(words)
-            .current_dir(&self.0)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the binary of this package runs");
-        let began = Instant::now();
-        let status = loop {
-            match running.try_wait().expect("a child") {
-                Some(status) => break status.code(),
-                None if began.elapsed() > PATIENCE => {
-                    running.kill().expect("it is there");
-                    running.wait().expect("it ends");
-                    return Ended { status: None, error: "it hangs".to_owned() };
-                }
-                None => std::thread::sleep(Duration::from_millis(2)),
-            }
-        };
-        let mut error = String::new();
-        running.stderr.take().expect("it is piped").read_to_string(&mut error).expect("text");
-        Ended { status, error }
-    }
-
-    /// Runs a line for a moment, without those of its flags that are refused. How many were; an
-    /// error: what is wrong.
-    fn until_it_runs(&self, line: &str) -> Result<usize, String> {
-        let mut parts = flags(&format!("{line} --cores 2 --seconds 0.002 --warmup 0"));
-        let mut refused = 0;
-        loop {
-            let words = parts.concat();
-            let Ended { status, error } = self.run(&words);
-            let fault =
-                |what: &str| Err(format!("isles bench {}: {what}: {}", words.join(" "), error.trim()));
-            match status {
-                Some(0) if error.contains("panicked") => return fault("it panics"),
-                Some(0) => return Ok(refused),
-                Some(2) => {}
-                _ => return fault(&format!("status {status:?}")),
-            }
-            if error.lines().count() != 1 || !error.starts_with("isles: ") {
-                return fault("not one line");
-            }
-            let named = |part: &Vec<String>| {
-                error.split(|one: char| one.is_whitespace() || one == ':').any(|word| word == part[0])
-            };
-            // In front stands the workload.
-            let Some(place) = parts.iter().skip(1).position(named) else {
-                return fault("names no flag that was given");
-            };
-            parts.remove(place + 1);
-            refused += 1;
+/// Runs a line for a moment, without those of its flags that are refused. How many were; an
+/// error: what is wrong.
+fn until_it_runs(scratch: &Scratch, line: &str) -> Result<usize, String> {
+    let mut parts = flags(&format!("{line} --cores 2 --seconds 0.002 --warmup 0"));
+    let mut refused = 0;
+    loop {
+        let words = parts.concat();
+        let Ended { status, error } = run(scratch, &words);
+        let fault = |what: &str| Err(format!("isles bench {}: {what}: {}", words.join(" "), error.trim()));
+        match status {
+            Some(0) if error.contains("panicked") => return fault("it panics"),
+            Some(0) => return Ok(refused),
+            Some(2) => {}
+            _ => return fault(&format!("status {status:?}")),
         }
+        if error.lines().count() != 1 || !error.starts_with("isles: ") {
+            return fault("not one line");
+        }
+        let named = |part: &Vec<String>| {
+            error.split(|one: char| one.is_whitespace() || one == ':').any(|word| word == part[0])
+        };
+        // In front stands the workload.
+        let Some(place) = parts.iter().skip(1).position(named) else {
+            return fault("names no flag that was given");
+        };
+        parts.remove(place + 1);
+        refused += 1;
     }
 }
 
@@ -216,22 +206,21 @@ fn number(name: &str) -> Option<u64> {
 #[test]
 fn combinations_of_flags_run_or_are_refused_by_name() {
     let lines = number("ISLES_PAIRS").map_or(LINES, |lines| lines as usize);
-    let scratch = Scratch(std::env::temp_dir().join(format!("isles-pairs-{}", std::process::id())));
-    std::fs::create_dir_all(&scratch.0).expect("a scratch directory");
+    let scratch = Scratch::new("pairs");
     let all = combinations(lines, number("ISLES_PAIRS_SEED").unwrap_or(1));
     let line = |one: &Combination| -> String {
         let chosen = one.iter().zip(CHOICES).map(|(number, choices)| choices[*number]);
         chosen.filter(|choice| !choice.is_empty()).collect::<Vec<_>>().join(" ")
     };
-    let faults: Vec<String> = all.iter().filter_map(|one| scratch.until_it_runs(&line(one)).err()).collect();
+    let faults: Vec<String> =
+        all.iter().filter_map(|one| until_it_runs(&scratch, &line(one)).err()).collect();
     assert!(faults.is_empty(), "{} of {lines}:\n{}", faults.len(), faults.join("\n"));
 }
 
 /// Each workload with nothing but its defaults, for a short time.
 #[test]
 fn every_workload_runs_with_its_defaults() {
-    let scratch = Scratch(std::env::temp_dir().join(format!("isles-defaults-{}", std::process::id())));
-    std::fs::create_dir_all(&scratch.0).expect("a scratch directory");
+    let scratch = Scratch::new("defaults");
     let workloads: BTreeSet<&str> =
         CHOICES[0].iter().filter_map(|choice| choice.split_whitespace().next()).collect();
     for workload in workloads {
@@ -240,7 +229,7 @@ fn every_workload_runs_with_its_defaults() {
             // All rows of a warehouse take a while where nothing is optimised.
             words.extend(["--scale", "0.1"].map(str::to_owned));
         }
-        let Ended { status, error } = scratch.run(&words);
+        let Ended { status, error } = run(&scratch, &words);
         assert_eq!(status, Some(0), "isles bench {}: {error}", words.join(" "));
     }
 }
@@ -248,10 +237,9 @@ fn every_workload_runs_with_its_defaults() {
 /// A status that says nothing of flags is found.
 #[test]
 fn a_line_that_fails_is_found() {
-    let scratch = Scratch(std::env::temp_dir().join(format!("isles-pairs-planted-{}", std::process::id())));
-    std::fs::create_dir_all(&scratch.0).expect("a scratch directory");
+    let scratch = Scratch::new("pairs-planted");
     let tpcb = "tpcb --scale 0.01";
-    assert_eq!(scratch.until_it_runs(&format!("{tpcb} --scale-caches on --warehouses 3")), Ok(2));
-    let fault = scratch.until_it_runs(&format!("{tpcb} --path /dev/null/data")).expect_err("no directory");
+    assert_eq!(until_it_runs(&scratch, &format!("{tpcb} --scale-caches on --warehouses 3")), Ok(2));
+    let fault = until_it_runs(&scratch, &format!("{tpcb} --path /dev/null/data")).expect_err("no directory");
     assert!(fault.contains("status Some(1): isles: /dev/null"), "{fault}");
 }

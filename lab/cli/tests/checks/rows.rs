@@ -3,11 +3,11 @@
 // The test makes files.
 #![allow(clippy::disallowed_methods)]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use isles::{Database, Row, Table, Text, Value};
 
-use crate::command_line::{Outcome, assert_fault, isles};
+use crate::support::{Outcome, Scratch, assert_fault, isles};
 
 #[derive(Value, Clone, Copy, Debug, PartialEq)]
 struct Place {
@@ -52,37 +52,6 @@ fn thing(number: i32) -> Thing {
     }
 }
 
-/// A directory for databases and files, which is gone afterwards.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("isles-rows-{}-{name}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).expect("a directory");
-        Scratch(path)
-    }
-
-    fn name(&self, file: &str) -> String {
-        self.0.join(file).display().to_string()
-    }
-
-    fn file(&self, name: &str, text: impl AsRef<[u8]>) -> String {
-        std::fs::write(self.0.join(name), text).expect("written");
-        self.name(name)
-    }
-
-    fn read(&self, name: &str) -> String {
-        std::fs::read_to_string(self.0.join(name)).expect("a text")
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 fn open(path: &Path) -> (Database, Table<Thing>) {
     let mut builder = Database::at(path);
     let things = builder.table("things");
@@ -120,7 +89,7 @@ fn fails(arguments: &[&str]) -> String {
 
 #[test]
 fn what_is_exported_is_imported() {
-    let scratch = Scratch::new("round");
+    let scratch = Scratch::new("rows-round");
     let [from, to] = ["from", "to"].map(|name| scratch.0.join(name));
     make(&from, -50..70);
     for format in ["csv", "jsonl"] {
@@ -158,7 +127,7 @@ fn object(id: i32) -> String {
 
 #[test]
 fn bad_files_change_nothing_and_say_where() {
-    let scratch = Scratch::new("bad");
+    let scratch = Scratch::new("rows-bad");
     let data = scratch.0.join("data");
     make(&data, 0..3);
     let before = all(&data);
@@ -213,13 +182,13 @@ fn bad_files_change_nothing_and_say_where() {
     ];
     for (end, files) in [("csv", &csv[..]), ("jsonl", &json[..])] {
         for (text, expected) in files {
-            let file = scratch.file(&format!("bad.{end}"), text);
+            let file = scratch.write(&format!("bad.{end}"), text);
             let said = fails(&["import", &scratch.name("data"), "things", &file]);
             assert!(said.contains(expected) && said.contains(&file), "{expected}: {said}");
             assert!(said.trim_end().ends_with("; nothing was imported"), "{said}");
         }
     }
-    let file = scratch.file("bad.csv", [CSV.as_bytes(), &[b'c', 0xff, b'\n']].concat());
+    let file = scratch.write("bad.csv", [CSV.as_bytes(), &[b'c', 0xff, b'\n']].concat());
     let said = fails(&["import", &scratch.name("data"), "things", &file]);
     assert!(said.contains("line 2: no UTF-8; nothing was imported"), "{said}");
     assert_eq!(all(&data), before, "none of them has changed anything");
@@ -227,11 +196,11 @@ fn bad_files_change_nothing_and_say_where() {
 
 #[test]
 fn batches_say_how_far_they_came() {
-    let scratch = Scratch::new("batches");
+    let scratch = Scratch::new("rows-batches");
     let data = scratch.0.join("data");
     make(&data, 0..0);
     let text = format!("{CSV}{}{}{}{}", record(1), record(2), record(1), record(3));
-    let file = scratch.file("rows.csv", &text);
+    let file = scratch.write("rows.csv", &text);
     let all_at_once = fails(&["import", &scratch.name("data"), "things", &file]);
     assert!(
         all_at_once.contains("line 4: column id, code") && all_at_once.contains("nothing was imported"),
@@ -253,10 +222,10 @@ fn batches_say_how_far_they_came() {
 
 #[test]
 fn what_cannot_be_opened_says_why() {
-    let scratch = Scratch::new("opened");
+    let scratch = Scratch::new("rows-opened");
     let data = scratch.0.join("data");
     make(&data, 0..2);
-    let (path, file) = (scratch.name("data"), scratch.file("rows.csv", format!("{CSV}{}", record(9))));
+    let (path, file) = (scratch.name("data"), scratch.write("rows.csv", format!("{CSV}{}", record(9))));
     assert!(fails(&["import", &path, "thinks", &file]).contains("no table thinks: there are things"));
     assert!(fails(&["export", &path, "thinks", "--format", "csv"]).contains("no table thinks"));
     assert!(fails(&["import", &path, "things", &scratch.name("none.csv")]).contains("none.csv"));
@@ -301,7 +270,7 @@ struct Long {
 
 #[test]
 fn long_integers_are_digits_and_floats_the_fewest() {
-    let scratch = Scratch::new("long");
+    let scratch = Scratch::new("rows-long");
     let open = |name: &str| {
         let mut builder = Database::at(scratch.0.join(name));
         let longs = builder.table::<Long>("longs");
@@ -336,11 +305,11 @@ fn long_integers_are_digits_and_floats_the_fewest() {
 
 #[test]
 fn a_byte_order_mark_is_no_part_of_the_first_line() {
-    let scratch = Scratch::new("mark");
+    let scratch = Scratch::new("rows-mark");
     let data = scratch.0.join("data");
     make(&data, 0..0);
-    let csv = scratch.file("marked.csv", format!("\u{feff}{CSV}{}", record(1)));
-    let json = scratch.file("marked.jsonl", format!("\u{feff}{}", object(2)));
+    let csv = scratch.write("marked.csv", format!("\u{feff}{CSV}{}", record(1)));
+    let json = scratch.write("marked.jsonl", format!("\u{feff}{}", object(2)));
     for file in [csv, json] {
         assert_eq!(
             succeeds(&["import", &scratch.name("data"), "things", &file]),

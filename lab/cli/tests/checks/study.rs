@@ -3,54 +3,15 @@
 // Tests write scratch files of their own.
 #![allow(clippy::disallowed_methods)]
 
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-/// A directory that goes away with the test.
-struct Scratch(PathBuf);
+use crate::support::{Outcome, PROGRAM, Scratch};
 
-impl Scratch {
-    fn new(name: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("isles-study-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a scratch directory");
-        Scratch(path)
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        std::fs::write(self.0.join(name), text).expect("a scratch file");
-    }
-
-    fn read(&self, name: &str) -> String {
-        std::fs::read_to_string(self.0.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
-    }
-
-    /// Runs the binary here, with a cache of its own.
-    fn isles(&self, line: &str) -> Outcome {
-        let output = Command::new(env!("CARGO_BIN_EXE_isles"))
-            .args(line.split_whitespace())
-            .current_dir(&self.0)
-            .env("XDG_CACHE_HOME", self.0.join("cache"))
-            .stdin(Stdio::null())
-            .output()
-            .expect("the binary of this package runs");
-        Outcome {
-            status: output.status.code().expect("no signal ends it"),
-            output: String::from_utf8(output.stdout).expect("UTF-8"),
-            error: String::from_utf8(output.stderr).expect("UTF-8"),
-        }
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-struct Outcome {
-    status: i32,
-    output: String,
-    error: String,
+/// Runs the binary in a directory, with a cache of its own.
+fn run(scratch: &Scratch, line: &str) -> Outcome {
+    let mut command = Command::new(PROGRAM);
+    command.args(line.split_whitespace()).current_dir(&scratch.0);
+    Outcome::of(command.env("XDG_CACHE_HOME", scratch.0.join("cache")))
 }
 
 /// Two findings: one that holds, and one that does not. The counter with one core in each of two
@@ -87,9 +48,9 @@ fn object(outcome: &Outcome) -> serde_json::Value {
 
 #[test]
 fn a_study_is_run_judged_and_reported() {
-    let scratch = Scratch::new("whole");
+    let scratch = Scratch::new("study-whole");
     scratch.write("small.toml", SMALL);
-    let first = scratch.isles("study small.toml --json --jobs 2");
+    let first = run(&scratch, "study small.toml --json --jobs 2");
     assert_eq!(first.status, 1, "{}", first.error);
     let json = object(&first);
     let counts = serde_json::json!({"pass": 1, "fail": 1, "failed": 0, "not_yet": 0, "stopped": 0});
@@ -107,19 +68,19 @@ fn a_study_is_run_judged_and_reported() {
     }
 
     // The second time nothing is run, and all results are the same.
-    let second = scratch.isles("study small.toml --json --report again.html");
+    let second = run(&scratch, "study small.toml --json --report again.html");
     assert_eq!(object(&second)["runs"], serde_json::json!({"needed": 2, "done": 2, "cached": 2}));
     assert_eq!(scratch.read("again.html"), page);
-    let without = object(&scratch.isles("study small.toml --json --no-cache"));
+    let without = object(&run(&scratch, "study small.toml --json --no-cache"));
     assert_eq!(without["runs"]["cached"], 0);
     assert_eq!(without["findings"][1]["measured"], findings[1]["measured"]);
 }
 
 #[test]
 fn a_study_without_failures_is_a_success() {
-    let scratch = Scratch::new("part");
+    let scratch = Scratch::new("study-part");
     scratch.write("small.toml", SMALL);
-    let outcome = scratch.isles("study small.toml --only more-* --cache elsewhere");
+    let outcome = run(&scratch, "study small.toml --only more-* --cache elsewhere");
     assert_eq!(outcome.status, 0, "{}", outcome.error);
     let lines: Vec<&str> = outcome.output.lines().collect();
     assert!(lines[0].starts_with("finding "), "{}", outcome.output);
@@ -130,10 +91,10 @@ fn a_study_without_failures_is_a_success() {
 
 #[test]
 fn a_run_that_fails_is_not_a_finding_that_fails() {
-    let scratch = Scratch::new("broken");
+    let scratch = Scratch::new("study-broken");
     let broken = SMALL.replace("--counters single --seed 1", "--counters none");
     scratch.write("small.toml", &broken);
-    let outcome = scratch.isles("study small.toml --only impossible --json");
+    let outcome = run(&scratch, "study small.toml --only impossible --json");
     assert_eq!(outcome.status, 1);
     let finding = &object(&outcome)["findings"][0];
     assert_eq!(finding["verdict"], "failed");
@@ -160,11 +121,11 @@ const FAULTS: &[(&str, &str)] = &[
 
 #[test]
 fn bad_input_gets_one_line_and_status_2() {
-    let scratch = Scratch::new("faults");
+    let scratch = Scratch::new("study-faults");
     scratch.write("small.toml", SMALL);
     scratch.write("bad.toml", "[[finding]]\n");
     for (line, expected) in FAULTS {
-        let Outcome { status, output, error } = scratch.isles(line);
+        let Outcome { status, output, error } = run(&scratch, line);
         assert_eq!((status, output.as_str()), (2, ""), "{line}: {error}");
         assert!(error.starts_with(&format!("isles: {expected}")), "{line}: {error}");
         assert_eq!(error.lines().count(), 1, "{line}: {error}");
@@ -174,9 +135,9 @@ fn bad_input_gets_one_line_and_status_2() {
 
 #[test]
 fn a_bench_writes_a_page_beside_its_result() {
-    let scratch = Scratch::new("bench");
+    let scratch = Scratch::new("study-bench");
     let line = "bench counter --machine dual-socket --threads 2 --seconds 0.0005 --warmup 0 --json --report run.html";
-    let outcome = scratch.isles(line);
+    let outcome = run(&scratch, line);
     assert_eq!(outcome.status, 0, "{}", outcome.error);
     assert_eq!(object(&outcome)["machine"], "dual-socket");
     let page = scratch.read("run.html");
@@ -186,12 +147,12 @@ fn a_bench_writes_a_page_beside_its_result() {
 
 #[test]
 fn the_published_findings_can_be_read() {
-    let scratch = Scratch::new("published");
+    let scratch = Scratch::new("study-published");
     let published = include_str!("../../../../studies/findings.toml");
     // As they are published they take minutes.
     let short = published.replace("--threads 80", "--threads 20 --seconds 0.0002 --warmup 0");
     scratch.write("findings.toml", &short);
-    let outcome = scratch.isles("study findings.toml --json --only islands-counter-*");
+    let outcome = run(&scratch, "study findings.toml --json --only islands-counter-*");
     assert!(outcome.status <= 1, "{}", outcome.error);
     let json = object(&outcome);
     let findings = json["findings"].as_array().expect("a list");

@@ -2,16 +2,16 @@
 //! transactions run, and nothing is lost.
 
 use harness::{
-    Adaptation, Control, Deployment, Durability, Execution, Failure, Length, Measurement, Partitioning, Plan,
-    Shift, Workload,
+    Adaptation, Deployment, Durability, Execution, Failure, Length, Measurement, Partitioning, Plan, Shift,
+    Workload,
 };
 use platform::{HardwareThread, Nanos};
 use repartitioning::{Core, Settings, Story};
-use sim::{Config, Disk, DiskFaults, DiskModel, VirtualMachine, Withdrawal};
+use sim::{Config, Withdrawal};
 use workloads::tatp::{Hot, Tatp};
 
 use crate::owners::{over_pages, simulated_by, two_sockets};
-use crate::several::{config, violations};
+use crate::support::{config, nvme, simulate, violations};
 
 const WORKERS: usize = 4;
 const INTERVAL_SECONDS: f64 = 0.001;
@@ -169,16 +169,13 @@ fn processors_come_and_go() {
 /// as many workers.
 #[test]
 fn a_durable_database_finds_its_partitions_again() {
-    let disk = Disk::new(DiskModel::NVME, DiskFaults::default());
+    let disk = nvme();
     let hot = tatp(Some(Hot { requests: 0.5, data: 0.2 }));
     let run = |workers: usize, seed| {
         let plan = Plan { durability: Durability::Group, ..plan(8.0, seed) };
         let deployment = Deployment { partitioning: Partitioning::Blocks, ..two_sockets(workers) };
         let config = Config { perturb: false, ..config(workers, seed) }.with_disk(&disk);
-        let ran = VirtualMachine::run(&config, |c| {
-            harness::in_virtual_machine(c, &hot, &plan, &deployment, Control::NONE)
-        });
-        let measured = ran.expect("the machine runs").value.expect("a run");
+        let measured = simulate(&config, &hot, &plan, &deployment).expect("a run");
         assert_eq!(violations(&measured), Vec::<String>::new());
         story(&measured).clone()
     };

@@ -5,10 +5,12 @@ use concurrency::SchemeName;
 use harness::{
     Check, Control, Deployment, Engine, Execution, Instance, Length, Measurement, Plan, WorkerPlace, Workload,
 };
-use sim::{Config, Disk, DiskFaults, DiskModel, Shape, VirtualMachine};
+use sim::{Config, Shape};
 use workloads::micro::{Micro, MicroSpec, Operation, Skew};
 use workloads::tatp::{KINDS, Mix, Tatp};
 use workloads::tpcc::{self, Tpcc};
+
+use crate::support::{nvme, simulate};
 
 const SECONDS: f64 = 0.002;
 
@@ -25,12 +27,8 @@ fn plan(engine: Engine) -> Plan {
 }
 
 fn simulated(workload: &Workload, plan: &Plan, deployment: &Deployment) -> Measurement {
-    let disk = Disk::new(DiskModel::NVME, DiskFaults::default());
     let config = Config { memory_bytes: 2 << 30, ..Config::new(Shape::new(2, 2, 1)).with_seed(plan.seed) };
-    let ran = VirtualMachine::run(&config.with_disk(&disk), |c| {
-        harness::in_virtual_machine(c, workload, plan, deployment, Control::NONE)
-    });
-    consistent(ran.expect("no deadlock").value.expect("it runs"))
+    consistent(simulate(&config.with_disk(&nvme()), workload, plan, deployment).expect("it runs"))
 }
 
 fn consistent(measured: Measurement) -> Measurement {

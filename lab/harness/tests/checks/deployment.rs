@@ -8,6 +8,8 @@ use harness::{
 use machine::{Description, HardwareThread, Node, PlaceError, Placement};
 use platform::Place;
 
+use crate::support::simulate;
+
 fn local() -> DeploymentRequest {
     DeploymentRequest::default()
 }
@@ -252,8 +254,7 @@ fn increments(apart: bool) -> f64 {
     let plan = Plan::new(SchemeName::ALL[0], Length::Seconds(0.0005));
     let workload = Workload::Counter(CounterGroups::Socket);
     let config = sim::Config::of(&octo).expect("a machine");
-    let run = |c| harness::in_virtual_machine(c, &workload, &plan, &deployment, Control::NONE);
-    let measured = sim::VirtualMachine::run(&config, run).expect("the run ends").value.expect("measured");
+    let measured = simulate(&config, &workload, &plan, &deployment).expect("measured");
     measured.bins.iter().sum::<u64>() as f64 / measured.elapsed_seconds
 }
 

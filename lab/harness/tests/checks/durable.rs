@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use concurrency::SchemeName;
 use harness::{Control, Deployment, Durability, Length, Measurement, Plan, RunError, Transport, Workload};
-use sim::{Disk, DiskFaults, DiskModel, VirtualMachine};
+use sim::{Disk, DiskFaults, DiskModel};
 use workloads::tatp::Tatp;
 use workloads::tpcc::Mix;
 use workloads::ycsb::{Ycsb, YcsbSpec, YcsbWorkload};
 
-use crate::several::{assert_holds, config, deployment, plan, tpcc, violations};
+use crate::support::{assert_holds, config, deployment, nvme, plan, simulate, tpcc, violations};
 
 fn durable(scheme: SchemeName, durability: Durability, seed: u64) -> Plan {
     Plan { durability, ..plan(scheme, seed, 20) }
@@ -22,11 +22,7 @@ fn on_disk(
     plan: &Plan,
     deployment: &Deployment,
 ) -> Result<Measurement, RunError> {
-    let config = config(deployment.workers(), plan.seed).with_disk(disk);
-    let ran = VirtualMachine::run(&config, |c| {
-        harness::in_virtual_machine(c, workload, plan, deployment, Control::NONE)
-    });
-    ran.expect("the machine runs").value
+    simulate(&config(deployment.workers(), plan.seed).with_disk(disk), workload, plan, deployment)
 }
 
 #[test]
@@ -34,8 +30,8 @@ fn every_scheme_goes_on_where_it_has_ended() {
     for (number, scheme) in SchemeName::ALL.into_iter().enumerate() {
         let durability = [Durability::Group, Durability::Sync, Durability::Async][number % 3];
         let sizes = [&[1, 1][..], &[2, 1]][number % 2];
-        let (deployment, disk) =
-            (deployment(sizes, Transport::Shm), Disk::new(DiskModel::NVME, DiskFaults::default()));
+        let disk = nvme();
+        let deployment = deployment(sizes, Transport::Shm);
         let workload = tpcc(Mix::Full, deployment.workers() as u16);
         let transactions = 20 * deployment.workers() as u64;
         let run = |seed| on_disk(&disk, &workload, &durable(scheme, durability, seed), &deployment);
@@ -76,8 +72,7 @@ fn another_deployment_is_refused() {
 #[test]
 fn commits_before_a_last_reader_are_counted() {
     for seed in 1..4 {
-        let (deployment, disk) =
-            (deployment(&[2], Transport::Shm), Disk::new(DiskModel::NVME, DiskFaults::default()));
+        let (deployment, disk) = (deployment(&[2], Transport::Shm), nvme());
         let plan = durable(SchemeName::Silo, Durability::Group, seed);
         let plan = Plan { length: Length::Transactions(200), ..plan };
         let workload = Workload::Tatp(Tatp::new(400, 2));
@@ -119,8 +114,7 @@ fn skew_aborts_few() {
         (SchemeName::Silo, ycsb(YcsbWorkload::A)),
         (SchemeName::Hstore, tpcc(Mix::Full, 2)),
     ] {
-        let (deployment, disk) =
-            (deployment(&[1, 1], Transport::Shm), Disk::new(DiskModel::NVME, DiskFaults::default()));
+        let (deployment, disk) = (deployment(&[1, 1], Transport::Shm), nvme());
         let plan = Plan {
             length: Length::Transactions(400),
             in_flight: 64,

@@ -1,10 +1,12 @@
 //! Look-ahead changes only the time of a run.
 
 use concurrency::SchemeName;
-use harness::{Check, Control, Deployment, Execution, Length, Measurement, Plan, Retry, Workload};
-use sim::{Config, Counts, Shape, VirtualMachine};
+use harness::{Deployment, Execution, Length, Measurement, Plan, Retry, Workload};
+use sim::{Config, Counts, Shape};
 use storage::{Optimisation, Optimisations};
 use workloads::tpcc::Tpcc;
+
+use crate::support::{run_machine, violations};
 
 const TRANSACTIONS: u64 = 60;
 
@@ -14,14 +16,9 @@ fn run(scheme: SchemeName, workers: u16, optimisations: Optimisations, ways: Pla
     let plan = Plan { scheme, optimisations, epoch_nanos: 20_000, ..ways };
     let deployment = Deployment::unpinned(usize::from(workers), 1 << 30);
     let config = Config { memory_bytes: 2 << 30, ..Config::new(Shape::new(2, 2, 1)).with_seed(3) };
-    let ran = VirtualMachine::run(&config, |c| {
-        harness::in_virtual_machine(c, &workload, &plan, &deployment, Control::NONE)
-    });
-    let ran = ran.expect("no deadlock");
+    let ran = run_machine(&config, &workload, &plan, &deployment).expect("no deadlock");
     let measured = ran.value.expect("it runs");
-    for (name, check) in &measured.checks {
-        assert!(!matches!(check, Check::Violated(_)), "{scheme}: {name}: {check:?}");
-    }
+    assert_eq!(violations(&measured), Vec::<String>::new(), "{scheme}");
     (measured, ran.statistics.counts)
 }
 

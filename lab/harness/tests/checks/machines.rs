@@ -4,18 +4,16 @@
 
 use concurrency::SchemeName;
 use harness::{
-    Control, Deployment, DeploymentError, DeploymentRequest, Durability, Measurement, MemoryPlacement,
-    Missing, Plan, RunError, Transport, Troubles, Workload,
+    Deployment, DeploymentError, DeploymentRequest, Durability, Measurement, MemoryPlacement, Missing, Plan,
+    RunError, Transport, Troubles, Workload,
 };
 use machine::{Description, Node, PlaceError, Placement};
 use platform::Nanos;
-use sim::{
-    Config, Cut, Disk, DiskFaults, DiskModel, Fall, FaultCounts, NetworkFaults, SimError, VirtualMachine,
-};
+use sim::{Config, Cut, Disk, Fall, FaultCounts, NetworkFaults, SimError};
 use workloads::micro::Operation;
 use workloads::tpcc::Mix;
 
-use crate::several::{assert_holds, micro, plan, tpcc, violations};
+use crate::support::{assert_holds, micro, nvme, plan, run_machine, simulate, tpcc, violations};
 
 /// Three machines of two sockets with a core each.
 fn cluster() -> Description {
@@ -44,10 +42,7 @@ fn simulated(
         Config::of_machines(&cluster(), deployment.machines()).expect("machines").with_seed(plan.seed);
     let time_limit = Some(Nanos(2_000_000_000));
     let config = Config { memory_bytes: 8 << 30, time_limit, network: faults, ..config }.perturbed();
-    let ran = VirtualMachine::run(&config, |c| {
-        harness::in_virtual_machine(c, workload, plan, deployment, Control::NONE)
-    });
-    ran.expect("no core touches another machine").value
+    simulate(&config, workload, plan, deployment)
 }
 
 #[test]
@@ -98,7 +93,7 @@ fn a_cut_network_ends_the_run_in_an_error() {
 }
 
 fn disks(machines: usize) -> Vec<Disk> {
-    (0..machines).map(|_| Disk::new(DiskModel::NVME, DiskFaults::default())).collect()
+    (0..machines).map(|_| nvme()).collect()
 }
 
 /// As above, with a disk for each machine and faults; returns the faults that happened.
@@ -115,9 +110,7 @@ fn on_disks(
     let disk = disks.first().cloned();
     let more_disks = disks[1..].to_vec();
     let config = Config { memory_bytes: 8 << 30, time_limit, network, falls, disk, more_disks, ..config };
-    let ran = VirtualMachine::run(&config.perturbed(), |c| {
-        harness::in_virtual_machine(c, workload, plan, deployment, Control::NONE)
-    })?;
+    let ran = run_machine(&config.perturbed(), workload, plan, deployment)?;
     Ok((ran.value.expect("it runs"), ran.statistics.faults))
 }
 

@@ -15,3 +15,4 @@ mod pages;
 mod pairs;
 mod retry;
 mod several;
+mod support;

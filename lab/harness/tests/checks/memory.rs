@@ -1,9 +1,11 @@
 //! The memory figures of a run are exact, and not much more than the memory of its rows.
 
 use concurrency::SchemeName;
-use harness::{Control, Deployment, Length, MemoryFigures, Plan, Workload};
-use sim::{Config, Shape, VirtualMachine};
+use harness::{Deployment, Length, MemoryFigures, Plan, Workload};
+use sim::{Config, Shape};
 use workloads::tpcc::{Mix, Tpcc};
+
+use crate::support::simulate;
 
 /// In virtual time, because the number of versions that wait for the end of an epoch depends on
 /// time.
@@ -12,10 +14,8 @@ fn run(scheme: SchemeName, mix: Mix, transactions: u64) -> MemoryFigures {
     let plan = Plan { epoch_nanos: 20_000, ..Plan::new(scheme, Length::Transactions(transactions)) };
     let deployment = Deployment::unpinned(1, 1 << 30);
     let config = Config { memory_bytes: 2 << 30, ..Config::new(Shape::new(1, 1, 1)).with_seed(1) };
-    let ran = VirtualMachine::run(&config, |c| {
-        harness::in_virtual_machine(c, &workload, &plan, &deployment, Control::NONE)
-    });
-    ran.expect("no deadlock").value.expect("it runs").memory.expect("it has tables")
+    let measured = simulate(&config, &workload, &plan, &deployment).expect("it runs");
+    measured.memory.expect("it has tables")
 }
 
 #[test]

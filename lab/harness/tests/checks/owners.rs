@@ -5,14 +5,14 @@ use harness::{
     Adaptation, Control, Deployment, Durability, Engine, Execution, Length, Measurement, Plan, RunError,
     Workload,
 };
-use sim::{Config, Disk, DiskFaults, DiskModel, VirtualMachine};
+use sim::Config;
 use workloads::dependent::Dependent;
 use workloads::micro::{Micro, MicroSpec, Operation};
 use workloads::tatp::Tatp;
 use workloads::tpcb::Tpcb;
 use workloads::tpcc::Mix;
 
-use crate::several::{config, micro, plan, tpcc, violations};
+use crate::support::{config, micro, nvme, plan, simulate, tpcc, violations};
 
 const OWNING: [Execution; 2] = [Execution::Plp, Execution::Atrapos];
 const TRANSACTIONS: u64 = 40;
@@ -45,11 +45,7 @@ pub(crate) fn simulated_by(
     plan: &Plan,
     deployment: &Deployment,
 ) -> Result<Measurement, RunError> {
-    let disk = Disk::new(DiskModel::NVME, DiskFaults::default());
-    let ran = VirtualMachine::run(&config.with_disk(&disk), |c| {
-        harness::in_virtual_machine(c, workload, plan, deployment, Control::NONE)
-    });
-    ran.expect("the machine runs").value
+    simulate(&config.with_disk(&nvme()), workload, plan, deployment)
 }
 
 fn ended(measured: &Measurement) -> u64 {
@@ -151,14 +147,12 @@ fn a_seed_repeats_its_run() {
 #[test]
 fn durable_owners_go_on_where_they_have_ended() {
     for (number, execution) in OWNING.into_iter().enumerate() {
-        let (workload, disk) = (tpcb(3), Disk::new(DiskModel::NVME, DiskFaults::default()));
+        let (workload, disk) = (tpcb(3), nvme());
         for seed in [8, 9] {
             let durability = [Durability::Group, Durability::Sync][number];
             let plan = Plan { durability, ..over_pages(execution, seed) };
-            let ran = VirtualMachine::run(&config(3, seed).with_disk(&disk), |c| {
-                harness::in_virtual_machine(c, &workload, &plan, &two_sockets(3), Control::NONE)
-            });
-            let measured = ran.expect("the machine runs").value.expect("it runs");
+            let config = config(3, seed).with_disk(&disk);
+            let measured = simulate(&config, &workload, &plan, &two_sockets(3)).expect("it runs");
             assert_eq!(violations(&measured), Vec::<String>::new(), "{seed}");
             assert_eq!((ended(&measured), measured.recovered.is_some()), (TRANSACTIONS * 3, seed == 9));
         }

@@ -2,23 +2,24 @@
 
 use concurrency::SchemeName;
 use harness::{Control, Durability, Engine, Measurement, Plan, RunError, Transport, Workload};
-use sim::{Disk, DiskFaults, DiskModel, VirtualMachine};
+use sim::Disk;
 use workloads::micro::Operation;
 use workloads::tpcc::Mix;
 
-use crate::several::{config, deployment, micro, plan, tpcc, violations};
+use crate::support::{config, deployment, micro, nvme, plan, simulate, tpcc, violations};
 
 fn over_pages(pool_bytes: u64, seed: u64) -> Plan {
     Plan { engine: Engine::Paged { pool_bytes }, ..plan(SchemeName::default(), seed, 25) }
 }
 
+/// Runs a workload on instances with these numbers of workers.
+fn on_disk(disk: &Disk, workload: &Workload, plan: &Plan, sizes: &[usize]) -> Result<Measurement, RunError> {
+    let deployment = deployment(sizes, Transport::Shm);
+    simulate(&config(deployment.workers(), plan.seed).with_disk(disk), workload, plan, &deployment)
+}
+
 fn simulated(workload: &Workload, plan: &Plan, workers: usize) -> Result<Measurement, RunError> {
-    let disk = Disk::new(DiskModel::NVME, DiskFaults::default());
-    let ran = VirtualMachine::run(&config(workers, plan.seed).with_disk(&disk), |c| {
-        let deployment = deployment(&[workers], Transport::Shm);
-        harness::in_virtual_machine(c, workload, plan, &deployment, Control::NONE)
-    });
-    ran.expect("the machine runs").value
+    on_disk(&nvme(), workload, plan, &[workers])
 }
 
 fn commits(measured: &Measurement) -> u64 {
@@ -38,14 +39,10 @@ fn checks_hold_in_the_virtual_machine() {
 
 #[test]
 fn durable_pages_go_on_where_they_have_ended() {
-    let (workload, disk) = (tpcc(Mix::Full, 2), Disk::new(DiskModel::NVME, DiskFaults::default()));
+    let (workload, disk) = (tpcc(Mix::Full, 2), nvme());
     for seed in [5, 6] {
         let plan = Plan { durability: Durability::Group, ..over_pages(1 << 20, seed) };
-        let ran = VirtualMachine::run(&config(2, seed).with_disk(&disk), |c| {
-            let deployment = deployment(&[2], Transport::Shm);
-            harness::in_virtual_machine(c, &workload, &plan, &deployment, Control::NONE)
-        });
-        let measured = ran.expect("the machine runs").value.expect("it runs");
+        let measured = on_disk(&disk, &workload, &plan, &[2]).expect("it runs");
         assert_eq!(violations(&measured), Vec::<String>::new(), "{seed}");
         assert_eq!((commits(&measured), measured.recovered.is_some()), (50, seed == 6));
     }
@@ -64,13 +61,9 @@ fn checks_hold_on_hardware() {
 fn several_instances_have_pages() {
     let workload = tpcc(Mix::Full, 2);
     for (seed, durability) in [(7, Durability::None), (8, Durability::Group)] {
-        let disk = Disk::new(DiskModel::NVME, DiskFaults::default());
+        let disk = nvme();
         let plan = Plan { durability, ..over_pages(1 << 20, seed) };
-        let ran = VirtualMachine::run(&config(2, seed).with_disk(&disk), |c| {
-            let deployment = deployment(&[1, 1], Transport::Shm);
-            harness::in_virtual_machine(c, &workload, &plan, &deployment, Control::NONE)
-        });
-        let measured = ran.expect("the machine runs").value.expect("it runs");
+        let measured = on_disk(&disk, &workload, &plan, &[1, 1]).expect("it runs");
         assert_eq!(violations(&measured), Vec::<String>::new(), "{seed}");
         assert_eq!(commits(&measured), 50);
         assert!(measured.distributed_ratio > 0.0, "{seed}");

@@ -1,9 +1,11 @@
 //! Transactions that conflict: nothing is lost, and nothing counted twice.
 
 use concurrency::{SchemeName, Ways};
-use harness::{Check, Control, Deployment, Execution, Length, Measurement, Plan, Retry, Workload};
-use sim::{Config, Shape, VirtualMachine};
+use harness::{Deployment, Execution, Length, Measurement, Plan, Retry, Workload};
+use sim::{Config, Shape};
 use workloads::tpcc::Tpcc;
+
+use crate::support::{simulate, violations};
 
 const WORKERS: usize = 8;
 const TRANSACTIONS: u64 = 30;
@@ -15,13 +17,8 @@ fn run(scheme: SchemeName, retry: Retry, execution: Execution, length: Length) -
         Plan { retry, execution, epoch_nanos: 20_000, ways: Ways::default(), ..Plan::new(scheme, length) };
     let deployment = Deployment::unpinned(WORKERS, 1 << 30);
     let config = Config { memory_bytes: 2 << 30, ..Config::new(Shape::new(2, 4, 1)).with_seed(1) };
-    let ran = VirtualMachine::run(&config, |c| {
-        harness::in_virtual_machine(c, &workload, &plan, &deployment, Control::NONE)
-    });
-    let measured = ran.expect("no deadlock").value.expect("it runs");
-    for (name, check) in &measured.checks {
-        assert!(!matches!(check, Check::Violated(_)), "{scheme} {retry:?}: {name}: {check:?}");
-    }
+    let measured = simulate(&config, &workload, &plan, &deployment).expect("it runs");
+    assert_eq!(violations(&measured), Vec::<String>::new(), "{scheme} {retry:?}");
     measured
 }
 

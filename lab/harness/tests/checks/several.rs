@@ -5,91 +5,20 @@
 //! transactions may change at a time.
 
 use concurrency::SchemeName;
-use harness::{Check, Control, Deployment, Instance, Length, Measurement, Plan, RunError, Transport};
-use harness::{WorkerPlace, Workload};
-use platform::Nanos;
-use sim::{Config, Shape, VirtualMachine};
+use harness::{Control, Deployment, Measurement, Plan, RunError, Transport, Workload};
+use sim::VirtualMachine;
 use terms::{Fault, Faults};
-use workloads::micro::{Micro, MicroSpec, Operation};
+use workloads::micro::Operation;
 use workloads::tpcb::Tpcb;
-use workloads::tpcc::{Mix, Tpcc};
+use workloads::tpcc::Mix;
 use workloads::ycsb::{Ycsb, YcsbSpec, YcsbWorkload};
 
 use crate::chains::Chains;
-use crate::pairs::Pairs;
-
-const MEMORY_BYTES_MAX: u64 = 1 << 30;
-/// A bound on the length of every run.
-const SECONDS_MAX: u64 = 2;
-/// A bound on the wait of every transaction.
-const NANOS_MAX: u64 = 1_000_000_000;
-
-/// Instances with these numbers of workers.
-pub(crate) fn deployment(sizes: &[usize], transport: Transport) -> Deployment {
-    let instance = |workers: &usize| Instance { machine: 0, workers: vec![WorkerPlace::default(); *workers] };
-    let instances = sizes.iter().map(instance).collect();
-    Deployment { instances, transport, memory_bytes_max: MEMORY_BYTES_MAX, ..Deployment::default() }
-}
-
-pub(crate) fn plan(scheme: SchemeName, seed: u64, transactions: u64) -> Plan {
-    Plan {
-        seed,
-        epoch_nanos: 20_000,
-        transaction_nanos_max: Some(NANOS_MAX),
-        in_flight: 1 + seed as usize % 3,
-        ..Plan::new(scheme, Length::Transactions(transactions))
-    }
-}
-
-pub(crate) fn config(workers: usize, seed: u64) -> Config {
-    let config = Config::new(Shape::new(2, workers.div_ceil(2), 1));
-    let time_limit = Some(Nanos(SECONDS_MAX * 1_000_000_000));
-    Config { memory_bytes: 8 << 30, time_limit, ..config }.with_seed(seed).perturbed()
-}
+use crate::pairs::{Pairs, TwoRounds};
+use crate::support::{assert_holds, config, deployment, micro, plan, simulate, tpcc, violations};
 
 fn simulated(workload: &Workload, plan: &Plan, deployment: &Deployment) -> Result<Measurement, RunError> {
-    let ran = VirtualMachine::run(&config(deployment.workers(), plan.seed), |c| {
-        harness::in_virtual_machine(c, workload, plan, deployment, Control::NONE)
-    });
-    ran.expect("the machine runs").value
-}
-
-pub(crate) fn violations(measured: &Measurement) -> Vec<String> {
-    assert!(!measured.checks.is_empty());
-    let violated = |(name, check): &(String, Check)| match check {
-        Check::Violated(what) => Some(format!("{name}: {what}")),
-        Check::Ok | Check::NotApplicable(_) => None,
-    };
-    measured.checks.iter().filter_map(violated).collect()
-}
-
-/// Asserts the conditions of every run with transactions over several instances; returns the number
-/// of these transactions.
-pub(crate) fn assert_holds(measured: &Measurement, transactions: u64, what: &str) -> f64 {
-    assert_eq!(violations(measured), Vec::<String>::new(), "{what}");
-    let ended: u64 = measured.kinds.iter().map(|(_, kind)| kind.commits + kind.rollbacks).sum();
-    assert_eq!(ended, transactions, "{what}");
-    assert_eq!(measured.messages_amiss, 0, "{what}: messages are those of the protocol");
-    measured.distributed_ratio
-}
-
-pub fn micro(operation: Operation, sites: u16) -> Workload {
-    let spec =
-        MicroSpec { operation, sites, rows_per_site: 60, multisite: 0.5, rows: 4, ..MicroSpec::default() };
-    Workload::Micro(Micro::new(spec).expect("valid"))
-}
-
-/// TPC-C with many transactions over two warehouses.
-pub(crate) fn tpcc(mix: Mix, warehouses: u16) -> Workload {
-    let percent = (20.0, 40.0);
-    let (remote_items_percent, remote_payment_percent) = percent;
-    Workload::Tpcc(Tpcc {
-        mix,
-        scale: 0.01,
-        remote_items_percent,
-        remote_payment_percent,
-        ..Tpcc::new(warehouses)
-    })
+    simulate(&config(deployment.workers(), plan.seed), workload, plan, deployment)
 }
 
 #[test]
@@ -294,7 +223,7 @@ fn later_phases_are_local() {
     let plan = plan(SchemeName::Silo, 1, 10);
     let ran = VirtualMachine::run(&config(2, 1), |c| {
         let inline = harness::dynamic::<VirtualMachine, _>;
-        let workload = crate::pairs::TwoRounds(Pairs { sites: 2 });
+        let workload = TwoRounds(Pairs { sites: 2 });
         harness::run_and_inspect(c, &workload, &plan, &deployment, Control::NONE, inline, |_, _| ())
     });
     let refused = ran.expect("the machine runs").value.expect_err("not one-shot").to_string();

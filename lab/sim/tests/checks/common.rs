@@ -1,5 +1,6 @@
 //! Shared helpers of the tests: words in regions, and workers on the first hardware threads.
 
+use machine::{Access, LineState};
 use platform::{HardwareThread, Node, Place, Platform, RegionBytes};
 use sim::{Config, Shape, VirtualCore, VirtualMachine, VirtualRegion, VirtualWord};
 
@@ -36,4 +37,9 @@ pub fn places(threads: impl IntoIterator<Item = u32>) -> Vec<Place> {
 /// Runs workers without a main program.
 pub fn workers(c: VirtualCore, count: u32, worker: impl Fn(VirtualCore, usize) + Sync) {
     VirtualMachine::parallel(c, &places(0..count), &worker, &mut |_| ());
+}
+
+/// The time in which a line moves between these hardware threads.
+pub fn transfer(config: &Config, access: Access, state: LineState, to: u32, from: u32) -> u64 {
+    config.model.transfer_ps(access, state, HardwareThread(to), HardwareThread(from)).expect("threads")
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
-use crate::common::{Words, places};
+use crate::common::{Words, places, transfer};
 use machine::{Access, Description, HardwareThread, LineState};
 use platform::{Node, Platform};
 use sim::{Config, Costs, Shape, VirtualCore, VirtualMachine as Vm};
@@ -16,10 +16,6 @@ fn four_sockets() -> Config {
 fn free_clock(config: Config) -> Config {
     let costs = Costs { clock_ps: 0, ..config.model.costs().clone() };
     config.with_costs(costs)
-}
-
-fn transfer(config: &Config, access: Access, state: LineState, to: u32, from: u32) -> u64 {
-    config.model.transfer_ps(access, state, HardwareThread(to), HardwareThread(from)).expect("threads")
 }
 
 /// Runs a first worker and some others. Returns the picoseconds of the load of each of the others.

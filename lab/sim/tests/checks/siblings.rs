@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
 
-use crate::common::{Words, places};
+use crate::common::{Words, places, transfer};
 use machine::{Access, HardwareThread, LineState};
 use platform::{Intent, Node, Platform};
 use sim::{Config, Costs, Shape, VirtualCore, VirtualMachine as Vm};
@@ -46,10 +46,6 @@ fn timed(config: &Config, actions: &[(u32, u64, Action)]) -> Vec<(u64, u64)> {
             .collect()
     });
     outcome.expect("a run").value
-}
-
-fn transfer(config: &Config, access: Access, state: LineState, to: u32, from: u32) -> u64 {
-    config.model.transfer_ps(access, state, HardwareThread(to), HardwareThread(from)).expect("threads")
 }
 
 fn add(c: VirtualCore, words: &Words) -> u64 {

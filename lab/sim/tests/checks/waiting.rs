@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 
-use crate::common::{Words, places};
-use machine::{Access, HardwareThread, LineState};
+use crate::common::{Words, places, transfer};
+use machine::{Access, LineState};
 use platform::{Platform, Work};
 use sim::{Config, Costs, Shape, Statistics, VirtualCore, VirtualMachine as Vm};
 
@@ -19,10 +19,6 @@ fn machine(change: impl FnOnce(&mut Costs)) -> Config {
 const SIBLING: u32 = 16;
 const NEAR: u32 = 1;
 const FAR: u32 = 8;
-
-fn transfer(config: &Config, access: Access, state: LineState, to: u32, from: u32) -> u64 {
-    config.model.transfer_ps(access, state, HardwareThread(to), HardwareThread(from)).expect("threads")
-}
 
 /// Runs workers, each of which may report a number. Returns the numbers and the counters.
 fn run(

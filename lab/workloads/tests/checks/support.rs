@@ -11,7 +11,7 @@ use harness::{Check, Control, Deployment, Host, Length, MakeInline, Measurement,
 use schema::{Inspector, Loader, Schema};
 use terms::Abort;
 use terms::random::Random;
-use workloads::Workload;
+use workloads::{Outcome, Workload};
 
 /// Result of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,6 +41,14 @@ impl Ran {
     pub fn throughput(&self) -> f64 {
         self.committed.iter().sum::<u64>() as f64 / self.measured.elapsed_seconds
     }
+}
+
+/// Asserts that exactly the checks with these names are violated, and that the outcome of the first
+/// contains `says`.
+pub fn assert_violated(checks: &[workloads::Check], names: &[&str], says: &str) {
+    let violated: Vec<_> = checks.iter().filter(|check| check.result != Outcome::Ok).collect();
+    assert!(violated.iter().map(|check| &check.name).eq(names), "{violated:?}");
+    assert!(violated.first().is_none_or(|first| first.result.to_string().contains(says)), "{violated:?}");
 }
 
 /// Length of a run, and number of workers.

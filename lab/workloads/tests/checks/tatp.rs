@@ -13,7 +13,7 @@ use workloads::tatp::{Answer, CHECKS, Hot, KINDS, Mix, Request, Tatp, Transactio
 use workloads::{Outcome, Workload};
 
 use crate::model::{End, Model};
-use crate::support::{Load, run_inline};
+use crate::support::{Load, assert_violated, run_inline};
 
 const TRANSACTIONS: u64 = 3_000;
 /// Percent of each transaction that commits, in the order of the kinds, as it follows from the
@@ -169,9 +169,7 @@ fn expect(names: &[&str], says: &str, corruption: impl FnOnce(&mut Model, &Table
     corruption(&mut model, &tables);
     let checks = tatp.check(&tables, &mut model, Some(&committed));
     assert!(checks.iter().map(|check| check.name).eq(CHECKS));
-    let violated: Vec<_> = checks.iter().filter(|check| check.result != Outcome::Ok).collect();
-    assert!(violated.iter().map(|check| &check.name).eq(names), "{violated:?}");
-    assert!(violated.first().is_none_or(|first| first.result.to_string().contains(says)), "{violated:?}");
+    assert_violated(&checks, names, says);
 }
 
 #[test]

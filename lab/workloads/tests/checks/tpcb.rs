@@ -3,12 +3,12 @@
 use concurrency::SchemeName;
 use platform::Hardware;
 use terms::random::Random;
+use workloads::Workload;
 use workloads::tpcb::rows::{Account, Branch, History, Teller};
 use workloads::tpcb::{CHECKS, Tables, Tpcb, Transaction};
-use workloads::{Outcome, Workload};
 
 use crate::model::{End, Model};
-use crate::support::{Load, run};
+use crate::support::{Load, assert_violated, run};
 
 const TRANSACTIONS: u64 = 400;
 
@@ -41,9 +41,7 @@ fn expect(names: &[&str], says: &str, corruption: impl FnOnce(&mut Model, &Table
     corruption(&mut model, &tables);
     let checks = tpcb.check(&tables, &mut model, Some(&[TRANSACTIONS - 100, 100]));
     assert!(checks.iter().map(|check| check.name).eq(CHECKS));
-    let violated: Vec<_> = checks.iter().filter(|check| check.result != Outcome::Ok).collect();
-    assert!(violated.iter().map(|check| &check.name).eq(names), "{violated:?}");
-    assert!(violated.first().is_none_or(|first| first.result.to_string().contains(says)), "{violated:?}");
+    assert_violated(&checks, names, says);
 }
 
 #[test]

@@ -82,7 +82,7 @@ impl Scratch {
                 make(Database::at(&data).pages(POOL_BYTES));
                 let from = data.display().to_string();
                 let to = self.0.join("backups/data-1").display().to_string();
-                let copied = crate::command_line::isles(&["backup", &from, &to]);
+                let copied = crate::support::isles(&["backup", &from, &to]);
                 assert_eq!(copied.status, 0, "{}", copied.error);
                 if command == "restore" {
                     std::fs::remove_dir_all(&data).expect("it is there");

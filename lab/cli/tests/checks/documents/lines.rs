@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use cli::COMMANDS;
 
-use crate::command_line::isles;
+use crate::support::isles;
 
 /// A text with its commands.
 pub struct Text {

@@ -37,7 +37,7 @@ const NOT_RUN: [(&str, &str); 2] = [
 /// It has another status than success, or a study's (some findings of a short run may fail), or has
 /// panicked.
 fn run(line: &str, directory: &Path) -> Result<String, String> {
-    let program = Path::new(env!("CARGO_BIN_EXE_isles"));
+    let program = Path::new(crate::support::PROGRAM);
     let binaries = program.parent().expect("a program is in a directory").display().to_string();
     let path = std::env::var("PATH").unwrap_or_default();
     let output = Command::new("sh")
