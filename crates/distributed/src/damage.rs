@@ -96,7 +96,7 @@ fn taken(random: &mut Random, bytes: &[u8]) -> (Vec<ProcedureMessage>, Result<()
 }
 
 #[test]
-fn nothing_comes_out_that_nobody_has_sent() {
+fn only_sent_messages_come_out() {
     let (mut refused, mut short) = (0, 0);
     for round in 0..rounds() {
         let mut random = Random(Xorshift::new(round + 1));

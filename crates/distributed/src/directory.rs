@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_says_who_has_what() {
+    fn the_file_has_the_owners() {
         let owners = DataOwners { instances: 2, parts: vec![0, 1, 0, 1] };
         let text = owners.encode();
         assert!(text.starts_with("isles deployment 1\ninstances 2\nparts 0 1 0 1\nchecksum 0x"), "{text}");

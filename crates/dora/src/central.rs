@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_the_lock_alone_meets_no_transaction() {
+    fn a_worker_with_the_exclusive_lock_sees_no_transaction() {
         const ROUNDS: u64 = 2_000;
         let c = Hardware::core();
         for sharing in [Sharing::Central, Sharing::PerSocket] {

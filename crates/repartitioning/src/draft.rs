@@ -32,8 +32,8 @@ impl<'a> SearchContext<'a> {
     pub(crate) fn new(model: Model<'a>, grid: &Grid) -> Self {
         let present: Vec<Core> = model.cores.present().collect();
         let mut meetings = vec![Vec::new(); grid.count()];
-        for (number, met) in model.load.meetings.iter().enumerate() {
-            met.members.iter().for_each(|sub| meetings[sub.index()].push(number as u32));
+        for (number, point) in model.load.meetings.iter().enumerate() {
+            point.members.iter().for_each(|sub| meetings[sub.index()].push(number as u32));
         }
         let tables: Vec<std::ops::Range<usize>> = grid.tables().collect();
         let mut beside = vec![(true, true); grid.count()];
@@ -127,14 +127,14 @@ impl<'a> Draft<'a> {
         if self.context.socket(from) != self.context.socket(to) {
             let Model { cores, load } = self.context.model;
             for number in &self.context.meetings[sub] {
-                let met = &load.meetings[*number as usize];
+                let point = &load.meetings[*number as usize];
                 let socket = |to: Core| {
                     let of = |one: &crate::grid::SubPartition| {
                         cores.socket(if one.index() == sub { to } else { self.owners[one.index()] })
                     };
-                    spread(cores, met.members.iter().map(of))
+                    spread(cores, point.members.iter().map(of))
                 };
-                delta += met.bytes * (socket(to) - socket(from));
+                delta += point.bytes * (socket(to) - socket(from));
             }
             self.steps += self.context.meetings[sub].len() as u64;
         }
@@ -147,8 +147,9 @@ impl<'a> Draft<'a> {
         let Model { cores, load } = self.context.model;
         self.steps += self.context.meetings[sub].len() as u64;
         let cost = |number: &u32| {
-            let met = &load.meetings[*number as usize];
-            met.bytes * spread(cores, met.members.iter().map(|one| cores.socket(self.owners[one.index()])))
+            let point = &load.meetings[*number as usize];
+            point.bytes
+                * spread(cores, point.members.iter().map(|one| cores.socket(self.owners[one.index()])))
         };
         self.context.meetings[sub].iter().map(cost).sum()
     }

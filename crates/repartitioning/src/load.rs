@@ -8,7 +8,7 @@
 //!   table of sets of sub-partitions. Two arrays by sub-partition would not determine the sets.
 //! - Actions are counted by class, and the cost of a class is the mean of all workers'
 //!   measurements. A worker measures only few actions in an interval, so by its own measurements
-//!   alone, chance would make some worker look busier than the others.
+//!   alone, chance would make some worker seem busier than the others.
 //! - The origins of transactions are counted too ([`Draws`]). Classes come in pairs: even numbers
 //!   are for the worker's own transactions, the odd numbers behind them for those of other workers.
 //!   A worker also counts the actions that it requests from other workers.
@@ -217,23 +217,23 @@ impl Arrays {
         }
     }
 
-    fn count_set(&mut self, met: CountedSet) {
+    fn count_set(&mut self, set: CountedSet) {
         let mask = self.meetings.len() - 1;
-        let first = hash(&met.members) as usize;
+        let first = hash(&set.members) as usize;
         for probe in 0..PROBES_MAX.min(self.meetings.len()) {
             let counted = &mut self.meetings[(first + probe) & mask];
             if counted.count == 0 {
-                *counted = met;
+                *counted = set;
                 return;
             }
-            if counted.members == met.members {
-                counted.count += met.count;
-                counted.bytes = counted.bytes.saturating_add(met.bytes);
+            if counted.members == set.members {
+                counted.count += set.count;
+                counted.bytes = counted.bytes.saturating_add(set.bytes);
                 return;
             }
         }
-        self.unrecorded.0 += met.count;
-        self.unrecorded.1 = self.unrecorded.1.saturating_add(met.bytes);
+        self.unrecorded.0 += set.count;
+        self.unrecorded.1 = self.unrecorded.1.saturating_add(set.bytes);
     }
 }
 
@@ -291,7 +291,7 @@ impl Load {
     ) -> Result<Self, LoadError> {
         let mut classes: Vec<MeasuredActions> = Vec::new();
         let mut actions: Vec<u64> = Vec::new();
-        let mut met: BTreeMap<Members, (u64, u64)> = BTreeMap::new();
+        let mut sets: BTreeMap<Members, (u64, u64)> = BTreeMap::new();
         let mut unrecorded = (0u64, 0u64);
         for (_, one) in arrays.clone() {
             if one.version != version {
@@ -305,13 +305,13 @@ impl Load {
             actions.resize(one.actions.len(), 0);
             actions.iter_mut().zip(&one.actions).for_each(|(sum, count)| *sum += u64::from(*count));
             for counted in one.meetings.iter().filter(|counted| counted.count > 0) {
-                let (count, bytes) = met.entry(counted.members).or_default();
+                let (count, bytes) = sets.entry(counted.members).or_default();
                 (*count, *bytes) = (*count + counted.count, bytes.saturating_add(counted.bytes));
             }
             unrecorded.0 += one.unrecorded.0;
             unrecorded.1 = unrecorded.1.saturating_add(one.unrecorded.1);
         }
-        let recorded = met
+        let recorded = sets
             .values()
             .fold((0u64, 0u64), |sum, (count, bytes)| (sum.0 + count, sum.1.saturating_add(*bytes)));
         let scale = |recorded: u64, missing: u64| match recorded {
@@ -327,7 +327,7 @@ impl Load {
         Ok(Load {
             version,
             costs: costs(&actions, &classes, sub_partitions),
-            meetings: met.into_iter().map(meeting).collect(),
+            meetings: sets.into_iter().map(meeting).collect(),
             draws: draws(sub_partitions, arrays),
             unrecorded: unrecorded.0 as f64 / (recorded.0 + unrecorded.0).max(1) as f64,
         })
@@ -338,7 +338,7 @@ impl Load {
     /// sub-partition.
     ///
     /// Without this, a worker whose data are already in the caches, while other workers still load
-    /// theirs, would execute more actions than the others and look overloaded.
+    /// theirs, would execute more actions than the others and seem overloaded.
     pub fn fit_in(&mut self, nanos: f64, owners: &[Core]) {
         let mut sums: BTreeMap<Core, f64> = BTreeMap::new();
         for (cost, owner) in self.costs.iter().zip(owners) {
@@ -412,9 +412,9 @@ mod tests {
         other.count_synchronization(subs(&[1, 2, 0]), 1, 9);
         let load = Load::gathered(3, 4, [(Core(0), &one), (Core(1), &other)]).expect("one map");
         assert_eq!(load.costs, [0.0, 21.0, 0.0, 33.0 / 5.0]);
-        let met =
+        let set =
             |members: &[u32], count, bytes| SynchronizationPoint { members: subs(members), count, bytes };
-        assert_eq!(load.meetings, [met(&[0, 1, 2], 1.0, 9.0), met(&[0, 3], 2.0, 120.0)]);
+        assert_eq!(load.meetings, [set(&[0, 1, 2], 1.0, 9.0), set(&[0, 3], 2.0, 120.0)]);
         assert_eq!((load.unrecorded, load.total()), (0.0, 27.6));
         one.rest(5);
         one.rest(6);
@@ -443,8 +443,8 @@ mod tests {
         assert_eq!(load.meetings.len(), 4);
         assert!((load.unrecorded - 0.8).abs() < 1e-9, "{}", load.unrecorded);
         let sum = |of: fn(&SynchronizationPoint) -> f64| load.meetings.iter().map(of).sum::<f64>();
-        assert!((sum(|met| met.count) - 40.0).abs() < 1e-9);
-        assert!((sum(|met| met.bytes) - 420.0).abs() < 1e-9);
+        assert!((sum(|set| set.count) - 40.0).abs() < 1e-9);
+        assert!((sum(|set| set.bytes) - 420.0).abs() < 1e-9);
     }
 
     #[test]

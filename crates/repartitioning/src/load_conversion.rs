@@ -31,7 +31,7 @@ pub(crate) fn convert_load(load: &Load, from: &Grid, to: &Grid) -> Load {
             }
         }
     }
-    let mut met: BTreeMap<Vec<SubPartition>, (f64, f64)> = BTreeMap::new();
+    let mut point: BTreeMap<Vec<SubPartition>, (f64, f64)> = BTreeMap::new();
     for meeting in &load.meetings {
         let there = meeting.members.iter().filter_map(|sub| {
             let (_, range) = from.place(*sub);
@@ -41,12 +41,12 @@ pub(crate) fn convert_load(load: &Load, from: &Grid, to: &Grid) -> Load {
         members.sort_unstable();
         members.dedup();
         if members.len() > 1 {
-            let (count, bytes) = met.entry(members).or_default();
+            let (count, bytes) = point.entry(members).or_default();
             (*count, *bytes) = (*count + meeting.count, *bytes + meeting.bytes);
         }
     }
     let meeting = |(members, (count, bytes))| SynchronizationPoint { members, count, bytes };
-    let meetings = met.into_iter().map(meeting).collect();
+    let meetings = point.into_iter().map(meeting).collect();
     // The origins of transactions are known again after the next measurement; until then no core is
     // preferred.
     Load { unrecorded: load.unrecorded, ..Load::new(to.version(), costs, meetings) }

@@ -5,8 +5,8 @@
 //! - `RU(c)`: the costs of the actions on the sub-partitions that c owns.
 //! - `RU(S, W) = sum over c of |RU(c) - RU_avg|`: imbalance.
 //! - `C(s) = (n_sockets(s) - 1) * Distance(s) * Size(s)`: a synchronization point s, by the number
-//!   of distinct sockets that meet there, the average cost of a byte between two of them, and the
-//!   bytes exchanged.
+//!   of distinct sockets that synchronize there, the average cost of a byte between two of them,
+//!   and the bytes exchanged.
 //! - `TS(S, W) = sum over transactions, sum over their synchronization points s, of C(s)`.
 //!
 //! All figures are nanoseconds: the costs of actions are measured in time, and [`Cores::distance`]
@@ -100,15 +100,15 @@ impl Model<'_> {
             .sum();
         let imbalance = self.cores.present().map(off).sum::<f64>() + stranded;
         let synchronization =
-            self.load.meetings.iter().map(|met| self.synchronization_cost(met, owners)).sum();
+            self.load.meetings.iter().map(|point| self.synchronization_cost(point, owners)).sum();
         let asking = owners.iter().enumerate().map(|(sub, owner)| self.load.draws.asking(sub, *owner)).sum();
         Figures { loads, mean, imbalance, synchronization, asking, stranded, present }
     }
 
     /// Returns the cost of the synchronization points of one set of members: the sum of `C(s)`.
-    pub fn synchronization_cost(&self, met: &SynchronizationPoint, owners: &[Core]) -> f64 {
-        let sockets = met.members.iter().map(|sub| self.cores.socket(owners[sub.index()]));
-        spread(self.cores, sockets) * met.bytes
+    pub fn synchronization_cost(&self, point: &SynchronizationPoint, owners: &[Core]) -> f64 {
+        let sockets = point.members.iter().map(|sub| self.cores.socket(owners[sub.index()]));
+        spread(self.cores, sockets) * point.bytes
     }
 
     /// Returns the synchronization between each two sockets. The cost of a synchronization point
@@ -116,12 +116,12 @@ impl Model<'_> {
     pub fn socket_pairs(&self, owners: &[Core]) -> Vec<Vec<f64>> {
         let count = self.cores.socket_count();
         let mut pairs = vec![vec![0.0; count]; count];
-        for met in &self.load.meetings {
+        for point in &self.load.meetings {
             let mut sockets: Vec<usize> =
-                met.members.iter().map(|sub| self.cores.socket(owners[sub.index()])).collect();
+                point.members.iter().map(|sub| self.cores.socket(owners[sub.index()])).collect();
             sockets.sort_unstable();
             sockets.dedup();
-            let each = self.synchronization_cost(met, owners) * 2.0
+            let each = self.synchronization_cost(point, owners) * 2.0
                 / (sockets.len() * (sockets.len() - 1)).max(1) as f64;
             for (number, one) in sockets.iter().enumerate() {
                 for other in &sockets[number + 1..] {

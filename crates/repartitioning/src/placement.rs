@@ -41,15 +41,15 @@ impl CoreSets {
     fn of(draft: &Draft<'_>) -> Self {
         let context = draft.context;
         let mut meetings: BTreeMap<Vec<usize>, f64> = BTreeMap::new();
-        for met in &context.model.load.meetings {
+        for point in &context.model.load.meetings {
             let set = |sub: &crate::grid::SubPartition| {
                 context.present.binary_search(&draft.owners[sub.index()]).ok()
             };
-            let mut sets: Vec<usize> = met.members.iter().filter_map(set).collect();
+            let mut sets: Vec<usize> = point.members.iter().filter_map(set).collect();
             sets.sort_unstable();
             sets.dedup();
             if sets.len() > 1 {
-                *meetings.entry(sets).or_default() += met.bytes;
+                *meetings.entry(sets).or_default() += point.bytes;
             }
         }
         let mut of_set = vec![Vec::new(); context.present.len()];

@@ -143,7 +143,7 @@ impl Division {
         let changes = total * sampled / bytes.max(1);
         let least = SHARES_PER_WORKER * workers as u64;
         let shares = (changes / ENTRIES_PER_SHARE).clamp(least, SHARES_MAX.max(least));
-        let words: Vec<_> = (0..codecs.len()).map(|table| telling_word(&keys, table as u16)).collect();
+        let words: Vec<_> = (0..codecs.len()).map(|table| distinguishing_word(&keys, table as u16)).collect();
         let mut samples: Vec<_> =
             keys.iter().map(|(table, key)| (*table, key[words[usize::from(*table)]])).collect();
         samples.sort_unstable();
@@ -170,7 +170,7 @@ impl Division {
 }
 
 /// The first word in which the keys of a table differ.
-fn telling_word(keys: &[(u16, Vec<u64>)], table: u16) -> usize {
+fn distinguishing_word(keys: &[(u16, Vec<u64>)], table: u16) -> usize {
     let mut own = keys.iter().filter(|(of, _)| *of == table).map(|(_, key)| key);
     let Some(first) = own.next() else { return 0 };
     let differing = own.filter_map(|key| key.iter().zip(first).position(|(one, other)| one != other));
@@ -230,8 +230,8 @@ mod tests {
     }
 
     #[test]
-    fn words_that_tell_nothing_are_passed_over() {
+    fn words_that_distinguish_nothing_are_skipped() {
         let keys = [(0, vec![7, 1]), (0, vec![7, 2]), (1, vec![3]), (1, vec![4])];
-        assert_eq!([0, 1, 2].map(|table| telling_word(&keys, table)), [1, 0, 0]);
+        assert_eq!([0, 1, 2].map(|table| distinguishing_word(&keys, table)), [1, 0, 0]);
     }
 }

@@ -29,7 +29,7 @@ struct Choices {
 const WORKERS: usize = 4;
 const TRANSACTIONS: u64 = 60;
 const PARTS: u16 = 3;
-/// Numbers of things in each part: few, so that workers meet.
+/// Numbers of things in each part: few, so that workers conflict.
 const IDS: u32 = 6;
 const TOKENS: u64 = 40;
 const FACTS: u64 = 20;
@@ -174,7 +174,7 @@ impl Procedure for Mix {
             Action::Scan { .. } | Action::ScanGroup { .. } | Action::PutWhileScanning { .. } => {
                 scan(t, tables.things, action)
             }
-            _ => look(t, tables.things, action),
+            _ => read(t, tables.things, action),
         }
     }
 
@@ -188,7 +188,7 @@ impl Procedure for Mix {
 }
 
 /// Actions that look rows up, and perhaps change fields.
-fn look<T: Verbs>(t: &mut T, things: Table<Thing>, action: &Action) -> Result<u64, Abort> {
+fn read<T: Verbs>(t: &mut T, things: Table<Thing>, action: &Action) -> Result<u64, Abort> {
     let mut seen = Vec::new();
     match action {
         Action::Get(id) => {
@@ -499,7 +499,7 @@ fn run(scheme: SchemeName, seed: u64, choices: Choices, enter: Enter) -> Outcome
     outcome.unwrap_or_else(|error| panic!("{scheme}, seed {seed}: {error}"))
 }
 
-/// Names of what ended transactions: the test has to meet all of it.
+/// Names of what ended transactions: the test has to reach all of them.
 fn endings(ran: &Ran) -> BTreeSet<String> {
     let transactions = ran.workers.iter().flat_map(|worker| &worker.transactions);
     let name =
@@ -509,7 +509,7 @@ fn endings(ran: &Ran) -> BTreeSet<String> {
 
 fn the_same_both_ways<S: Scheme<VirtualMachine>>(choices: Choices) {
     let scheme: SchemeName = S::NAME.parse().expect("a scheme of the registry");
-    let (mut met, mut aborts) = (BTreeSet::new(), 0);
+    let (mut reached, mut aborts) = (BTreeSet::new(), 0);
     for seed in 0..3 {
         let (first, second) =
             (run(scheme, seed, choices, compiled::<S>), run(scheme, seed, choices, dynamically));
@@ -521,13 +521,13 @@ fn the_same_both_ways<S: Scheme<VirtualMachine>>(choices: Choices) {
             }
         }
         assert_eq!(first, second, "{scheme}, seed {seed}");
-        met.append(&mut endings(&first.value));
+        reached.append(&mut endings(&first.value));
         aborts += first.value.workers.iter().map(|worker| worker.stats.aborts).sum::<u64>();
     }
     let all =
         ["Err Conflict", "Err Deadline", "Err Duplicate", "Err Misuse", "Ok Committed", "Ok RolledBack"];
-    assert!(met.iter().eq(all.iter()), "{scheme} has met {met:?} only");
-    // A scheme that locks what a route names meets others only where the route says too late what
+    assert!(reached.iter().eq(all.iter()), "{scheme} has reached {reached:?} only");
+    // A scheme that locks what a route names conflicts only where the route names too late what
     // it needs.
     let least = if S::LOCKS_PARTITIONS { 1 } else { 50 };
     assert!(aborts >= least, "{scheme}: {aborts} aborts");

@@ -1,5 +1,5 @@
 //! Branches over rows in memory: several of a session are open at a time, each with rows of its
-//! own, and each ends as it is told.
+//! own, and each ends as requested.
 
 use std::collections::BTreeMap;
 
@@ -117,7 +117,7 @@ fn turn(lane: &mut Lane, branches: &mut dyn Branches, leaves: Table<Leaf>, rando
 }
 
 #[test]
-fn branches_of_several_sessions_end_as_they_are_told() {
+fn branches_of_several_sessions_end_as_requested() {
     let c = Hardware::core();
     let (database, leaves) = database(SchemeName::Hstore);
     let mut random = Random::new(11, 0);

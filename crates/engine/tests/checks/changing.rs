@@ -197,7 +197,7 @@ fn tables_are_known_by_name_whatever_their_order() {
 }
 
 #[test]
-fn tables_go_when_the_program_says_so() {
+fn tables_go_when_the_program_drops_them() {
     let disk = disk();
     let before = run(&disk, |c| {
         let (database, (one, two)) =

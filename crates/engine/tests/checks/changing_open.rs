@@ -304,7 +304,7 @@ fn a_crash_leaves_the_tables_before_a_step_or_those_after() {
 
 #[test]
 fn disks_that_refuse_leave_the_tables_before_a_step_or_those_after() {
-    // Seed 167 has a checkpoint that meets a drop which is refused.
+    // Seed 167 has a checkpoint during a drop which is refused.
     for seed in 130..190 {
         lives(SCHEMES[seed as usize % SCHEMES.len()], seed, refusing(seed));
     }
@@ -359,7 +359,7 @@ const NONE: usize = usize::MAX;
 fn others_go_on(scheme: SchemeName, seed: u64, refused: &mut u64) {
     let disk = Disk::new(DiskModel::NVME, DiskFaults { seed, ..DiskFaults::default() });
     let now = AtomicUsize::new(NONE);
-    let (committed, met) = (Mutex::new(Vec::new()), AtomicU64::new(0));
+    let (committed, hits) = (Mutex::new(Vec::new()), AtomicU64::new(0));
     let program = |c: VirtualCore| {
         let mut schema = SchemaBuilder::new();
         let kept = table::<ByA>(&mut schema, "kept");
@@ -413,7 +413,7 @@ fn others_go_on(scheme: SchemeName, seed: u64, refused: &mut u64) {
                 match ending {
                     Ok(Ending::Committed(..)) => committed.lock().expect("no panic").push(id),
                     Ok(Ending::RolledBack(_)) => P::pause(c, 5_000),
-                    Err(Abort::Misuse(_)) => drop(met.fetch_add(1, Ordering::SeqCst)),
+                    Err(Abort::Misuse(_)) => drop(hits.fetch_add(1, Ordering::SeqCst)),
                     Err(abort) => panic!("{abort}"),
                 }
                 session.tend(P::now(c));
@@ -439,7 +439,7 @@ fn others_go_on(scheme: SchemeName, seed: u64, refused: &mut u64) {
     };
     let perturbed = config(&disk).with_seed(seed).perturbed();
     VirtualMachine::run(&perturbed, program).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-    *refused += met.into_inner();
+    *refused += hits.into_inner();
     let mut committed = committed.into_inner().expect("no panic");
     committed.sort_unstable();
     assert!(!committed.is_empty());
@@ -460,7 +460,7 @@ fn other_sessions_go_on_while_a_table_comes_and_goes() {
             others_go_on(scheme, seed, &mut refused);
         }
     }
-    assert!(refused > 0, "no commit has met the end of its table");
+    assert!(refused > 0, "no commit has hit the end of its table");
 }
 
 #[test]

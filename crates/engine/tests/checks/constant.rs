@@ -259,7 +259,7 @@ fn refused<S: Scheme<Hardware>>() {
 }
 
 #[test]
-fn nobody_writes_what_was_declared_constant() {
+fn constant_columns_are_never_written() {
     for_each_scheme!(S => { refused::<S>(); });
 }
 

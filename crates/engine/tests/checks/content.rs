@@ -64,8 +64,8 @@ enum Step {
 }
 use Step::{Begin, Copy, End, Log};
 
-/// Makes a directory in which this happened, and looks at it.
-fn made<T: Send>(extra: Vec<u8>, steps: Vec<Step>, look: impl FnOnce(VirtualCore) -> T) -> T {
+/// Makes a directory in which this happened, and inspects it.
+fn made<T: Send>(extra: Vec<u8>, steps: Vec<Step>, inspect: impl FnOnce(VirtualCore) -> T) -> T {
     let disk = Disk::new(DiskModel::RAM, DiskFaults::default());
     let config = Config { memory_bytes: 1 << 30, ..Config::new(Shape::new(1, 1, 1)) }.with_disk(&disk);
     let outcome = VirtualMachine::run(&config, |c| {
@@ -104,7 +104,7 @@ fn made<T: Send>(extra: Vec<u8>, steps: Vec<Step>, look: impl FnOnce(VirtualCore
             }
         }
         log.close(c, &epochs).expect("closed");
-        look(c)
+        inspect(c)
     });
     outcome.expect("a run").value
 }

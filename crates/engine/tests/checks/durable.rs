@@ -277,9 +277,9 @@ fn copied(c: VirtualCore) -> (Database, Table<Thing>) {
     (database, things)
 }
 
-/// The listener of an opening hears of each stage, in order, to its end.
+/// The listener of an opening receives each stage, in order, to its end.
 #[test]
-fn an_opening_tells_how_far_it_is() {
+fn an_opening_reports_its_progress() {
     let disk = Disk::new(DiskModel::NVME, DiskFaults::default());
     run(&disk, |c| {
         let (database, things) = copied(c);
@@ -287,22 +287,22 @@ fn an_opening_tells_how_far_it_is() {
         database.close(c).expect("closed");
         let mut schema = SchemaBuilder::new();
         schema.table::<Thing>("things", TableOptions::default());
-        let mut heard: Vec<Progress> = Vec::new();
-        let mut listener = |progress| heard.push(progress);
+        let mut received: Vec<Progress> = Vec::new();
+        let mut listener = |progress| received.push(progress);
         let instance = InstanceOptions { memory_bytes_max: 64 << 20, ..InstanceOptions::default() };
         let durable = options(u64::MAX);
         let listener = Some(&mut listener as &mut dyn FnMut(Progress));
         let opened =
             engine_simulated::open(SchemeName::Silo, c, &instance, schema, &|_| None, &durable, listener);
         let (_, recovered) = opened.expect("a database");
-        assert!(heard.is_sorted_by_key(|progress| (progress.stage, progress.done)), "{heard:?}");
-        let ends: Vec<_> = heard
+        assert!(received.is_sorted_by_key(|progress| (progress.stage, progress.done)), "{received:?}");
+        let ends: Vec<_> = received
             .iter()
             .filter(|progress| progress.done == progress.total)
             .map(|progress| progress.stage)
             .collect();
         for stage in [Stage::Reading, Stage::Dividing, Stage::Repeating, Stage::Loading] {
-            assert!(ends.contains(&stage), "{stage:?}: {heard:?}");
+            assert!(ends.contains(&stage), "{stage:?}: {received:?}");
         }
         // Each of 60 transactions inserts a row; one of three deletes one, one of three puts
         // another in its place.

@@ -263,7 +263,7 @@ fn headers(disk: &Disk) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn values_that_look_like_blocks_are_values() {
+fn values_that_resemble_blocks_are_values() {
     let disk = disk();
     killed(&disk, "d", 30);
     let headers = headers(&disk);

@@ -207,7 +207,7 @@ fn snapshots_read_only() {
         t.replace(row, &Person { name: 900, ..person(2) })
     });
     assert!(write.is_ok());
-    let mut look = || {
+    let mut inspect = || {
         let seen = session.snapshot(&once(), |t| {
             let row = t.find(people.primary(), &1, Intent::Read)?.expect("loaded");
             let age = t.get(row, Person::AGE)?;
@@ -220,12 +220,12 @@ fn snapshots_read_only() {
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!(look(), (30, true, false), "the epoch is not over");
+    assert_eq!(inspect(), (30, true, false), "the epoch is not over");
     for _ in 0..4 {
         database.instance().settle(Hardware::core());
-        look();
+        inspect();
     }
-    assert_eq!(look(), (31, false, true));
+    assert_eq!(inspect(), (31, false, true));
 }
 
 /// An attempt under `occ` may see a state that never existed: values are those of its beginning,

@@ -28,7 +28,7 @@ struct Item {
     value: u64,
 }
 
-/// Two tables: rows that are used, and rows that a sleeper looks at.
+/// Two tables: rows that are used, and rows that a sleeper reads.
 #[derive(Clone, Copy)]
 struct Tables {
     items: Table<Item>,
@@ -98,7 +98,7 @@ macro_rules! under_all_schemes {
 under_all_schemes! {
     who_sleeps_inside_a_transaction_holds_up_no_commit, sleeps_beside_commits;
     who_sleeps_inside_a_transaction_holds_up_no_checkpoint, sleeps_beside_a_checkpoint;
-    decisions_are_told_when_what_they_follow_from_is_durable, tells_when_durable;
+    decisions_are_told_when_what_they_follow_from_is_durable, reports_when_durable;
     epochs_go_on_beyond_32_bits, crosses_32_bits;
     the_log_stops_before_the_last_epoch, stops_at_the_end;
 }
@@ -210,10 +210,9 @@ fn waiting_ends_at_the_deadline() {
     });
 }
 
-/// A session reads a row that is not durable yet, rolls back, and tells why; or cannot insert it
-/// again, and tells that. Then the power is lost: is what was told still true? Whether each of both
-/// is told at once.
-fn tells<S: Scheme<P>>(faults: &[Fault]) {
+/// A session reads a row that is not durable yet, rolls back, and reports that; or cannot insert it
+/// again, and reports that. Then the power is lost: the reported state must still be true.
+fn report_before_loss<S: Scheme<P>>(faults: &[Fault]) {
     for duplicate in [false, true] {
         let disk = disk();
         run(&disk, |c| {
@@ -237,24 +236,24 @@ fn tells<S: Scheme<P>>(faults: &[Fault]) {
                 other => panic!("{}: {other:?}", S::NAME),
             }
         });
-        // Told. Now it has to stay true.
+        // Reported. Now it has to stay true.
         disk.lose_power();
         let found = run(&disk, |c| {
             let (database, tables) = open_without::<S>(c, faults).expect("a database");
             ids(&database, c, tables.items)
         });
-        assert_eq!(found, [1], "{}: what was told of is lost", S::NAME);
+        assert_eq!(found, [1], "{}: a reported state is lost", S::NAME);
     }
 }
 
-fn tells_when_durable<S: Scheme<P>>() {
-    tells::<S>(&[]);
+fn reports_when_durable<S: Scheme<P>>() {
+    report_before_loss::<S>(&[]);
 }
 
 #[test]
-#[should_panic(expected = "what was told of is lost")]
-fn mutant_decisions_are_told_at_once() {
-    tells::<Silo>(&[Fault::EarlyReaders]);
+#[should_panic(expected = "a reported state is lost")]
+fn mutant_decisions_are_reported_at_once() {
+    report_before_loss::<Silo>(&[Fault::EarlyReaders]);
 }
 
 /// A transaction that rolls back for what it has read waits for that and no more.

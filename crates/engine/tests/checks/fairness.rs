@@ -198,7 +198,7 @@ fn reader_after_a_writer_that_gave_up<S: Scheme<VirtualMachine>>(c: sim::Virtual
 }
 
 #[test]
-fn who_gave_up_is_in_nobody_s_way() {
+fn a_transaction_that_gave_up_blocks_no_other() {
     // Under wait-die the older writer has claimed the lock, and the younger reader has to die.
     let gets = [
         virtually(1, 1, reader_after_a_writer_that_gave_up::<DlDetect>),

@@ -3,6 +3,7 @@
 // Tests collect what workers recorded behind the platform's back.
 #![allow(clippy::disallowed_types)]
 
+mod announced_keys;
 mod both_ways;
 mod branches;
 mod changing;
@@ -29,6 +30,5 @@ mod shared_reads;
 mod shuffled;
 mod support;
 mod time_travel;
-mod told;
 mod whole_groups;
 mod without;

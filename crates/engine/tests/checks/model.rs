@@ -188,7 +188,7 @@ fn scan<T: Verbs>(t: &mut T, table: Table<Thing>, model: &mut Model, step: &Step
         Step::PutWhileScanning { low, high, amount } => {
             t.scan(table.primary(), &low, &high, Direction::Forward, Intent::Write, &mut |t, handle| {
                 t.put(handle, Thing::AMOUNT, &amount)?;
-                // Another look within the visit.
+                // Another read within the visit.
                 t.find(table.primary(), &(9, 9), Intent::Read)?;
                 Ok(ControlFlow::Continue(()))
             })?;

@@ -108,8 +108,8 @@ fn look_up<S: Scheme<VirtualMachine>>(
     }
 }
 
-/// Lines that a session on the second socket gets from the first while it looks for all facts, and
-/// while it looks for a member of each partition.
+/// Lines that a session on the second socket gets from the first while it reads all facts, and
+/// while it reads a member of each partition.
 fn lines_from_afar(optimisations: Optimisations) -> (u64, u64) {
     virtually(|c| {
         let (mut database, tables) = database::<Silo>(c, optimisations);
@@ -198,7 +198,7 @@ fn places(c: VirtualCore, database: &Machine<impl Scheme<VirtualMachine>>) -> us
 }
 
 #[test]
-fn copies_say_the_same() {
+fn copies_have_the_same_rows() {
     let skip = Optimisations::ALL.without(Optimisation::ReadOnlySkip);
     let (rows, indexes) = (Optimisation::Replicate, Optimisation::ReplicateIndex);
     let cases = [

@@ -73,7 +73,7 @@ fn reads_what_others_change<S: Scheme<Hardware>>() {
 }
 
 #[test]
-fn rows_that_are_read_without_validation_hinder_nobody() {
+fn rows_that_are_read_without_validation_hinder_no_transaction() {
     for_each_scheme!(S => { reads_what_others_change::<S>(); });
 }
 
@@ -173,7 +173,7 @@ fn torn<P: Platform, S: Scheme<P>>(c: P::Core) {
 }
 
 #[test]
-fn torn_rows_are_words_that_somebody_wrote() {
+fn torn_rows_consist_of_written_words() {
     for_each_scheme!(S => {
         torn::<Hardware, S>(Hardware::core());
         for seed in 0..4 {

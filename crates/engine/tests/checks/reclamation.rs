@@ -64,7 +64,7 @@ fn bytes<P: Platform, S: Scheme<P>>(c: P::Core, rounds: u64, seed: u64, ways: Wa
     let mut schema = SchemaBuilder::new();
     let kinds = vec![IndexKind::Ordered, IndexKind::Ordered, IndexKind::Hash(HashPlan::Mixed)];
     let leaves = schema.table::<Leaf>("leaves", TableOptions { rows: 64, kinds, ..TableOptions::default() });
-    // A table of its own: who looks for a key just below one that is in doubt may have to wait for
+    // A table of its own: a lookup of a key just below one that is in doubt may have to wait for
     // its end.
     let doubtful = schema.table::<Leaf>("doubtful", TableOptions::default());
     let options = InstanceOptions { ways, ..options(WORKERS + 1) };

@@ -93,9 +93,9 @@ impl Procedure for Doing {
 
     fn route(tables: &Tables, action: &Action, route: &mut Routes) {
         let Tables { things, others } = tables;
-        for (said, writes) in &action.route {
+        for (rows, writes) in &action.route {
             let intent = if *writes { Intent::Write } else { Intent::Read };
-            match said {
+            match rows {
                 DeclaredRows::Thing(group, id) => {
                     route.between(*things, &(*group, *id), &(*group, *id), intent)
                 }
@@ -232,7 +232,7 @@ fn watches<S: Scheme<Hardware>>() {
 }
 
 #[test]
-fn a_route_that_says_too_little_is_noticed() {
+fn a_route_that_covers_too_little_is_detected() {
     concurrency::for_each_scheme!(S => { watches::<S>(); });
 }
 
@@ -281,8 +281,8 @@ impl Procedure for Together {
     fn absorb(&mut self, _: usize, _: usize, (): ()) {}
 }
 
-/// A scheme that locks partitions hears all of them before the first is touched: no attempt begins
-/// again, although workers touch partitions in descending order.
+/// A scheme that locks partitions receives all of them before the first is touched: no attempt
+/// begins again, although workers touch partitions in descending order.
 #[test]
 fn routes_lock_all_partitions_in_order() {
     for groups in [vec![3, 2, 0], vec![0, 3]] {

@@ -15,7 +15,7 @@ use crate::support::{Random, options, virtually, with_rows, workers};
 
 /// Rows of a group.
 const GROUP: u64 = 12;
-/// Groups of the concurrent test: so few that transactions meet.
+/// Groups of the concurrent test: so few that transactions conflict.
 const GROUPS: u64 = 6;
 
 #[derive(Row, Clone, Debug, PartialEq)]

@@ -191,7 +191,7 @@ fn nothing_changes_between_vote_and_decision() {
                         };
                         ended += u32::from(ends);
                     }
-                    assert!(ended > 0, "{scheme} seed {seed}: worker {number} met others each time");
+                    assert!(ended > 0, "{scheme} seed {seed}: worker {number} conflicted each time");
                 };
                 VirtualMachine::parallel(c, &[Place { thread: None }; 3], &worker, &mut |_| ());
             });

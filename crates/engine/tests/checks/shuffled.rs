@@ -26,7 +26,7 @@ enum Action {
     Add(u64, i64),
 }
 
-/// Evens out some accounts: looks at all of them, then gives each the mean; the first gets the
+/// Evens out some accounts: reads all of them, then gives each the mean; the first gets the
 /// rest.
 struct EvenOut {
     accounts: Vec<u64>,

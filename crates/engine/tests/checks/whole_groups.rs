@@ -73,8 +73,8 @@ fn note(id: u64, value: u64) -> Note {
 
 fn all(database: &Database<P>, c: VirtualCore, notes: Table<Note>) -> Vec<(u64, u64)> {
     let mut all = Vec::new();
-    let heard = &mut |note: &Note| all.push((note.id, note.value));
-    database.inspector(c).scan(notes.primary(), &0, &u64::MAX, heard);
+    let collect = &mut |note: &Note| all.push((note.id, note.value));
+    database.inspector(c).scan(notes.primary(), &0, &u64::MAX, collect);
     all
 }
 

@@ -126,7 +126,7 @@ fn raise<T: Verbs>(t: &mut T, items: Table<Item>) -> Result<(), Abort> {
     t.put(row, Item::PRICE, &(price + 1))
 }
 
-/// Nanoseconds that an attempt takes which meets a locked row.
+/// Nanoseconds that an attempt takes which finds a locked row.
 fn attempt_at_locked_row(optimisations: Optimisations) -> u64 {
     virtually(1, 1, |c| {
         let (database, items) = database::<Silo>(c, optimisations);
@@ -185,7 +185,7 @@ fn a_commit_does_not_wait_for_a_row_that_it_has_read() {
     assert!(nanos < 3_000, "{nanos}");
 }
 
-/// Attempts of an older transaction that meets a row which a younger one holds for longer than the
+/// Attempts of an older transaction that finds a row which a younger one holds for longer than the
 /// bound.
 fn attempts_at_held_row(optimisations: Optimisations) -> u32 {
     let attempts = virtually(1, 2, |c| {

@@ -67,9 +67,9 @@ fn a_damaged_log_is_reported_and_not_copied() {
                 "pages {pages}, {at}: {check:?}"
             );
             let copied = copy_directory(&directory.0, &copy.0).expect_err("acknowledged rows are missing");
-            let told = copied.to_string();
-            assert!(told.contains(&name) && told.contains("damaged"), "{told}");
-            assert!(told.contains(&*directory.0.to_string_lossy()), "{told}");
+            let text = copied.to_string();
+            assert!(text.contains(&name) && text.contains("damaged"), "{text}");
+            assert!(text.contains(&*directory.0.to_string_lossy()), "{text}");
             assert!(!copy.0.exists(), "nothing is left");
             flip(&log, at);
         }

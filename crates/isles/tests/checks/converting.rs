@@ -204,15 +204,15 @@ fn an_impossible_change_leaves_the_rows_unchanged() {
     // While a unique index is being built, transactions fail as if it existed.
     database.transaction(|t| (5..40).try_for_each(|id| t.delete(people, &id).map(drop))).expect("deleted");
     let mut session = database.session().expect("a session");
-    let mut met = 0;
+    let mut reached = 0;
     let listener = |_| {
         let taken = session.transaction(|t| t.insert(people, &person(7)));
         assert!(matches!(&taken, Err(Error::Duplicate { index, .. }) if index == "by_city"), "{taken:?}");
-        met += 1;
+        reached += 1;
     };
     let mayors = database.change_table::<Mayor>("people", TableChange::new().on_progress(listener));
     assert_eq!(database.transaction(|t| t.scan(mayors.clone()?, ..).count()), Ok(5));
-    assert!(met > 0);
+    assert!(reached > 0);
 
     let without = Database::in_memory().spare_tables(0);
     let (without, _) = crate::common::declare(without).expect("a database");

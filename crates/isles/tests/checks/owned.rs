@@ -207,7 +207,7 @@ fn objects_have_bounds() {
         assert_eq!(open.commit(), Err(Error::Cancelled));
         let soon = TransactionOptions::new().deadline(std::time::Duration::ZERO);
         let mut open = session.with(soon).begin().expect("begun");
-        open.delete(people, &1).expect("the clock is looked at now and then");
+        open.delete(people, &1).expect("the clock is read now and then");
         assert_eq!(open.commit(), Err(Error::Deadline));
         assert_eq!(all_people(&database, people).len(), 20);
     }
@@ -264,8 +264,8 @@ fn a_database_in_use_is_not_closed() {
         open.insert(people, &person(1)).expect("inserted");
         let refusal = database.close().expect_err("three others");
         assert_eq!(refusal, Error::InUse { sessions: 2, transactions: 1, tickets: 0, clones: 1 });
-        let said = "2 sessions (1 of them in a transaction that is an object), 0 tickets and 1 clones";
-        assert!(refusal.to_string().contains(said), "{refusal}");
+        let text = "2 sessions (1 of them in a transaction that is an object), 0 tickets and 1 clones";
+        assert!(refusal.to_string().contains(text), "{refusal}");
         // All handles continue to work.
         assert_eq!(open.commit(), Ok(()));
         session.transaction(|t| t.insert(people, &person(2))).expect("inserted");

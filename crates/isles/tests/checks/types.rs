@@ -69,7 +69,7 @@ fn every_type_round_trips() {
         let directory = Directory::new(&format!("types-{scheme:?}"));
         let (database, things) = declare(Database::at(&directory.0).scheme(scheme)).expect("a database");
         database.transaction(|t| t.insert_all(things, all())).expect("inserted");
-        let look = |database: &Database| {
+        let inspect = |database: &Database| {
             let outcome = database.transaction(|t| {
                 assert_eq!(t.scan(things, ..).collect()?, all(), "negative numbers first");
                 assert_eq!(t.scan(things, Id(-5 << 70)..Id(5 << 70)).count()?, 10);
@@ -90,7 +90,7 @@ fn every_type_round_trips() {
             });
             outcome.expect("read");
         };
-        look(&database);
+        inspect(&database);
         drop(database);
         let (database, same) = declare(Database::at(&directory.0).scheme(scheme)).expect("a database");
         let found = database.transaction(|t| t.scan(same, ..).collect()).expect("read");

@@ -124,46 +124,46 @@ fn statistics_report_memory_log_and_epochs() {
 }
 
 /// Adds a listener whose events the test receives.
-fn heard(builder: Builder, slow: Duration) -> (Builder, Receiver<Event>) {
-    let (tell, hear) = channel();
+fn with_receiver(builder: Builder, slow: Duration) -> (Builder, Receiver<Event>) {
+    let (sender, receiver) = channel();
     let builder = builder.slow_after(slow).on_event(move |event| {
         // The receiver may have been dropped.
-        let _ = tell.send(event.clone());
+        let _ = sender.send(event.clone());
     });
-    (builder, hear)
+    (builder, receiver)
 }
 
 #[test]
 fn listeners_receive_openings_checkpoints_and_the_end() {
     let directory = Directory::new("events");
     let never = Duration::from_secs(3600);
-    let (builder, hear) = heard(Database::at(&directory.0), never);
+    let (builder, receiver) = with_receiver(Database::at(&directory.0), never);
     let (database, people) = declare(builder).expect("a database");
     database.transaction(|t| (0..50).try_for_each(|id| t.insert(people, &person(id)))).expect("inserted");
     database.checkpoint().expect("a checkpoint");
     database.transaction(|t| t.delete(people, &7)).expect("deleted");
     database.close().expect("closed");
-    let all: Vec<Event> = hear.iter().collect();
+    let all: Vec<Event> = receiver.iter().collect();
     assert_eq!(
         all,
         [Event::Checkpoint { ended: 1, failed: None }, Event::Closed],
         "an empty directory is no recovery"
     );
 
-    let (builder, hear) = heard(Database::at(&directory.0), never);
+    let (builder, receiver) = with_receiver(Database::at(&directory.0), never);
     let (database, people) = declare(builder).expect("a database");
-    let first = hear.try_recv();
+    let first = receiver.try_recv();
     let Ok(Event::Recovered { rows: 50, changes: 1, bytes, took, .. }) = first else { panic!("{first:?}") };
     assert!(bytes > 0 && took > Duration::ZERO);
     assert_eq!(all_people(&database, people).len(), 49);
     drop(database);
-    assert_eq!(hear.iter().count(), 0, "it was not closed");
+    assert_eq!(receiver.iter().count(), 0, "it was not closed");
 }
 
 #[test]
 fn listeners_receive_slow_transactions_and_may_use_the_database() {
     for scheme in SCHEMES {
-        let (tell, hear) = channel();
+        let (sender, receiver) = channel();
         let handle = std::sync::Arc::new(std::sync::OnceLock::<(Database, isles::Table<Person>)>::new());
         let theirs = std::sync::Arc::clone(&handle);
         let builder = Database::in_memory().scheme(scheme).slow_after(Duration::from_millis(3));
@@ -172,13 +172,13 @@ fn listeners_receive_slow_transactions_and_may_use_the_database() {
             // notified of.
             let (database, people) = theirs.get().expect("set before the first transaction");
             let there = database.transaction(|t| t.exists(*people, &1));
-            let _ = tell.send((event.clone(), there));
+            let _ = sender.send((event.clone(), there));
         });
         let (database, people) = declare(builder).expect("a database");
         assert!(handle.set((database.clone(), people)).is_ok());
         let mut session = database.session().expect("a session");
         session.transaction(|t| t.insert(people, &person(1))).expect("inserted");
-        assert!(hear.try_recv().is_err(), "it was not slow");
+        assert!(receiver.try_recv().is_err(), "it was not slow");
         let slowly = |error: Result<(), Error>| {
             std::thread::sleep(Duration::from_millis(4));
             error
@@ -188,14 +188,14 @@ fn listeners_receive_slow_transactions_and_may_use_the_database() {
         slowly(Ok(())).expect("slept");
         open.commit().expect("committed");
         for committed in [false, true] {
-            let (event, there) = hear.try_recv().expect("it was slow");
-            let Event::SlowTransaction { took, attempts: 1, committed: said, .. } = event else {
+            let (event, there) = receiver.try_recv().expect("it was slow");
+            let Event::SlowTransaction { took, attempts: 1, committed: reported, .. } = event else {
                 panic!("{event:?}")
             };
             assert!(took >= Duration::from_millis(4));
-            assert_eq!((said, there), (committed, Ok(true)), "{scheme:?}");
+            assert_eq!((reported, there), (committed, Ok(true)), "{scheme:?}");
         }
-        assert!(hear.try_recv().is_err());
+        assert!(receiver.try_recv().is_err());
     }
 }
 

@@ -46,7 +46,7 @@ pub fn call_all(engine: Engine) {
     let directory = Directory::new(&format!("{}-life", engine.name()));
     let events = Arc::new(AtomicU64::new(0));
     call_in_new_directory(engine, &directory.0, &events);
-    assert!(events.load(Ordering::Relaxed) > 0, "it was heard that the database was closed");
+    assert!(events.load(Ordering::Relaxed) > 0, "the end of the database was reported");
     call_after_reopening(engine, &directory.0);
     let checked = call_function!(Database::check(&directory.0)).expect("it is whole");
     assert!(checked.tables.iter().any(|(name, rows)| name == "notes" && *rows == 21), "{checked:?}");
@@ -70,12 +70,12 @@ fn declared(engine: Engine, path: &Path) -> Builder {
 }
 
 fn call_in_new_directory(engine: Engine, path: &Path, events: &Arc<AtomicU64>) {
-    let (heard, builder) = (Arc::clone(events), declared(engine, path));
+    let (counted, builder) = (Arc::clone(events), declared(engine, path));
     let builder = call!(builder.spare_tables(4));
     let builder = call!(builder.latencies(true));
     let builder = call!(builder.slow_after(Duration::from_secs(60)));
     let builder = call!(builder.on_progress(|_| {}));
-    let mut builder = call!(builder.on_event(move |_| _ = heard.fetch_add(1, Ordering::Relaxed)));
+    let mut builder = call!(builder.on_event(move |_| _ = counted.fetch_add(1, Ordering::Relaxed)));
     let notes = builder.table::<Note>("notes");
     builder.table::<Note>("drafts");
     let database = builder.open().expect("a database");

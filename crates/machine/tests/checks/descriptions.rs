@@ -220,7 +220,7 @@ fn cores_cost_what_their_family_does() {
 }
 
 #[test]
-fn files_say_what_cores_cost() {
+fn files_have_the_costs_of_cores() {
     let text = format!(
         "{GOOD}core_family = \"skylake\"\n[core]\nfill_buffers = 16\nclock_ns = {{ cycles = 50, source = \"here\" }}\n\
          own_atomic_ns = {{ value = 3.5, confidence = \"measured\" }}\n"

@@ -74,7 +74,7 @@ fn both_versions_of_xml_are_the_same_machine() {
 }
 
 #[test]
-fn xml_tells_cores_of_different_kinds_apart() {
+fn xml_distinguishes_cores_of_different_kinds() {
     let topology = read("xml", "20em64t-hybrid-1p6c2t+2ca4co1t.xml").topology;
     let fast = topology.threads().iter().filter(|info| info.efficiency == 1).count();
     assert_eq!((fast, topology.threads().len()), (12, 20));

@@ -133,7 +133,7 @@ Machine (96GB total)
 }
 
 #[test]
-fn hybrid_cores_are_told_apart() {
+fn hybrid_cores_are_distinguished() {
     let topology = &machines()["20em64t-hybrid-1p6c2t+2ca4co1t"];
     let classes = topology.threads().iter().map(|info| (info.efficiency, info.sibling)).collect::<Vec<_>>();
     // Six fast cores with two threads each, then eight slow cores with one.

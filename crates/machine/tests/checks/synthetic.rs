@@ -196,7 +196,7 @@ fn contradicting_groups_are_dropped() {
 }
 
 #[test]
-fn errors_say_the_path_and_what_is_wrong() {
+fn errors_have_the_path_and_the_fault() {
     let empty = Tree::new();
     let path = empty.root().display().to_string();
     let error = discover(Some(empty.root())).expect_err("nothing there");

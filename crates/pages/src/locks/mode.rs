@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cover_leaves_nothing_to_ask_for() {
+    fn a_cover_leaves_nothing_to_request() {
         for above in LockMode::ALL {
             for below in LockMode::ALL {
                 // A transaction with an intention above must not be able to lock the place in a

@@ -59,7 +59,7 @@ impl Tables {
 }
 
 #[test]
-fn modes_are_granted_as_the_table_says() {
+fn modes_are_granted_by_the_table() {
     for one in LockMode::ALL {
         for other in LockMode::ALL {
             let tables = Tables::new();
@@ -174,8 +174,8 @@ fn a_conversion_that_overtakes_keeps_the_rule() {
     assert_eq!(tables.request_lock(1, 0, Share), ImmediateAnswer::Waits);
     assert_eq!(tables.request_lock(2, 0, IntentExclude), ImmediateAnswer::Granted);
     assert_eq!(tables.request_lock(2, 1, Share), ImmediateAnswer::Refused);
-    // Were it inherited, an older transaction could take it over, of which no thread had said that
-    // an older one waits for it.
+    // Were it inherited, an older transaction could take it over, of which no thread had recorded
+    // that an older one waits for it.
     assert!(!tables.bequeath(2, IntentExclude));
     tables.release(0, 0);
     assert_eq!(tables.census(0), (1, 1));
@@ -206,7 +206,7 @@ fn what_is_inherited_is_taken_over_or_away() {
 }
 
 #[test]
-fn what_somebody_waits_for_is_not_inherited() {
+fn locks_that_are_waited_for_are_not_inherited() {
     let tables = Tables::new();
     assert_eq!(tables.request_lock(3, 0, IntentExclude), ImmediateAnswer::Granted);
     assert_eq!(tables.request_lock(1, 0, Exclude), ImmediateAnswer::Waits);

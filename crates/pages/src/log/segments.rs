@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn names_say_where_segments_begin() {
+    fn names_have_the_beginnings_of_segments() {
         assert_eq!(parse(&name(Lsn(0x40_0000))), Some(Lsn(0x40_0000)));
         assert_eq!(parse("wal-12.log"), None);
         assert_eq!(parse("pages.data"), None);

@@ -252,7 +252,7 @@ mod tests {
     /// A worker has found a page in a frame that another one takes for a new page before the first
     /// has read it, and then does not use. No worker waits for that frame.
     #[test]
-    fn nobody_waits_for_a_frame_that_was_reserved() {
+    fn no_worker_waits_for_a_reserved_frame() {
         const NUMBER: u64 = 7;
         let places = [Place { thread: None }; 2];
         let config = Config { time_limit: Some(Nanos(1_000_000_000)), ..Config::new(Shape::new(1, 2, 1)) };

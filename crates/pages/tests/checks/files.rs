@@ -122,9 +122,9 @@ fn a_log_that_is_damaged_before_its_end_is_named() {
         let offset = place as u64 / 4096 * 4096;
         write_at(&segment, offset, &[0xa5; 4096]);
         let error = opened(&path).err().expect("the log is damaged");
-        let said = error.to_string();
+        let text = error.to_string();
         let name = segment.file_name().and_then(|name| name.to_str()).expect("a name");
-        assert!(said.contains("was on disk as a whole once") && said.contains(name), "{said}");
+        assert!(text.contains("was on disk as a whole once") && text.contains(name), "{text}");
         let examined = examine::<Hardware>(Hardware::core(), &path).expect_err("the same");
         assert_eq!(examined, error);
         write_at(&segment, 0, &before);

@@ -91,8 +91,8 @@ fn a_full_disk_stops_commits_and_loses_nothing() {
             let (database, table) = opened(c).expect("room for a little");
             insert_all(c, &database, table)
         });
-        for said in refusals.iter().map(Abort::to_string) {
-            assert!(said.contains("the disk is full: make room on it") && !said.contains('\n'), "{said}");
+        for text in refusals.iter().map(Abort::to_string) {
+            assert!(text.contains("the disk is full: make room on it") && !text.contains('\n'), "{text}");
         }
         assert!(acknowledged.len() > 10, "{acknowledged:?}");
         disk.lose_power();

@@ -498,8 +498,8 @@ fn what_lies_behind_a_group_in_its_segment_shows_that_it_was_durable() {
     bytes[BLOCK..].fill(0);
     std::fs::write(place.path(&second), bytes).expect("written");
     let bytes = std::fs::read(&first).expect("it is there");
-    let said = bytes[begins..ends].chunks_exact(8).rposition(|word| *word == begins.to_le_bytes());
-    let mark = begins + said.expect("where the group began") * 8 - 8;
+    let found = bytes[begins..ends].chunks_exact(8).rposition(|word| *word == begins.to_le_bytes());
+    let mark = begins + found.expect("where the group began") * 8 - 8;
     let copy = |name: &str, harm: &dyn Fn(&mut Vec<u8>)| {
         let (copy, mut bytes) = (place.copy_to(name), bytes.clone());
         harm(&mut bytes);

@@ -151,7 +151,7 @@ fn comes_into_a_scanned_gap(c: VirtualCore, faults: Faults) -> (bool, bool) {
 }
 
 #[test]
-fn leaves_stay_apart_while_somebody_relies_on_the_gap_between_them() {
+fn leaves_stay_apart_while_a_transaction_relies_on_the_gap_between_them() {
     let found = |faults| virtually(5, 1, |c| comes_into_a_scanned_gap(c, faults));
     assert_eq!(found(Faults::NONE), (false, false));
     assert_eq!(found(Faults::of(&[Fault::MergedBusyLeaves])), (true, true));

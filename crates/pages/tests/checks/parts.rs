@@ -113,16 +113,16 @@ fn parts_that_are_too_many_are_refused_and_nothing_waits() {
 }
 
 #[test]
-fn one_session_meets_the_parts_that_it_has_prepared() {
+fn one_session_conflicts_with_its_prepared_parts() {
     let seen = |faults: Faults| {
         virtually(3, 1, |c| {
             let (database, table) = open(c, &PagedOptions { faults, ..with_parts(1, 3) });
             let mut session = session(&database, c);
             assert_eq!(read(&mut session, table, 5), Some(100));
             let (_, prepared) = session.prepare(&ONCE, |t| add(t, table, 5)).expect("prepared");
-            let met = read(&mut session, table, 5);
+            let refused = read(&mut session, table, 5);
             session.finish(prepared, true);
-            (met, read(&mut session, table, 5))
+            (refused, read(&mut session, table, 5))
         })
     };
     assert_eq!(seen(Faults::NONE), (None, Some(101)));

@@ -75,7 +75,7 @@ mod tests {
     use crate::Platform;
 
     #[test]
-    fn threads_stay_where_they_are_told_to() {
+    fn threads_stay_where_they_are_pinned() {
         std::thread::spawn(|| {
             let c = Hardware::core();
             Hardware::confine(c, &[]).expect("nothing is requested");

@@ -53,7 +53,7 @@ fn messages_arrive_whole_and_in_order_both_ways() {
 }
 
 #[test]
-fn a_full_link_says_so_and_loses_nothing() {
+fn a_full_link_refuses_and_loses_nothing() {
     let c = Hardware::core();
     for (name, mechanism) in Mechanism::ALL {
         let [mut near, mut far] = ends(mechanism);

@@ -99,7 +99,7 @@ fn a_change_of_the_workload_leads_to_a_repartitioning() {
     assert_eq!((played.controller.state(), played.interval()), (ControllerState::Looking, Some(1.0)));
     played.measure(500.0, 5.0);
     assert_eq!((played.controller.state(), played.interval()), (ControllerState::Changing, None));
-    let said = played.last_log();
+    let log = played.last_log();
     for part in [
         "repartitioning: core 0 (socket 0) has 2.50 times the mean load",
         "of t is split",
@@ -108,7 +108,7 @@ fn a_change_of_the_workload_leads_to_a_repartitioning() {
         "times the throughput",
         "the change costs about",
     ] {
-        assert!(said.contains(part), "{part} in {said}");
+        assert!(log.contains(part), "{part} in {log}");
     }
     let version = played.controller.map().version();
     played.step(Event::Changed { seconds: 0.05 });
@@ -178,7 +178,7 @@ fn a_controller_without_waiting_makes_an_illegal_transition() {
 /// A throughput from before a repartitioning cannot be compared with one after it.
 #[test]
 fn a_controller_without_forgetting_detects_a_false_change() {
-    let said = |faults| {
+    let log = |faults| {
         let mut played = Played::new(faults);
         (0..2).for_each(|_| played.measure(1000.0, 1.0));
         (0..2).for_each(|_| played.measure(500.0, 5.0));
@@ -187,8 +187,8 @@ fn a_controller_without_forgetting_detects_a_false_change() {
         played.measure(1000.0, 1.0);
         played.last_log()
     };
-    assert!(!said(Faults::NONE).contains("the workload changed"));
-    let forgetful = said(Faults::of(&[Fault::KeptMeasurements]));
+    assert!(!log(Faults::NONE).contains("the workload changed"));
+    let forgetful = log(Faults::of(&[Fault::KeptMeasurements]));
     assert!(forgetful.contains("the workload changed"), "{forgetful}");
 }
 
@@ -290,10 +290,10 @@ fn cores_get_the_keys_that_they_draw() {
         });
         (map.map(|map| map.partitions().map(|(_, one)| one.owner.0).collect::<Vec<u16>>()), played.last_log())
     };
-    let (owners, said) = owners_after(true);
-    assert_eq!(owners, Some(vec![0, 1, 2, 3]), "{said}");
-    assert!(said.contains("waiting for the owners of what cores draw takes "), "{said}");
-    assert!(said.contains("and would take 0.0 %"), "{said}");
-    let (owners, said) = owners_after(false);
-    assert_eq!(owners, None, "{said}");
+    let (owners, log) = owners_after(true);
+    assert_eq!(owners, Some(vec![0, 1, 2, 3]), "{log}");
+    assert!(log.contains("waiting for the owners of what cores draw takes "), "{log}");
+    assert!(log.contains("and would take 0.0 %"), "{log}");
+    let (owners, log) = owners_after(false);
+    assert_eq!(owners, None, "{log}");
 }

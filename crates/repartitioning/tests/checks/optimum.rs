@@ -42,9 +42,9 @@ fn instance(seed: u64, sockets: u16, each: u16, positions: u64, meetings: usize)
         members.dedup();
         SynchronizationPoint { members, count: 1.0, bytes: (1.0 + 9.0 * numbers.share()).round() }
     };
-    let mut met: Vec<SynchronizationPoint> = (0..meetings).map(|_| meeting(&mut numbers)).collect();
-    met.retain(|met| met.members.len() > 1);
-    let mut load = Load::new(0, costs, met);
+    let mut points: Vec<SynchronizationPoint> = (0..meetings).map(|_| meeting(&mut numbers)).collect();
+    points.retain(|point| point.members.len() > 1);
+    let mut load = Load::new(0, costs, points);
     if numbers.below(2) == 0 {
         let often = |numbers: &mut Numbers| Core(numbers.below(all(&cores).len()) as u16);
         let drawn =
@@ -82,13 +82,13 @@ impl Instance {
         let sets: Vec<Vec<usize>> = (1..1usize << sockets)
             .map(|set| (0..sockets).filter(|socket| set >> socket & 1 == 1).collect())
             .collect();
-        let meets: Vec<Vec<Variable>> = (self.load.meetings.iter())
+        let choices: Vec<Vec<Variable>> = (self.load.meetings.iter())
             .map(|_| sets.iter().map(|_| variables.add(variable().min(0.0).max(1.0))).collect())
             .collect();
         let mut cost: Expression = off.iter().sum();
-        for (met, chosen) in self.load.meetings.iter().zip(&meets) {
+        for (point, chosen) in self.load.meetings.iter().zip(&choices) {
             for (set, chosen) in sets.iter().zip(chosen) {
-                cost += met.bytes * spread(&self.cores, set) * *chosen;
+                cost += point.bytes * spread(&self.cores, set) * *chosen;
             }
         }
         for (sub, owns) in owns.iter().enumerate() {
@@ -106,9 +106,9 @@ impl Instance {
             problem = problem.with(constraint!(off[core] >= load.clone() - mean));
             problem = problem.with(constraint!(off[core] >= mean - load));
         }
-        for (met, chosen) in self.load.meetings.iter().zip(&meets) {
+        for (point, chosen) in self.load.meetings.iter().zip(&choices) {
             problem = problem.with(constraint!(chosen.iter().sum::<Expression>() == 1.0));
-            for sub in &met.members {
+            for sub in &point.members {
                 for socket in 0..sockets {
                     let of_core = (0..cores).filter(|core| self.cores.socket(Core(*core as u16)) == socket);
                     let there: Expression = of_core.map(|core| owns[sub.index()][core]).sum();

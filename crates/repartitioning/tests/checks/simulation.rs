@@ -145,7 +145,7 @@ impl Toy {
             let count = costs[sub] / REQUEST_NS;
             SynchronizationPoint { members: vec![SubPartition(sub as u32), other], count, bytes: 8.0 * count }
         };
-        let meetings = first.map(meeting).filter(|met| met.count > 0.0).collect();
+        let meetings = first.map(meeting).filter(|point| point.count > 0.0).collect();
         Load::new(self.map.version(), costs, meetings)
     }
 

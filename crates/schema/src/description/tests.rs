@@ -80,8 +80,8 @@ fn keys_have_a_bound() {
     let completed = |bytes| with(ValueType::Text(bytes)).index("by_c", ["c"]);
     assert!(completed(KEY_BYTES_MAX - 8).build().is_ok());
     assert_eq!(fault(completed(KEY_BYTES_MAX - 7)), too_long(KEY_BYTES_MAX + 1));
-    let said = longest(100).build().expect_err("refused").to_string();
-    assert!(said.contains("by_c") && said.contains("100 bytes") && said.contains("at most 64"), "{said}");
+    let text = longest(100).build().expect_err("refused").to_string();
+    assert!(text.contains("by_c") && text.contains("100 bytes") && text.contains("at most 64"), "{text}");
 }
 
 #[test]

@@ -92,7 +92,7 @@ fn the_limit_can_be_used_up() {
 }
 
 #[test]
-fn what_is_cut_between_two_looks_is_ready() {
+fn what_is_cut_between_two_checks_is_ready() {
     let c = Hardware::core();
     let memory = Memory::<Hardware>::with_optimisations(c, 1 << 30, 1, Optimisations::ALL).expect("memory");
     // SAFETY: `memory` is declared before, so it is dropped after.

@@ -88,7 +88,7 @@ fn rings_are_not_lost_spinning<O: Weakening>(c: LoomCore, marks: &[Mark; 1]) {
     rings_are_not_lost::<O>(c, marks, 1);
 }
 
-/// A worker that looks whenever there is news misses nothing, whichever thread rings.
+/// A worker that polls whenever there is news misses nothing, whichever thread rings.
 fn news_misses_nothing<O: Weakening>(c: LoomCore, marks: &[Mark; 1]) {
     let bell = Arc::new(Bell::<P<O>>::new(c, None).expect("memory"));
     let shared = Shared::new::<O>(c, 2);

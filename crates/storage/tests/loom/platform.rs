@@ -12,7 +12,7 @@
 //! - loom takes SeqCst operations for AcqRel ones. Here a SeqCst operation is a SeqCst fence, which
 //!   loom knows, and then the AcqRel operation. That is at least as strong where both sides of a
 //!   pattern have it.
-//! - loom remembers only the last access to an atomic when it looks for orders to explore, so that
+//! - loom remembers only the last access to an atomic when it searches orders to explore, so that
 //!   a load hides the conflicts of the loads before it (loom's issues 166 and 392). Every operation
 //!   here is preceded by a relaxed store to a second atomic that no thread reads: stores always
 //!   conflict, and order nothing.
@@ -80,7 +80,7 @@ weakenings! {
     WithRelaxedExchanges = Exchanges;
 }
 
-/// High bits of a word that holds the number of an atomic: no value in any model looks like it.
+/// High bits of a word that holds the number of an atomic: no value in any model equals it.
 const NUMBERED: u64 = 0x100f << 48;
 const EXECUTION_SHIFT: u32 = 24;
 
@@ -99,7 +99,7 @@ struct Table {
     parked: Option<Rc<Parked>>,
 }
 
-/// Where all threads of an execution park: a thread that parks looks at the word, and a thread that
+/// Where all threads of an execution park: a thread that parks reads the word, and a thread that
 /// unparks wakes, under one lock, as the kernel's futex does. A wake-up that is lost is a deadlock,
 /// which loom reports.
 #[derive(Default)]
@@ -380,7 +380,7 @@ impl<O: Weakening> Platform for LoomPlatform<O> {
     fn park(_: LoomCore, word: &LoomWord, seen: u64, _: Option<Nanos>) {
         let parked = parked();
         let guard = parked.lock.lock().expect("no panic under the lock");
-        // Relaxed: the kernel orders the look by its own lock.
+        // Relaxed: the kernel orders the read by its own lock.
         if word.atomic().load(Ordering::Relaxed) == seen {
             drop(parked.sleepers.wait(guard).expect("no panic under the lock"));
         }
@@ -420,7 +420,7 @@ pub fn explore(preemptions_max: usize, model: impl Fn(LoomCore) + Send + Sync + 
     explore_within(asked.max(preemptions_max), model);
 }
 
-/// Explores a model with this bound whatever the environment says: where two threads spin, loom
+/// Explores a model with this bound whatever the environment is: where two threads spin, loom
 /// lets them yield to each other for ever, and only a small bound keeps that from being found.
 pub fn explore_within(preemptions_max: usize, model: impl Fn(LoomCore) + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -456,10 +456,10 @@ pub fn expect_caught(
     let Err(panic) = std::panic::catch_unwind(|| explore(preemptions_max, model)) else {
         panic!("the mutant was not caught")
     };
-    let said = panic
+    let text = panic
         .downcast_ref::<String>()
         .map(String::as_str)
         .or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or("");
-    assert!(said.contains(message), "the mutant failed with another message: {said}");
+    assert!(text.contains(message), "the mutant failed with another message: {text}");
 }

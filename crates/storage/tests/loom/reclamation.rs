@@ -96,7 +96,7 @@ fn mutant_dates_from_before_the_unlinking() {
 }
 
 /// No worker enters in an epoch before the horizon, however late its announcement is seen.
-fn nobody_enters_before_the_horizon<O: Weakening>(c: LoomCore, marks: &[Mark; 1]) {
+fn no_participant_enters_before_the_horizon<O: Weakening>(c: LoomCore, marks: &[Mark; 1]) {
     let world = World::<O>::new(c, 1);
     declare(EPOCH_LINES * LINE_BYTES);
     let reader = {
@@ -118,17 +118,17 @@ fn nobody_enters_before_the_horizon<O: Weakening>(c: LoomCore, marks: &[Mark; 1]
 }
 
 #[test]
-fn epochs_nobody_enters_before_the_horizon() {
+fn epochs_no_participant_enters_before_the_horizon() {
     let marks: [Mark; 1] = Default::default();
     let inside = marks.clone();
-    explore(4, move |c| nobody_enters_before_the_horizon::<AsWritten>(c, &inside));
+    explore(4, move |c| no_participant_enters_before_the_horizon::<AsWritten>(c, &inside));
     marks[0].assert_reached("a reader entered behind an advance");
 }
 
 #[test]
 fn mutant_horizon_without_a_fence() {
     expect_caught("behind the horizon", 4, |c| {
-        nobody_enters_before_the_horizon::<WithoutSeqCstFences>(c, &Default::default());
+        no_participant_enters_before_the_horizon::<WithoutSeqCstFences>(c, &Default::default());
     });
 }
 

@@ -199,7 +199,7 @@ unsafe impl<const BYTES: usize> NodeStore<Hardware> for MovingNodes<BYTES> {
     }
 
     unsafe fn free(&self, c: HardwareCore, local: &mut Local<Hardware>, node: NodeId) {
-        // SAFETY: passed on to the caller. `shake` may look at the frame, so it waits like a
+        // SAFETY: passed on to the caller. `shake` may read the frame, so it waits like a
         // retired one.
         unsafe { self.retire(c, local, node) };
     }

@@ -82,7 +82,7 @@ fn tree_readers_find_what_was_inserted<S: TestStore, const W: usize>() {
     assert_eq!(tree.inspect(Hardware::core()).entries as u64, 2 * count);
 }
 
-/// The root is split, and replaced by its only child, over and over while others look for it.
+/// The root is split, and replaced by its only child, over and over while others search it.
 fn tree_roots_change_under_everybody<S: TestStore, const W: usize>() {
     let (world, board) = (World::new(4), Board::new());
     let mut local = world.local(3);
@@ -214,7 +214,7 @@ fn tree_insertions_and_removals_balance<S: TestStore, const W: usize>() {
     assert_eq!(tree.inspect(c).entries as u64, Hardware::load(c, board.word(0), Ordering::Relaxed));
 }
 
-/// Two transactions each look for the other's key, insert their own, and then validate: they cannot
+/// Two transactions each read the other's key, insert their own, and then validate: they cannot
 /// both be first.
 fn tree_validation_orders_transactions<S: TestStore, const W: usize>() {
     let world = World::new(3);
@@ -233,7 +233,7 @@ fn tree_validation_orders_transactions<S: TestStore, const W: usize>() {
             let keys = [key_of::<W>(101 + round % 50), key_of::<W>(3_001 + round % 50)];
             let lookup = tree.get(c, &keys[1 - index]);
             assert_eq!(lookup.value, None);
-            // Both have looked before either inserts.
+            // Both have read before either inserts.
             Hardware::store(c, board.word(index), round * 2, Ordering::Release);
             while Hardware::load(c, board.word(1 - index), Ordering::Acquire) < round * 2 {
                 std::hint::spin_loop();

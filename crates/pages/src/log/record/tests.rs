@@ -70,7 +70,7 @@ fn nothing_else_is_taken_for_a_record() {
 }
 
 #[test]
-fn what_is_said_of_several_databases_is_read_as_written() {
+fn notes_of_several_databases_are_read_as_written() {
     let global = GlobalId(0x0123_4567_89ab_cdef_0000_0000_ffff_fff1);
     let part = PartOf { global, coordinator: 700 };
     let decision = Decision { global, participants: vec![0, 3, u16::MAX] };

@@ -1,5 +1,5 @@
-//! Keys of which a transaction has told that it will look them up: whatever it tells, lookups find
-//! the same.
+//! Keys that a transaction has announced before it looks them up: lookups find the same, whatever
+//! was announced.
 
 use boundary::{Bounds, Ending, SchemaBuilder, Verbs};
 use concurrency::Scheme;
@@ -20,7 +20,7 @@ struct Thing {
     table: u64,
 }
 
-/// Looks keys up as a batch, and says what it has found.
+/// Looks keys up as a batch; returns the rows found.
 fn found<T: Verbs>(
     t: &mut T,
     index: Index<Thing, u64>,
@@ -32,7 +32,7 @@ fn found<T: Verbs>(
     rows.into_iter().map(|row: Option<_>| row.map(&mut read).transpose()).collect()
 }
 
-fn whatever_is_told<S: Scheme<Hardware>>() {
+fn lookups_find_all_rows<S: Scheme<Hardware>>() {
     let c = Hardware::core();
     let mut schema = SchemaBuilder::new();
     let of_table = |kind| TableOptions { rows: KEYS, kinds: vec![kind], ..TableOptions::default() };
@@ -52,23 +52,23 @@ fn whatever_is_told<S: Scheme<Hardware>>() {
     let mut random = Random::new(1, 1);
     for _ in 0..500 {
         let mut draw = |most| (0..random.below(most)).map(|_| random.below(KEYS)).collect::<Vec<u64>>();
-        let (told, mut wanted) =
+        let (announced, mut wanted) =
             ([draw(20), draw(20), draw(20), draw(20)], [draw(9), draw(9), draw(9), draw(9)]);
-        // Some of those that were told, in their order, and others between them.
-        for (wanted, told) in wanted.iter_mut().zip(&told) {
-            for key in told {
+        // Some of those that were announced, in their order, and others between them.
+        for (wanted, announced) in wanted.iter_mut().zip(&announced) {
+            for key in announced {
                 if random.chance(70) {
                     wanted.insert(random.below(wanted.len() as u64 + 1) as usize, *key);
                 }
             }
             if random.chance(50) {
-                *wanted = told.clone();
+                *wanted = announced.clone();
             }
         }
         let order: Vec<usize> = (0..12).map(|_| random.below(4) as usize).collect();
         let ended = session.transact(&Bounds::default(), |t| {
             for number in &order[..6] {
-                told[*number].iter().for_each(|key| t.prefetch_key(tables[*number].primary(), key));
+                announced[*number].iter().for_each(|key| t.prefetch_key(tables[*number].primary(), key));
             }
             for number in &order {
                 let expected =
@@ -83,6 +83,6 @@ fn whatever_is_told<S: Scheme<Hardware>>() {
 }
 
 #[test]
-fn lookups_find_the_same_whatever_was_told() {
-    concurrency::for_each_scheme!(S => { whatever_is_told::<S>(); });
+fn lookups_find_the_same_whatever_was_announced() {
+    concurrency::for_each_scheme!(S => { lookups_find_all_rows::<S>(); });
 }
