@@ -121,7 +121,8 @@ fn fault(arguments: &DeployArguments, problem: String) -> BadInput {
 /// The flags of `isles bench` for what the file says.
 fn flags(file: &RunFile) -> Vec<OsString> {
     let deployment = &file.deployment;
-    let (workers, instances) = (deployment.workers().to_string(), deployment.instances.len());
+    let workers = deployment.workers().to_string();
+    let instances = deployment.instances.len();
     let instances = format!("{instances}isl");
     // `--deploy` stands there for one instance, too: the file says how instances talk in any case.
     let known = ["--cores", &workers, "--deploy", &instances, "--transport", deployment.transport.name()];

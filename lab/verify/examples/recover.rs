@@ -42,7 +42,8 @@ fn usage() -> ExitCode {
 }
 
 fn run(directory: &Path, transactions: u64, workers: usize) -> Result<(), Box<dyn std::error::Error>> {
-    let (c, workload) = (P::core(), tpcc::Tpcc::new(workers as u16));
+    let c = P::core();
+    let workload = tpcc::Tpcc::new(workers as u16);
     let is_new = !directory.exists();
     let (database, tables, recovered) = open(c, directory, &workload, workers)?;
     if !is_new {
@@ -86,7 +87,8 @@ fn open(
     };
     let mut schema = SchemaBuilder::new();
     let tables = workload.create(&mut schema);
-    let (mut stages, began) = (Vec::new(), P::now(c));
+    let mut stages = Vec::new();
+    let began = P::now(c);
     let mut listener = |progress: Progress| {
         let seconds = P::now(c).since(began) as f64 / 1e9;
         stages.retain(|(stage, _)| *stage != progress.stage);
@@ -121,7 +123,8 @@ fn transact(
 ) {
     let mut session = database.session(c, None, false).expect("a session");
     session.seed(worker as u64);
-    let (mut random, mut actions) = (Random::new(2, worker as u64), Vec::new());
+    let mut random = Random::new(2, worker as u64);
+    let mut actions = Vec::new();
     for _ in 0..count {
         let now = P::now(c);
         session.tend(now);

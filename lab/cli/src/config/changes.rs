@@ -45,7 +45,8 @@ pub(super) fn changes(
     let mut moments = common.at.iter().map(|text| Moment::of(text)).collect::<Result<Vec<_>, _>>()?;
     moments.sort_by(|one, other| one.seconds.total_cmp(&other.seconds));
     let (mut all, mut workload) = (Vec::new(), workload.clone());
-    let (mut failures, with_workers) = (Vec::new(), (0..sockets as u32).collect::<Vec<u32>>());
+    let mut failures = Vec::new();
+    let with_workers = (0..sockets as u32).collect::<Vec<u32>>();
     for moment in moments {
         moment.check_within(seconds_max)?;
         let (mut fails, mut shifts) = (None, None);

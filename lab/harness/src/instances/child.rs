@@ -104,7 +104,8 @@ fn unexpected() -> RunError {
 /// Passes on the orders of the command until it is gone. If the command has started this process,
 /// removes the directories that the command leaves behind.
 fn obey(from: impl Read, is_parent: bool, orders: &mpsc::Sender<Order>, stop: &AtomicBool) {
-    let (mut from, mut directories) = (io::BufReader::new(from), None::<Vec<PathBuf>>);
+    let mut from = io::BufReader::new(from);
+    let mut directories = None::<Vec<PathBuf>>;
     loop {
         match receive(&mut from) {
             // SeqCst: a flag, which is rarely read.
@@ -173,7 +174,8 @@ impl Progress for Watch<'_> {
 
 impl Watch<'_> {
     fn link_returned(&self, instance: usize, endpoint: &str) -> Result<(), RunError> {
-        let (c, endpoint) = (Hardware::core(), endpoint.parse().map_err(RunError::of)?);
+        let c = Hardware::core();
+        let endpoint = endpoint.parse().map_err(RunError::of)?;
         let listener = &mut self.listener.borrow_mut();
         let links = self.link_setup.link_again(c, listener, self.doorbells, instance, &endpoint)?;
         for (worker, connection) in links {

@@ -182,7 +182,8 @@ fn load<W: Workload>(
     crew: &mut Crew<'_>,
     existed: bool,
 ) -> Result<(Measurement, Vec<String>), RunError> {
-    let (progress, instances) = (cx.control.progress, cx.deployment.instances.len());
+    let progress = cx.control.progress;
+    let instances = cx.deployment.instances.len();
     if !existed {
         progress.loading((0..workload.parts()).map(|part| workload.rows(part)).sum());
     }
@@ -213,7 +214,8 @@ fn work(cx: Context<'_>, crew: &mut Crew<'_>, instances: usize) -> Result<Ran, R
     let (mut logs, mut memory_taken) = (Vec::new(), MemoryTaken::default());
     progress.running(seconds_of(cx.plan.length));
     crew.send_to_all(&Order::Run);
-    let (mut samples, mut ran) = (vec![None; instances], Vec::new());
+    let mut samples = vec![None; instances];
+    let mut ran = Vec::new();
     ran.resize_with(instances, || None);
     while ran.iter().any(Option::is_none) {
         match crew.report()? {
@@ -232,7 +234,8 @@ fn work(cx: Context<'_>, crew: &mut Crew<'_>, instances: usize) -> Result<Ran, R
             (number, _) => return Err(crew.unexpected(number)),
         }
     }
-    let (results, log) = (ran.into_iter().flatten().flatten(), logs.into_iter().reduce(LogGrowth::and));
+    let results = ran.into_iter().flatten().flatten();
+    let log = logs.into_iter().reduce(LogGrowth::and);
     Ok(Ran { results: results.collect(), memory: memory_taken, log })
 }
 
@@ -258,7 +261,8 @@ struct Prefetched {
 impl Prefetched {
     /// The keys to request now that this one is needed: conditions read rows by ascending keys.
     fn keys(&mut self, table: usize, index: usize, key: &[u64]) -> Vec<Vec<u64>> {
-        let (word, last) = (key.last().copied(), self.last.last().copied());
+        let word = key.last().copied();
+        let last = self.last.last().copied();
         let step = word.unwrap_or(0).wrapping_sub(last.unwrap_or(0));
         let is_steady = step != 0 && (table, index, step) == (self.table, self.index, self.step);
         let count = if is_steady { PREFETCHED_KEYS } else { 1 };

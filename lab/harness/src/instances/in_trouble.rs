@@ -151,7 +151,8 @@ impl<P: Host> FaultState<'_, P> {
     fn connect(&mut self, c: P::Core, [one, other]: [usize; 2]) -> Result<[Connection<P>; 2], RunError> {
         let wire = self.troubles.wire(&mut self.random, self.deployment.transport);
         self.met.delays += u64::from(wire.is_some());
-        let (names, bells) = ([self.names[one], self.names[other]], [&self.bells[one], &self.bells[other]]);
+        let names = [self.names[one], self.names[other]];
+        let bells = [&self.bells[one], &self.bells[other]];
         Pair { deployment: self.deployment, names, bells, wire }.connect(c)
     }
 
@@ -295,8 +296,8 @@ impl<P: Host, W: Workload> Bench<'_, P, W> {
         troubles: &Troubles,
     ) -> Result<FaultyRun<P>, RunError> {
         let missing = || RunError::Worker("troubles are for several instances");
-        let (arrivals, division) =
-            (seats.arrivals.clone().ok_or_else(missing)?, self.division.as_ref().ok_or_else(missing)?);
+        let arrivals = seats.arrivals.clone().ok_or_else(missing)?;
+        let division = self.division.as_ref().ok_or_else(missing)?;
         let mut state = FaultState {
             troubles,
             deployment: self.deployment,

@@ -134,7 +134,8 @@ impl LinkSetup<'_> {
         endpoints: impl Iterator<Item = (usize, &'e Endpoint)>,
         until: Nanos,
     ) -> Result<Vec<WorkerLink>, RunError> {
-        let (mechanism, mut links) = (self.mechanism(), Vec::new());
+        let mechanism = self.mechanism();
+        let mut links = Vec::new();
         for (instance, endpoint) in endpoints {
             for (number, own) in self.workers(self.instance).enumerate() {
                 for other in self.workers(instance) {
@@ -146,7 +147,8 @@ impl LinkSetup<'_> {
                         mechanism,
                         limits: distributed::peer::limits(mechanism),
                     };
-                    let (doorbell, trust) = (&doorbells[number], self.trust.as_ref());
+                    let doorbell = &doorbells[number];
+                    let trust = self.trust.as_ref();
                     let patience = Patience::Until(until);
                     let connection =
                         secure_links::connect_trusting(c, endpoint, hello, doorbell, trust, patience);
@@ -167,7 +169,8 @@ impl LinkSetup<'_> {
         is_over: &AtomicBool,
     ) -> Result<Vec<WorkerLink>, RunError> {
         let c = Hardware::core();
-        let (all, mut links) = (others * doorbells.len(), Vec::with_capacity(others * doorbells.len()));
+        let all = others * doorbells.len();
+        let mut links = Vec::with_capacity(others * doorbells.len());
         let limits = distributed::peer::limits(self.mechanism());
         let mut door = |hello: &Hello| -> Result<(Doorbell, Limits), String> {
             let doorbell = doorbells.get(usize::from(hello.to.worker));

@@ -77,7 +77,8 @@ pub(crate) fn work(
     owners: u32,
     begin: &dyn Fn(usize) -> Order,
 ) -> Result<Ran, RunError> {
-    let (progress, count) = (cx.control.progress, endpoints.len());
+    let progress = cx.control.progress;
+    let count = endpoints.len();
     progress.running(seconds_of(cx.plan.length));
     crew.send_to_all(&Order::Run);
     let mut stages: Vec<InstanceStage> = (0..count).map(|_| InstanceStage::Runs).collect();

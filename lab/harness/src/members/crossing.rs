@@ -97,7 +97,8 @@ impl<P: Host, W: Workload> MemberWorker<'_, '_, P, W> {
         now: Nanos,
     ) -> Result<Waiting<W::Procedure>, RunError> {
         let Deferred { procedure, began, attempts } = transaction;
-        let (attempts, kind) = (attempts + 1, W::kind(&procedure));
+        let attempts = attempts + 1;
+        let kind = W::kind(&procedure);
         if self.job.plan.deadline(began).is_some_and(|deadline| now >= deadline) {
             return Err(self.failure(kind, Abort::Deadline));
         }
@@ -174,7 +175,8 @@ impl<P: Host, W: Workload> MemberWorker<'_, '_, P, W> {
         }
         self.distributed.gathered = others;
         let kind = W::kind(&procedures[0]);
-        let (me, member) = (self.me.instance, &mut self.member);
+        let me = self.me.instance;
+        let member = &mut self.member;
         let batch = Batch::of(procedures, |action| member.instance_of(action).map(|instance| instance == me));
         let batch = batch.map_err(|abort| self.failure(kind, abort))?;
         self.submit_all(batch, Tickets::all(tickets, P::now(self.c)))

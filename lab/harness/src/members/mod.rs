@@ -156,7 +156,8 @@ impl<'d, P: Host, W: Workload> Job<'d, P, W> {
             return Err(RunError::Refused(format!("{me}: it was opened {incarnation} times: copy its rows")));
         }
         let (durability, faults) = (self.plan.durability, self.plan.faults);
-        let (is_durable, in_order) = (durability != Durability::None, database.traits().locks_partitions);
+        let is_durable = durability != Durability::None;
+        let in_order = database.traits().locks_partitions;
         let setting = Setting {
             me,
             tables,
@@ -488,7 +489,8 @@ impl<P: Host, W: Workload> MemberWorker<'_, '_, P, W> {
         } else {
             self.executor.run(&mut transaction.procedure, &bounds)
         };
-        let (kind, now) = (W::kind(&transaction.procedure), P::now(self.c));
+        let kind = W::kind(&transaction.procedure);
+        let now = P::now(self.c);
         match ending {
             Ok(Ending::Committed((), commit)) => self.committed(kind, began, now, commit)?,
             Ok(Ending::RolledBack(_)) => self.rolled_back(kind, began, now),

@@ -36,7 +36,8 @@ impl Shifted {
     /// The result of a shift between two times, of a measured time that began at `warm`.
     pub(crate) fn of(rearrangements: usize, changes: usize, warm: Nanos, began: Nanos, ended: Nanos) -> Self {
         let seconds = |nanos: u64| nanos as f64 / 1e9;
-        let (at_seconds, took_seconds) = (seconds(began.since(warm)), seconds(ended.since(began)));
+        let at_seconds = seconds(began.since(warm));
+        let took_seconds = seconds(ended.since(began));
         Shifted { at_seconds, rearrangements, changes, took_seconds }
     }
 }

@@ -127,7 +127,8 @@ type Results<T> = Mutex<Vec<Option<Result<T, RunError>>>>;
 /// The results of all workers.
 pub(crate) fn collect<T>(results: Vec<Option<Result<T, RunError>>>) -> Result<Vec<T>, RunError> {
     let missing = || RunError::Worker("a worker ended without a result");
-    let (mut values, mut errors) = (Vec::with_capacity(results.len()), Vec::new());
+    let mut values = Vec::with_capacity(results.len());
+    let mut errors = Vec::new();
     for result in results {
         match result.unwrap_or_else(|| Err(missing())) {
             Ok(value) => values.push(value),
@@ -486,7 +487,8 @@ impl<P: Host, W: Workload> Bench<'_, P, W> {
     /// The job of a worker on this database.
     pub(crate) fn job<'j>(&'j self, board: &'j Board<P>, database: &'j Database<P>) -> Job<'j, P, W> {
         let (workload, tables, executors) = (self.workload, &self.tables, self.executors);
-        let (schedule, plan) = (Schedule::of(self.plan), self.plan);
+        let schedule = Schedule::of(self.plan);
+        let plan = self.plan;
         Job { database, executors, workload, tables, board, schedule, plan, owners: None, failing: None }
     }
 }

@@ -235,7 +235,8 @@ impl<P: Host> OpenedDatabase<P> {
         let all = (&FIRST_ROW, &u64::MAX);
         database.inspector(c).scan(mark.primary(), all.0, all.1, &mut |row: &Loaded| rows.push(row.id));
         let (membership, remembered) = (Membership::of_rows(&rows), Remembered::of_rows(&rows));
-        let (mark, with) = (Some(mark), loaded_with::text(with));
+        let mark = Some(mark);
+        let with = loaded_with::text(with);
         Ok(OpenedDatabase { database, recovered, opening, membership, remembered, path, mark, with })
     }
 

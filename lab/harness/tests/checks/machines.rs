@@ -58,7 +58,8 @@ fn instances_on_several_machines_hold_what_one_would() {
         let workers = deployment.workers() as u64;
         let delay_max = Nanos(if seed.is_multiple_of(3) { 40_000 } else { 0 });
         let faults = NetworkFaults { delay_max, ..NetworkFaults::default() };
-        let (workload, what) = (micro(Operation::Update, workers as u16), scheme.to_string());
+        let workload = micro(Operation::Update, workers as u16);
+        let what = scheme.to_string();
         let run = || simulated(&workload, &plan(scheme, seed, 25), &deployment, faults.clone());
         let measured = run().expect("it runs");
         assert!(assert_holds(&measured, 25 * workers, &what) > 0.1, "{what}");

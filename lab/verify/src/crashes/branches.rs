@@ -241,7 +241,8 @@ fn boot(c: VirtualCore, trial: &BranchTrial<'_>, round: u64) {
     let mut waiting: Vec<Option<AnyPrepared<'_>>> = trial.lanes.iter().map(|_| None).collect();
     let mut found: Vec<Option<u64>> = vec![None; trial.lanes.len()];
     for (part, prepared) in database.in_doubt(c) {
-        let (lane, number) = ((part.global.0 >> 64) as usize, part.global.0 as u64);
+        let lane = (part.global.0 >> 64) as usize;
+        let number = part.global.0 as u64;
         if part.coordinator != COORDINATOR || lane >= found.len() || found[lane].is_some() {
             return trial.violated(format!("boot {round}: {part:?} is in doubt"));
         }
@@ -472,7 +473,8 @@ impl<'d> BranchWorker<'_, '_, 'd> {
 
     /// Prepares the next branch of a lane, unless it conflicts.
     fn prepare(&mut self, session: &mut Session<'d>, lane: usize) -> Result<Option<Pending>, Abort> {
-        let (id, tables) = (self.first + lane as u16, self.tables);
+        let id = self.first + lane as u16;
+        let tables = self.tables;
         let part = {
             let mut lane = self.lane(lane);
             lane.last += 1;

@@ -132,7 +132,8 @@ pub(super) fn check<P: Platform>(
     let inspector = &mut database.inspector(c);
     let mut count = |id: u16| inspector.row(tables.counters.primary(), &id).map_or(0, |row| row.count);
     let lasts: Vec<u64> = (0..acknowledged.len() as u16).map(|worker| count(worker + 1)).collect();
-    let (shared, sum) = (count(0), lasts.iter().sum::<u64>());
+    let shared = count(0);
+    let sum = lasts.iter().sum::<u64>();
     if shared != sum {
         wrong.push(format!("the shared row has {shared} of {sum} transactions"));
     }
@@ -299,7 +300,8 @@ impl<P: Files> Workers<'_, P> {
         let (mut session, mut other) = (session(worker as u32 % 2)?, session((worker as u32 + 1) % 2)?);
         session.seed(random.below(1 << 30));
         let mut pending = Vec::new();
-        let (tables, worker) = (self.tables, worker as u16);
+        let tables = self.tables;
+        let worker = worker as u16;
         for _ in 0..self.transactions {
             let other_worker = random.below(self.count as u64) as u16;
             let (whose, (done, commit)) = if random.below(BRANCHES_ONE_IN) == 0 {

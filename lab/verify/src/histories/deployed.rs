@@ -245,7 +245,8 @@ fn work<'d, P: Links>(
 
 impl<P: Links> DeployedWorker<'_, '_, P> {
     fn work(&mut self) {
-        let (c, mut ended) = (self.c, Vec::new());
+        let c = self.c;
+        let mut ended = Vec::new();
         loop {
             assert!(!self.shared.broken.load(Ordering::SeqCst), "another worker has ended");
             let turn = self.member.turn(c, self.session, &mut ended);

@@ -286,7 +286,8 @@ impl<'r> Recorder<'r> {
             self.observe(key, Seen::Present);
             return Ok(());
         }
-        let (version, tag) = (self.version(), self.random.below(TAGS));
+        let version = self.version();
+        let tag = self.random.below(TAGS);
         match t.insert(self.tables.items, &Item::make(key, tag, version)) {
             Ok(()) => {
                 self.observe(key, Seen::Absent);
@@ -310,7 +311,8 @@ impl<'r> Recorder<'r> {
         table: Table<R>,
         key: u64,
     ) -> Result<(), Abort> {
-        let (end, checks) = ((key + 2 + self.random.below(3)).min(self.keys), self.chance(80));
+        let end = (key + 2 + self.random.below(3)).min(self.keys);
+        let checks = self.chance(80);
         let mut run = Vec::new();
         for key in key..end {
             if checks && t.find(table.primary(), &stored(key), Intent::Read)?.is_some() {
@@ -339,7 +341,8 @@ impl<'r> Recorder<'r> {
 
     /// A random operation on the table that has a primary index only.
     fn line<T: Verbs>(&mut self, t: &mut T, key: u64) -> Result<(), Abort> {
-        let (lines, name) = (self.lines(), Line::NAMES + key);
+        let lines = self.lines();
+        let name = Line::NAMES + key;
         match self.random.below(4) {
             0 => match t.find(lines.primary(), &stored(key), Intent::Write)? {
                 Some(line) => {
@@ -375,7 +378,8 @@ impl<'r> Recorder<'r> {
             return Ok(());
         };
         self.observe(key, Seen::Present);
-        let (version, tag) = (self.version(), self.random.below(TAGS));
+        let version = self.version();
+        let tag = self.random.below(TAGS);
         t.replace(item, &Item::make(key, tag, version))?;
         self.record_change(key, true, Some((version, tag)));
         self.read(t, key)
@@ -472,7 +476,8 @@ impl<'r> Recorder<'r> {
         let cells = self.tables.cells;
         let choice = self.random.below(4);
         let intent = if choice == 0 { Intent::Read } else { Intent::Write };
-        let (name, id) = (CELLS + key, self.cell_id(key));
+        let name = CELLS + key;
+        let id = self.cell_id(key);
         let version = self.version();
         match t.find(cells.primary(), &id, intent)? {
             Some(cell) if choice < 3 => {

@@ -4,7 +4,7 @@ use concurrency::SchemeName::{DlDetect, Hstore, Mvcc, NoWait, Occ, Silo, TicToc,
 use terms::Fault;
 use verify::{Campaign, Machine, Subject, Tally, Trial, Work, scheme, schemes};
 
-use crate::support::{holds, is_caught, mutant};
+use crate::support::{all_hold, holds, is_caught, mutant};
 
 /// Seeds of each scheme and workload; `isles verify` runs as many as requested, and `.ci/deep`
 /// 100,000.
@@ -52,34 +52,22 @@ fn waiting_needs_no_bound() {
 
 #[test]
 fn totals_of_two_databases_stay() {
-    for subject in schemes() {
-        holds(&subject, Work::Bank, &Machine::Small, SEEDS);
-    }
+    all_hold(&schemes(), &[Work::Bank], &Machine::Small, SEEDS);
 }
 
 #[test]
 fn benchmarks_keep_their_invariants() {
-    for subject in schemes() {
-        for work in [Work::Tpcc, Work::Micro, Work::Ycsb] {
-            holds(&subject, work, &Machine::Small, SEEDS_OF_BENCHMARKS);
-        }
-    }
+    all_hold(&schemes(), &[Work::Tpcc, Work::Micro, Work::Ycsb], &Machine::Small, SEEDS_OF_BENCHMARKS);
 }
 
 #[test]
 fn everything_holds_on_hardware() {
-    for subject in schemes() {
-        for work in [Work::Histories, Work::Bank, Work::Micro] {
-            holds(&subject, work, &Machine::Hardware, SEEDS_ON_HARDWARE);
-        }
-    }
+    all_hold(&schemes(), &[Work::Histories, Work::Bank, Work::Micro], &Machine::Hardware, SEEDS_ON_HARDWARE);
 }
 
 #[test]
 fn instances_keep_invariants_together() {
-    for subject in schemes() {
-        holds(&subject, Work::Islands, &Machine::Small, SEEDS_OF_BENCHMARKS / 2);
-    }
+    all_hold(&schemes(), &[Work::Islands], &Machine::Small, SEEDS_OF_BENCHMARKS / 2);
     holds(&schemes()[0], Work::Islands, &Machine::Hardware, SEEDS_ON_HARDWARE / 2);
     holds(&schemes()[0], Work::Distributed, &Machine::Hardware, SEEDS_ON_HARDWARE / 4);
 }

@@ -161,7 +161,8 @@ fn deployments() -> Option<PathBuf> {
 
 #[test]
 fn deployments_whose_sockets_are_refused_lose_nothing() {
-    let (lacks, program) = (native::missing_for_tracing(), deployments());
+    let lacks = native::missing_for_tracing();
+    let program = deployments();
     let (None, Some(program)) = (lacks, program) else {
         eprintln!("missing: {}; no socket was refused", lacks.unwrap_or("the example kills"));
         return;

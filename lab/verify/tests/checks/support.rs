@@ -38,6 +38,13 @@ pub fn holds(subject: &Subject, work: Work, machine: &Machine, seeds: u64) -> Ta
     tally
 }
 
+/// Runs a campaign of each subject and workload, in which no seed fails.
+pub fn all_hold(subjects: &[Subject], works: &[Work], machine: &Machine, seeds: u64) {
+    for subject in subjects {
+        works.iter().for_each(|work| _ = holds(subject, *work, machine, seeds));
+    }
+}
+
 /// Searches from seed `first` on for a failure, which the same seed repeats.
 pub fn is_caught(mutant: &Subject, work: Work, first: u64) {
     let machine = &Machine::Small;

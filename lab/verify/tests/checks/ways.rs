@@ -5,7 +5,7 @@ use concurrency::{CommitLocks, Deadlocks, RowCopies, RowLock, Ways};
 use terms::Fault;
 use verify::{Machine, Subject, Tally, Work};
 
-use crate::support::{holds, is_caught, mutant};
+use crate::support::{all_hold, holds, is_caught, mutant};
 
 /// Seeds of each scheme and workload.
 const SEEDS: u64 = 30;
@@ -63,34 +63,22 @@ fn histories_of_all_ways_are_serializable() {
 
 #[test]
 fn totals_of_two_databases_stay_in_all_ways() {
-    for subject in subjects() {
-        holds(&subject, Work::Bank, &Machine::Small, SEEDS);
-    }
+    all_hold(&subjects(), &[Work::Bank], &Machine::Small, SEEDS);
 }
 
 #[test]
 fn crashes_lose_nothing_in_all_ways() {
-    for subject in subjects() {
-        holds(&subject, Work::Crashes, &Machine::Small, SEEDS_OF_CRASHES);
-    }
+    all_hold(&subjects(), &[Work::Crashes], &Machine::Small, SEEDS_OF_CRASHES);
 }
 
 #[test]
 fn benchmarks_keep_their_invariants_in_all_ways() {
-    for subject in subjects() {
-        for work in [Work::Tpcc, Work::Micro, Work::Ycsb] {
-            holds(&subject, work, &Machine::Small, SEEDS_OF_BENCHMARKS);
-        }
-    }
+    all_hold(&subjects(), &[Work::Tpcc, Work::Micro, Work::Ycsb], &Machine::Small, SEEDS_OF_BENCHMARKS);
 }
 
 #[test]
 fn everything_holds_on_hardware_in_all_ways() {
-    for subject in subjects() {
-        for work in [Work::Histories, Work::Bank, Work::Micro] {
-            holds(&subject, work, &Machine::Hardware, SEEDS_ON_HARDWARE);
-        }
-    }
+    all_hold(&subjects(), &[Work::Histories, Work::Bank, Work::Micro], &Machine::Hardware, SEEDS_ON_HARDWARE);
 }
 
 /// With lock managers too, waiting needs no bound within one database.

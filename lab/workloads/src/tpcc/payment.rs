@@ -67,7 +67,8 @@ pub struct Payment {
 impl Payment {
     /// Draws the input (clause 2.5.1).
     pub(super) fn generate(tpcc: &Tpcc, worker: usize, random: &mut Random, now: u64) -> Self {
-        let (w_id, sizes) = (tpcc.home(worker), tpcc.sizes());
+        let w_id = tpcc.home(worker);
+        let sizes = tpcc.sizes();
         let d_id = random.between(1, u64::from(DISTRICTS)) as u8;
         let (c_w_id, c_d_id) = if chance(random, tpcc.remote_payment_percent) {
             (tpcc.other_warehouse(random, w_id), random.between(1, u64::from(DISTRICTS)) as u8)

@@ -158,7 +158,8 @@ fn draw_series(drawing: &mut Drawing, lines: &Lines, number: usize, series: &Ser
 /// Draws vertical lines with their names, one above the other if they are close.
 fn draw_marks(drawing: &mut Drawing, marks: &[(f64, String)], axes: &Axes) {
     for (number, (position, text)) in marks.iter().enumerate() {
-        let (at, height) = (axes.x.at(*position), axes.top + 12.0 + 13.0 * (number % MARK_ROWS) as f64);
+        let at = axes.x.at(*position);
+        let height = axes.top + 12.0 + 13.0 * (number % MARK_ROWS) as f64;
         drawing.path(&[(at, axes.top), (at, axes.bottom)], "var(--line)", true);
         let is_late = at > f64::midpoint(LEFT, WIDTH);
         let (place, anchor) = if is_late { (at - 5.0, Anchor::End) } else { (at + 5.0, Anchor::Start) };

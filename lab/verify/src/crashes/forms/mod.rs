@@ -183,7 +183,8 @@ fn declared<F: Form>() -> SchemaBuilder {
 
 /// One boot of the machine.
 fn boot(c: VirtualCore, trial: &FormTrial<'_>, round: u64) {
-    let (task, violated) = (trial.task, |what: String| trial.violated(format!("boot {round}: {what}")));
+    let task = trial.task;
+    let violated = |what: String| trial.violated(format!("boot {round}: {what}"));
     if round == ROUNDS {
         check_files(c, task.seed, &mut |what| trial.violated(what));
     }

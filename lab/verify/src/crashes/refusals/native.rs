@@ -189,7 +189,8 @@ impl RunningProcess {
 
     /// Waits for `more` acknowledgements; false if the process ends before, or takes too long.
     fn waits_for(&mut self, more: u64) -> bool {
-        let (until, ends) = (self.count.load(Ordering::Acquire) + more, Instant::now() + PATIENCE);
+        let until = self.count.load(Ordering::Acquire) + more;
+        let ends = Instant::now() + PATIENCE;
         while self.count.load(Ordering::Acquire) < until {
             if Instant::now() > ends || !self.lives() {
                 return false;
