@@ -18,12 +18,11 @@
 //! the transaction starts again and begins with all sites that it has named, in order.
 //!
 //! A branch ([`Mode::Branch`]) does the same without sites: a thread that runs it keeps what it
-//! touches from others. Where a transaction below has its partition to itself, a
-//! branch has to itself what it touches.
+//! touches from others. Where a transaction below has its partition to itself, a branch has to
+//! itself what it touches.
 //!
 //! Deviations:
-//! - Sites are locked by whichever worker runs the transaction, not owned by one thread that takes
-//!   requests.
+//! - The worker that runs a transaction locks its sites; no thread owns a site and takes requests.
 //! - No transaction waits for ever ([`sites`]): a transaction over several databases may hold sites
 //!   for long.
 //! - There is no order of transactions by timestamp; each lock is a queue.
