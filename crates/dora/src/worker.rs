@@ -197,8 +197,19 @@ impl<'d, P: Platform> OwnerWorker<'d, P> {
         self.check_others()
     }
 
-    /// The same, where no worker runs transactions of its own: the time that passes is none that
-    /// others could use better, and is not counted.
+    /// Serves other workers for up to `nanos` nanoseconds while this one has no transaction to run.
+    /// The time without work counts as rest in the measured load of its partitions.
+    ///
+    /// # Errors
+    /// The database has stopped, or a worker is gone.
+    pub fn idle(&mut self, hands: &mut dyn ActionExecutor, nanos: u64) -> Result<(), Abort> {
+        self.serve(hands)?;
+        self.rest(nanos);
+        self.check_others()
+    }
+
+    /// As [`Self::stand_by`], where no worker runs transactions of its own: the time that passes is
+    /// none that others could use better, and is not counted.
     ///
     /// # Errors
     /// The database has stopped, or a worker is gone.

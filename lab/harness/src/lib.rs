@@ -25,6 +25,7 @@
 //! - `instances/`: instances as processes; `in_trouble`: instances of one process that are lost and
 //!   come back;
 //! - `faults/`: faults that a run injects; `measurement/`: the values of a result;
+//! - `requests`: requests of clients that wait for the owners of their rows;
 //! - `names`: names of values on the command line and in results;
 //! - `run/`: the run of a workload of transactions, and the choice of the platform.
 
@@ -46,6 +47,7 @@ mod members;
 mod names;
 mod owners;
 mod plan;
+mod requests;
 mod retry;
 mod run;
 mod workers;
@@ -71,13 +73,13 @@ pub use machine::Peers;
 pub use measurement::machine_use::{HotLine, MachineUse, PortKind, PortUse};
 pub use measurement::memory_figures::MemoryFigures;
 pub use measurement::values::{
-    Breakdown, Check, Counters, Deployed, Kind, Latency, LogFigures, Measurement, Recovery, RoundTrip,
-    Simulation, ThreadFigures, abort_ratio,
+    Breakdown, Check, Counters, Deployed, Kind, Latency, LogFigures, Measurement, Recovery, RequestFigures,
+    RoundTrip, Simulation, ThreadFigures, abort_ratio,
 };
 pub use names::{Choice, serialize_name};
 pub use owners::adapting::Adaptation;
 pub use owners::shifting::{Shift, Shifted};
-pub use plan::{Durability, Engine, Length, Missing, Plan};
+pub use plan::{Clients, Durability, Engine, Length, Missing, Plan};
 pub use retry::{PAUSE_NANOS, PLACES, Retry};
 pub use run::platforms::{in_virtual_machine, on_hardware, run_and_inspect};
 pub use workloads::processes::{OtherProcess, answer_messages};

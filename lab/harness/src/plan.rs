@@ -68,6 +68,22 @@ pub enum Missing {
     Wait,
 }
 
+/// The drawing of requests: by which clients, and for which rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Clients {
+    /// Each worker draws its own transactions, for its home.
+    #[default]
+    Worker,
+    /// Each worker draws its own transactions, for all data of its instance.
+    Instance,
+    /// Clients draw requests for all data, and hand each to the owner of its first rows: an
+    /// instance, or a worker if workers own partitions. Each has several requests open. With one
+    /// instance whose workers own no partitions this is [`Clients::Instance`].
+    Global,
+}
+
+names! { Clients { Worker = "worker", Instance = "instance", Global = "global" } }
+
 /// The engine for rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Engine {
@@ -199,6 +215,9 @@ pub struct Plan {
     pub ways: Ways,
     /// The treatment of a transaction that conflicted.
     pub retry: Retry,
+    /// The drawing of requests.
+    #[serde(serialize_with = "serialize_name")]
+    pub clients: Clients,
     /// Transactions over several instances that a worker keeps open while it waits for answers.
     pub in_flight: usize,
     /// The treatment of a transaction that needs a missing instance, which may come back.
@@ -249,6 +268,7 @@ impl Plan {
             optimisations: Optimisations::ALL,
             ways: Ways::default(),
             retry: Retry::default(),
+            clients: Clients::default(),
             in_flight: 1,
             missing: Missing::Refuse,
             troubles: None,

@@ -6,6 +6,7 @@ use serde::Serialize;
 use terms::random::Random;
 
 use crate::names::names;
+use crate::requests::{Origin, Request};
 
 /// The treatment of a transaction whose attempt conflicted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -50,6 +51,22 @@ pub(crate) struct Deferred<Q> {
     pub began: Nanos,
     /// Attempts so far.
     pub attempts: u32,
+    /// The client that requested it.
+    pub origin: Origin,
+}
+
+impl<Q> Deferred<Q> {
+    /// A transaction that its worker has drawn itself, and begins at `now`.
+    #[inline]
+    pub(crate) fn of_worker(procedure: Q, now: Nanos) -> Self {
+        Deferred { procedure, began: now, attempts: 0, origin: Origin::WORKER }
+    }
+
+    /// A transaction that a client has requested, and a worker begins at `now`.
+    pub(crate) fn of_client(request: Request<Q>, now: Nanos) -> Self {
+        let Request { procedure, origin, .. } = request;
+        Deferred { procedure, began: now, attempts: 0, origin }
+    }
 }
 
 /// The next step of a worker.
@@ -108,7 +125,7 @@ mod tests {
     use super::*;
 
     fn deferred(procedure: u32) -> Deferred<u32> {
-        Deferred { procedure, began: Nanos(0), attempts: 1 }
+        Deferred { procedure, began: Nanos(0), attempts: 1, origin: Origin::WORKER }
     }
 
     #[test]

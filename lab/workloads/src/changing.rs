@@ -133,6 +133,24 @@ impl<W: Workload> Workload for Changing<W> {
         self.at(elapsed_nanos).next(worker, random, now_nanos)
     }
 
+    fn homes(&self) -> usize {
+        self.first.homes()
+    }
+
+    fn home_of(&self, part: usize) -> usize {
+        self.first.home_of(part)
+    }
+
+    fn request(
+        &self,
+        elapsed_nanos: u64,
+        homes: Option<&[usize]>,
+        random: &mut Random,
+        now_nanos: u64,
+    ) -> (W::Procedure, usize) {
+        self.at(elapsed_nanos).request(elapsed_nanos, homes, random, now_nanos)
+    }
+
     #[inline]
     fn begin(&self, worker: usize, procedure: &mut W::Procedure, now_nanos: u64) {
         self.first.begin(worker, procedure, now_nanos);

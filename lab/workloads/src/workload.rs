@@ -57,7 +57,7 @@ impl LoadedWith {
 /// One value serves all workers; it holds parameters only.
 pub trait Workload: Send + Sync + 'static {
     /// Any transaction of the workload.
-    type Procedure: Procedure;
+    type Procedure: Procedure + Send;
 
     /// Declares the tables.
     fn create(&self, schema: &mut impl Schema) -> <Self::Procedure as Procedure>::Tables;
@@ -123,6 +123,32 @@ pub trait Workload: Send + Sync + 'static {
     ) -> Self::Procedure {
         let _ = elapsed_nanos;
         self.next(worker, random, now_nanos)
+    }
+
+    /// Number of homes of workers.
+    fn homes(&self) -> usize {
+        self.parts()
+    }
+
+    /// The home to which a part belongs.
+    fn home_of(&self, part: usize) -> usize {
+        part
+    }
+
+    /// Draws a request of a client whose requests are for these homes, at least one, or for all of
+    /// the data (`None`); returns its home, too. Times as in [`Self::next_at`].
+    fn request(
+        &self,
+        elapsed_nanos: u64,
+        homes: Option<&[usize]>,
+        random: &mut Random,
+        now_nanos: u64,
+    ) -> (Self::Procedure, usize) {
+        let home = match homes {
+            Some(homes) => homes[random.below(homes.len() as u64) as usize],
+            None => random.below(self.homes() as u64) as usize,
+        };
+        (self.next_at(elapsed_nanos, home, random, now_nanos), home)
     }
 
     /// Sets the date columns of a transaction to this time, because it begins now. Workers call

@@ -6,7 +6,8 @@ use std::ops::RangeInclusive;
 use clap::{Args, Command, Id};
 use concurrency::{CommitLocks, Deadlocks, RowCopies, RowLock, SchemeName, TimestampSource};
 use harness::{
-    Choice, CounterGroups, Durability, Execution, MemoryPlacement, Partitioning, Peers, Retry, Transport,
+    Choice, Clients, CounterGroups, Durability, Execution, MemoryPlacement, Partitioning, Peers, Retry,
+    Transport,
 };
 use machine::Placement;
 use platform::link::Mechanism;
@@ -229,6 +230,11 @@ pub struct CommonFlags {
     /// nothing central is written) [default: inline]
     #[arg(long, value_name = "NAME", value_parser = named::<Execution>(), help_heading = "Engine")]
     pub execution: Option<Given<Execution>>,
+    /// Drawing of requests: worker (each worker for its home), instance (each worker for all data
+    /// of its instance) or global (clients for all data, which hand each request to the owner of
+    /// its first rows) [default: worker]
+    #[arg(long, value_name = "NAME", value_parser = named::<Clients>(), help_heading = "Engine")]
+    pub clients: Option<Given<Clients>>,
     /// Let partitions follow the workload, and change their workers while it runs: on or off (with
     /// --execution atrapos) [default: on]
     #[arg(long, value_name = "SWITCH", value_parser = named::<Switch>(), help_heading = "Engine")]

@@ -31,8 +31,8 @@ impl Serialize for At {
 }
 
 /// The events that the flags ask for, in the order of their moments. `seconds_max` is the length of
-/// the run, `None` if it is not known; `sockets` are those in use, and `adapts` is true if partitions
-/// follow the workload.
+/// the run, `None` if it is not known; `sockets` are those in use, and `adapts` is true if
+/// partitions follow the workload.
 pub(super) fn changes(
     common: &CommonFlags,
     workload: &Workload,

@@ -38,9 +38,10 @@ pub(super) fn check(common: &CommonFlags, run: &Config, has_database: bool) -> R
 
 /// An experiment has neither database nor transactions, and runs for a time.
 fn of_experiment(common: &CommonFlags, workload: WorkloadName) -> Result<(), BadInput> {
-    let of_databases: [&dyn AnyFlag; 9] = [
+    let of_databases: [&dyn AnyFlag; 10] = [
         &common.cc,
         &common.retry,
+        &common.clients,
         &common.timestamp,
         &common.without,
         &common.row_lock,

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use concurrency::{Deadlocks, RowLock, TimestampSource};
 use harness::{
-    Adaptation, Choice, DeploymentRequest, Durability, Execution, Length, MemoryPlacement, Plan, Transport,
+    Adaptation, Choice, Clients, DeploymentRequest, Durability, Execution, Length, MemoryPlacement, Plan,
+    Transport,
 };
 use machine::Placement;
 use storage::{Optimisation, Optimisations};
@@ -139,6 +140,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         optimisations: without.iter().fold(Optimisations::ALL, |all, one| all.without(*one)),
         ways: concurrency::Ways { row_lock, row_copies, commit_locks, deadlocks },
         retry,
+        clients: clients(common, instances, native)?,
         in_flight: in_flight(common, instances, durability)? as usize,
         ..Plan::new(cc.scheme(), length)
     };
@@ -268,6 +270,19 @@ fn transport(common: &CommonFlags, instances: usize, machines: usize) -> Result<
             Err(BadInput::value("--transport", within.name(), problem, "tcp"))
         }
         within => Ok(within),
+    }
+}
+
+/// The drawing of requests: instances of this machine are processes, which share no clients.
+fn clients(common: &CommonFlags, instances: usize, native: bool) -> Result<Clients, BadInput> {
+    match common.clients.value_or(Clients::Worker)? {
+        Clients::Global if native && instances > 1 => Err(BadInput::value(
+            "--clients",
+            Clients::Global.name(),
+            "instances on this machine are processes, and clients are in one",
+            "worker, instance, or --machine",
+        )),
+        clients => Ok(clients),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use harness::{
     Breakdown, Check, Counters, Deployed, Kind, Latency, LogFigures, MachineUse, Measurement, MemoryFigures,
-    Recovery, RoundTrip, Shifted, Simulation, ThreadFigures, abort_ratio,
+    Recovery, RequestFigures, RoundTrip, Shifted, Simulation, ThreadFigures, abort_ratio,
 };
 use serde::Serialize;
 use sim::CacheSizes;
@@ -98,6 +98,9 @@ pub struct Report {
     /// Round trip of a message beside that of a bare cache line; absent if not measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub round_trip: Option<RoundTrip>,
+    /// Figures of requests that clients handed to owners; absent unless clients did that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests: Option<RequestFigures>,
     /// Figures of the log; null without a log.
     pub log: Option<LogFigures>,
     /// Bytes that tables, indexes and records hold at the end; null where unknown.
@@ -198,6 +201,7 @@ impl Report {
             recovered: measurement.recovered,
             threads: measurement.threads,
             round_trip: measurement.round_trip,
+            requests: measurement.requests,
             log: measurement.log,
             memory_bytes: measurement.memory.map(|memory| memory.used_bytes),
             memory: measurement.memory,

@@ -40,6 +40,7 @@ pub(super) fn measurement() -> Measurement {
             in_doubt: 3,
             in_doubt_committed: 1,
         }),
+        requests: None,
         log: Some(LogFigures {
             bytes_per_commit: 512.4,
             groups: 3_100,

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use harness::{
-    Breakdown, Check, Durability, Kind, Latency, Length, LogFigures, MemoryFigures, MemoryPlacement,
-    Recovery, RoundTrip, ThreadFigures,
+    Breakdown, Check, Clients, Durability, Kind, Latency, Length, LogFigures, MemoryFigures, MemoryPlacement,
+    Recovery, RequestFigures, RoundTrip, ThreadFigures,
 };
 
 use super::result::Report;
@@ -127,6 +127,11 @@ fn header(text: &mut String, config: &Config, style: Style) {
         );
     }
     line(text, "workload", &config.workload.describe());
+    match config.plan.clients {
+        Clients::Worker => {}
+        Clients::Instance => line(text, "clients", "request all data of their instance"),
+        Clients::Global => line(text, "clients", "request all data"),
+    }
 }
 
 /// The numbers of the whole run.
@@ -176,6 +181,12 @@ fn of_transactions(text: &mut String, report: &Report, style: Style) {
             [message_ns, line_ns, line_swapped_ns].map(|nanos| microseconds(Some(nanos / 1e3)));
         line(text, "round trip", &format!("{message}, {ratio:.2} times that of a bare line"));
         line(text, "bare line", &format!("{read}, or {swapped} by compare and swap"));
+    }
+    if let Some(RequestFigures { clients, open_max, queued_us, idle }) = report.requests {
+        let Latency { p50, p99, .. } = queued_us;
+        let queued = format!("queued p50 {}, p99 {}", microseconds(p50), microseconds(p99));
+        let what = format!("of {clients} clients, each {open_max} open at most");
+        line(text, "requests", &format!("{what}; {queued}; workers idle {}", percent(idle)));
     }
     if report.distributed_ratio > 0.0 {
         let messages = report

@@ -9,6 +9,7 @@ pub use concurrency::LOOK_AHEAD;
 use concurrency::TooManySessions;
 use dora::{Sharing, Site};
 use platform::{Node, Platform};
+use schema::Routes;
 use serde::Serialize;
 use terms::Abort;
 
@@ -79,6 +80,22 @@ pub trait Executor<'d, Q: Procedure> {
     /// The database has stopped, or another worker is gone.
     fn attend(&mut self) -> Result<bool, Abort> {
         Ok(false)
+    }
+
+    /// Called between two transactions of a worker that has no request to run: serves the other
+    /// workers for up to `nanos` nanoseconds, as the owner of its partitions.
+    ///
+    /// # Errors
+    /// The database has stopped, or another worker is gone.
+    fn idle(&mut self, nanos: u64) -> Result<(), Abort> {
+        let _ = nanos;
+        Ok(())
+    }
+
+    /// The worker that owns the rows of an action with these routes, if workers own partitions.
+    fn owner(&self, routes: &Routes) -> Option<u16> {
+        let _ = routes;
+        None
     }
 
     /// Shifts `count` borders between partitions; returns the number of shifted borders and of

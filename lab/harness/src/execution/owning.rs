@@ -3,6 +3,7 @@
 use boundary::{AnySession, Bounds, Branches, Ending, Procedure, Session, look_ahead_of};
 use dora::{Acting, Actions, Done, Dynamic, NO_BRANCHES, OwnerWorker, SelectedActions, Typed};
 use platform::{Nanos, Platform};
+use schema::Routes;
 use terms::Abort;
 use terms::random::Random;
 
@@ -161,6 +162,19 @@ impl<'d, P: Platform, Q: Procedure, S: OwnersSession<'d, Q>> Executor<'d, Q> for
 
     fn attend(&mut self) -> Result<bool, Abort> {
         self.worker.attend(&mut action_executor!(self, None)).map(|()| true)
+    }
+
+    fn idle(&mut self, nanos: u64) -> Result<(), Abort> {
+        let executor = &mut action_executor!(self, None);
+        self.worker.idle(executor, nanos)?;
+        match &mut self.part {
+            Some(part) => part.turn(self.c, &mut self.worker, executor),
+            None => Ok(()),
+        }
+    }
+
+    fn owner(&self, routes: &Routes) -> Option<u16> {
+        self.worker.map().owner_of(routes).ok().flatten()
     }
 
     fn shift(&mut self, count: usize) -> Result<(usize, usize), Abort> {

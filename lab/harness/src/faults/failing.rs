@@ -82,6 +82,12 @@ impl Failing {
         self.at.get(worker).copied().flatten()
     }
 
+    /// A worker that never fails, to take over from `worker`, which fails.
+    pub(crate) fn survivor(&self, worker: usize) -> Option<usize> {
+        let left: Vec<usize> = (0..self.at.len()).filter(|other| self.at[*other].is_none()).collect();
+        left.get(worker.checked_rem(left.len())?).copied()
+    }
+
     /// The workers that have failed by this time, ascending.
     pub(crate) fn gone(&self, elapsed_nanos: u64) -> Vec<usize> {
         let is_gone = |at: &Option<u64>| at.is_some_and(|at| at <= elapsed_nanos);
@@ -111,6 +117,7 @@ mod tests {
         let of = |failures: &[Failure]| Failing::of(failures, &deployment);
         let failing = of(&[failure(2e-6, 1), failure(1e-6, 1)]).expect("others are left").expect("one fails");
         assert_eq!([0, 2, 3].map(|worker| failing.of_worker(worker)), [None, Some(1_000), Some(1_000)]);
+        assert_eq!([2, 3].map(|worker| failing.survivor(worker)), [Some(4), Some(5)]);
         assert_eq!((failing.gone(999), failing.gone(1_000)), (vec![], vec![2, 3]));
         let mut random = Random::new(1, 1);
         let mut drawn = [0u32; 6];

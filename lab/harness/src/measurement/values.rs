@@ -77,6 +77,21 @@ pub struct Measurement {
     pub log: Option<LogFigures>,
     /// Memory of tables and indexes, if there are any.
     pub memory: Option<MemoryFigures>,
+    /// Figures of the requests of clients, if clients request all data.
+    pub requests: Option<RequestFigures>,
+}
+
+/// Figures of requests that clients hand to the owners of their rows.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct RequestFigures {
+    /// Number of clients.
+    pub clients: usize,
+    /// Most requests that a client has open.
+    pub open_max: u32,
+    /// Time of a request in the queue of its owner.
+    pub queued_us: Latency,
+    /// Share of the workers' time in which there was no request for them.
+    pub idle: f64,
 }
 
 /// The instances of a run, and their messages.

@@ -55,19 +55,22 @@ impl<P: Host, W: Workload> MemberWorker<'_, '_, P, W> {
             _ => {}
         }
         for (number, procedure) in batch.into_members().enumerate() {
-            let Ticket { began, attempts } = tickets.of(number);
+            let Ticket { began, attempts, origin } = tickets.of(number);
             let kind = W::kind(&procedure);
-            let transaction = Deferred { procedure, began, attempts };
+            let transaction = Deferred { procedure, began, attempts, origin };
             match end {
                 End::Committed(commit) => {
                     self.result.distributed += u64::from(self.warm);
-                    self.committed(kind, began, P::now(self.c), *commit)?;
+                    self.committed(kind, began, origin, P::now(self.c), *commit)?;
                 }
-                End::RolledBack(_) if count == 1 => self.rolled_back(kind, began, now),
+                End::RolledBack(_) if count == 1 => self.rolled_back(kind, began, origin, now)?,
                 // The transaction has read changes of others in the batch, which are undone.
                 End::RolledBack(_) => self.try_later(transaction, rolls_back == Some(number), now)?,
                 End::Conflict => self.try_later(transaction, false, now)?,
-                End::Missing(_) if self.job.plan.missing == Missing::Refuse => self.result.refused += 1,
+                End::Missing(_) if self.job.plan.missing == Missing::Refuse => {
+                    self.result.refused += 1;
+                    self.answer(origin, now)?;
+                }
                 End::Missing(_) => self.try_later(transaction, false, now)?,
                 End::Failed(failure) => {
                     let kind = self.job.workload.kinds()[kind];
@@ -96,7 +99,7 @@ impl<P: Host, W: Workload> MemberWorker<'_, '_, P, W> {
         is_here: bool,
         now: Nanos,
     ) -> Result<Waiting<W::Procedure>, RunError> {
-        let Deferred { procedure, began, attempts } = transaction;
+        let Deferred { procedure, began, attempts, origin } = transaction;
         let attempts = attempts + 1;
         let kind = W::kind(&procedure);
         if self.job.plan.deadline(began).is_some_and(|deadline| now >= deadline) {
@@ -116,7 +119,7 @@ impl<P: Host, W: Workload> MemberWorker<'_, '_, P, W> {
         } else {
             self.backoff.nanos(attempts, false)
         };
-        let transaction = Deferred { procedure, began, attempts };
+        let transaction = Deferred { procedure, began, attempts, origin };
         Ok(Waiting { transaction, ready: now.plus(pause), is_here, alone: false, blocked_at })
     }
 
@@ -142,8 +145,8 @@ impl<P: Host, W: Workload> MemberWorker<'_, '_, P, W> {
         alone: bool,
     ) -> Result<(), RunError> {
         if !self.distributed.in_order {
-            let Deferred { procedure, began, attempts } = transaction;
-            let tickets = Tickets::one(Ticket { began, attempts }, P::now(self.c));
+            let Deferred { procedure, began, attempts, origin } = transaction;
+            let tickets = Tickets::one(Ticket { began, attempts, origin }, P::now(self.c));
             return self.submit_all(Batch::one(procedure), tickets);
         }
         let kind = W::kind(&transaction.procedure);
@@ -169,9 +172,9 @@ impl<P: Host, W: Workload> MemberWorker<'_, '_, P, W> {
                 others.push_back(one);
                 continue;
             }
-            let Deferred { procedure, began, attempts } = one.transaction;
+            let Deferred { procedure, began, attempts, origin } = one.transaction;
             procedures.push(procedure);
-            tickets.push(Ticket { began, attempts });
+            tickets.push(Ticket { began, attempts, origin });
         }
         self.distributed.gathered = others;
         let kind = W::kind(&procedures[0]);

@@ -9,6 +9,7 @@
 //! receives the decision.
 
 pub(crate) mod batch;
+mod clients;
 mod crossing;
 pub(crate) mod news;
 pub(crate) mod pace;
@@ -39,6 +40,7 @@ use crate::members::pace::Pace;
 pub(crate) use crate::members::seats::{LinkSeat, Seats};
 use crate::members::waiting::{Distributed, Tickets, Waiting};
 use crate::plan::{Durability, Plan};
+use crate::requests::Origin;
 use crate::retry::Deferred;
 use crate::workers::acknowledgements::Acknowledgements;
 use crate::workers::board::{ANNOUNCE_COMMITS, Board};
@@ -187,6 +189,7 @@ impl<'d, P: Host, W: Workload> Job<'d, P, W> {
             worker,
             me,
             member,
+            division,
             executor: &mut *executor,
             backoff,
             random: Random::new(seed, worker as u64 + 1),
@@ -242,6 +245,7 @@ struct MemberWorker<'a, 'd, P: Host, W: Workload> {
     worker: usize,
     me: WorkerName,
     member: Member<'d, P, Batch<W::Procedure>, Tickets>,
+    division: &'a Division,
     executor: &'a mut (dyn Executor<'d, W::Procedure> + 'd),
     backoff: Backoff,
     random: Random,
@@ -280,6 +284,7 @@ impl<P: Host, W: Workload> MemberWorker<'_, '_, P, W> {
         let (c, board) = (self.c, self.job.board);
         // As in a single instance, the end of a transaction is the beginning of the next.
         let mut now = P::now(c);
+        self.begin_client(now)?;
         loop {
             self.end_warm_up(now);
             if self.process_messages()? {
@@ -306,7 +311,7 @@ impl<P: Host, W: Workload> MemberWorker<'_, '_, P, W> {
             }
             self.executor.session().tend(now);
             if !self.acknowledgements.is_empty() {
-                self.acknowledge(P::now(c));
+                self.acknowledge(P::now(c))?;
             }
             if !self.member.is_open() && !is_over {
                 now = self.wait(Category::Communication, now.plus(POLL_NANOS))?;
@@ -330,7 +335,7 @@ impl<P: Host, W: Workload> MemberWorker<'_, '_, P, W> {
         }
         self.acknowledgements.finish(self.executor.session())?;
         self.result.ended = P::now(c);
-        self.acknowledge(self.result.ended);
+        self.acknowledge(self.result.ended)?;
         let counts = self.member.counts();
         self.result.messages = counts.messages - self.counts_before.messages;
         let before = &self.messages_before;
@@ -357,13 +362,8 @@ impl<P: Host, W: Workload> MemberWorker<'_, '_, P, W> {
     /// Begins the next transaction: runs it here, submits it, or keeps it until it can be
     /// submitted. Returns the time afterwards.
     fn begin(&mut self, now: Nanos) -> Result<Nanos, RunError> {
-        let MemberWorker { job, worker, ref mut random, .. } = *self;
-        let elapsed = if self.warm { now.since(self.result.warm) } else { 0 };
-        let draw = || job.workload.next_at(elapsed, worker, random, now.0);
-        let place = self.upcoming.begin(now, self.left, draw, &mut *self.executor);
-        let mut transaction = place.take().expect("there is a transaction to begin");
-        job.workload.begin(worker, &mut transaction.procedure, now.0);
-        self.left -= 1;
+        let Some(mut transaction) = self.next(now) else { return self.idle(now) };
+        self.job.workload.begin(self.worker, &mut transaction.procedure, now.0);
         let is_here = match self.member.home_instance(&transaction.procedure) {
             HomeInstance::Here => true,
             HomeInstance::Elsewhere => false,
@@ -431,22 +431,30 @@ impl<P: Host, W: Workload> MemberWorker<'_, '_, P, W> {
     }
 
     /// Records a commit, and acknowledges it when the durability allows.
-    fn committed(&mut self, kind: usize, began: Nanos, now: Nanos, commit: Commit) -> Result<(), RunError> {
+    fn committed(
+        &mut self,
+        kind: usize,
+        began: Nanos,
+        origin: Origin,
+        now: Nanos,
+        commit: Commit,
+    ) -> Result<(), RunError> {
         let waited = self.job.plan.durability == Durability::Sync;
         if waited {
             // Waiting for a local commit does not end the epoch, for which branches wait.
             self.hurry();
         }
-        self.acknowledgements.committed(self.executor.session(), kind, began, commit)?;
-        self.acknowledge(if waited { P::now(self.c) } else { now });
-        Ok(())
+        self.acknowledgements.committed(self.executor.session(), kind, began, origin, commit)?;
+        self.acknowledge(if waited { P::now(self.c) } else { now })
     }
 
     /// Acknowledges the commits that can be acknowledged.
-    fn acknowledge(&mut self, now: Nanos) {
+    fn acknowledge(&mut self, now: Nanos) -> Result<(), RunError> {
         while let Some(done) = self.acknowledgements.next(self.executor.session()) {
             self.acknowledged(done.kind, done.began, now);
+            self.answer(done.origin, now)?;
         }
+        Ok(())
     }
 
     fn acknowledged(&mut self, kind: usize, began: Nanos, now: Nanos) {
@@ -463,12 +471,13 @@ impl<P: Host, W: Workload> MemberWorker<'_, '_, P, W> {
         }
     }
 
-    fn rolled_back(&mut self, kind: usize, began: Nanos, now: Nanos) {
+    fn rolled_back(&mut self, kind: usize, began: Nanos, origin: Origin, now: Nanos) -> Result<(), RunError> {
         if self.warm {
             let counts = &mut self.result.kinds[kind];
             counts.rollbacks += 1;
             counts.latency_nanos.saturating_record(now.since(began));
         }
+        self.answer(origin, now)
     }
 
     /// True if all remaining transactions wait for answers only.
@@ -492,8 +501,10 @@ impl<P: Host, W: Workload> MemberWorker<'_, '_, P, W> {
         let kind = W::kind(&transaction.procedure);
         let now = P::now(self.c);
         match ending {
-            Ok(Ending::Committed((), commit)) => self.committed(kind, began, now, commit)?,
-            Ok(Ending::RolledBack(_)) => self.rolled_back(kind, began, now),
+            Ok(Ending::Committed((), commit)) => {
+                self.committed(kind, began, transaction.origin, now, commit)?;
+            }
+            Ok(Ending::RolledBack(_)) => self.rolled_back(kind, began, transaction.origin, now)?,
             Err(abort) if abort.is_conflict() => {
                 let waiting = Box::new(self.defer(transaction, true, now)?);
                 // The conflict may last for a round trip, or until a commit is durable: the worker

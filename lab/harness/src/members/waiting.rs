@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use platform::Nanos;
 
 use crate::members::pace::Pace;
+use crate::requests::Origin;
 use crate::retry::Deferred;
 
 /// The record of a transaction over several instances, while it is in flight.
@@ -13,6 +14,7 @@ use crate::retry::Deferred;
 pub(crate) struct Ticket {
     pub began: Nanos,
     pub attempts: u32,
+    pub origin: Origin,
 }
 
 /// The records of transactions that are submitted as one.

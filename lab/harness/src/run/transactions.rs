@@ -29,6 +29,8 @@ use crate::members::news::Arrivals;
 use crate::members::seats::{self, Bells, Seats};
 use crate::owners::adapting::Monitoring;
 use crate::plan::{Length, Plan};
+use crate::requests::Drawing;
+use crate::run::clients::RunClients;
 use crate::run::progress::Watch;
 use crate::workers::board::Board;
 use crate::workers::membership::{self, Membership};
@@ -447,9 +449,13 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         let board = Board::<P>::new(c, self.workers.clone()).map_err(RunError::of)?;
         let remembered = self.opened.first().and_then(|opened| opened.remembered.as_ref());
         let owners = Owners::of(c, self.workload, plan, deployment, remembered)?;
+        let workers_own = owners.is_some();
+        let clients = RunClients::of(self.workload, plan, deployment, self.here.len(), workers_own)?;
         let job = |worker: usize| {
-            let job = self.job(&board, self.database(deployment.instance_of(worker)));
-            Job { owners: owners.as_ref(), failing: failing.as_ref(), ..job }
+            let instance = deployment.instance_of(worker);
+            let job = self.job(&board, self.database(instance));
+            let drawing = clients.drawing(instance);
+            Job { owners: owners.as_ref(), failing: failing.as_ref(), drawing, ..job }
         };
         let among = self.division.as_ref().zip(seats);
         let mut watch = Watch { workers: self.workers.clone(), schedule, commits: 0, at: P::now(c) };
@@ -489,7 +495,8 @@ impl<P: Host, W: Workload> Bench<'_, P, W> {
         let (workload, tables, executors) = (self.workload, &self.tables, self.executors);
         let schedule = Schedule::of(self.plan);
         let plan = self.plan;
-        Job { database, executors, workload, tables, board, schedule, plan, owners: None, failing: None }
+        let (owners, failing, drawing) = (None, None, Drawing::Home);
+        Job { database, executors, workload, tables, board, schedule, plan, owners, failing, drawing }
     }
 }
 

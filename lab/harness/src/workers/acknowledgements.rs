@@ -7,6 +7,7 @@ use platform::Nanos;
 
 use crate::error::RunError;
 use crate::plan::Durability;
+use crate::requests::Origin;
 
 /// Most commits of a worker that wait for their acknowledgement.
 const PENDING_MAX: usize = 1 << 14;
@@ -15,6 +16,7 @@ const PENDING_MAX: usize = 1 << 14;
 pub(crate) struct Waiting {
     pub kind: usize,
     pub began: Nanos,
+    pub origin: Origin,
     commit: Commit,
     /// True if the worker has waited for the commit: its group may be on disk before its epoch is
     /// durable.
@@ -38,6 +40,7 @@ impl Acknowledgements {
         session: &mut dyn Upkeep,
         kind: usize,
         began: Nanos,
+        origin: Origin,
         commit: Commit,
     ) -> Result<(), RunError> {
         let oldest = match self.durability {
@@ -49,7 +52,7 @@ impl Acknowledgements {
         if is_written {
             session.wait_written_until(commit.into(), None).map_err(RunError::of)?;
         }
-        self.waiting.push_back(Waiting { kind, began, commit, is_written });
+        self.waiting.push_back(Waiting { kind, began, origin, commit, is_written });
         match oldest {
             Some(commit) => wait(session, commit),
             None => Ok(()),
@@ -145,7 +148,8 @@ mod tests {
             let mut acknowledgements = Acknowledgements::new(durability);
             for epoch in [3, 7, 5, 2] {
                 let commit = Commit { stamp: Stamp(0), durable_with: Epoch(epoch) };
-                let committed = acknowledgements.committed(&mut session, 0, Nanos(epoch), commit);
+                let committed =
+                    acknowledgements.committed(&mut session, 0, Nanos(epoch), Origin::WORKER, commit);
                 committed.expect("the log goes on");
             }
             acknowledgements.finish(&mut session).expect("the log goes on");

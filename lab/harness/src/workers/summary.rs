@@ -5,8 +5,9 @@ use workloads::Workload;
 
 use crate::deployment::Deployment;
 use crate::error::RunError;
-use crate::measurement::values::{Breakdown, Deployed, Kind, Latency, Measurement};
-use crate::plan::Plan;
+use crate::measurement::values::{Breakdown, Deployed, Kind, Latency, Measurement, RequestFigures};
+use crate::plan::{Clients, Plan};
+use crate::requests::{BATCH_REQUESTS, BATCHES};
 use crate::workers::schedule::{BINS, Schedule};
 use crate::workers::worker::{KindCounts, WorkerResult};
 
@@ -25,8 +26,30 @@ pub(crate) fn enter<W: Workload>(
     if measured.instances > 1 || plan.execution.sharing().is_some() {
         summarise_messages(measured, deployment, results);
     }
+    if plan.clients == Clients::Global {
+        measured.requests = figures_of_requests(results)?;
+    }
     let sum = |kind: usize| results.iter().map(|result| result.committed[kind]).sum();
     Ok((0..workload.kinds().len()).map(sum).collect())
+}
+
+/// Figures of the requests of clients; `None` if there were no clients.
+fn figures_of_requests(results: &[WorkerResult]) -> Result<Option<RequestFigures>, RunError> {
+    let mut queued = KindCounts::new()?.latency_nanos;
+    for result in results {
+        queued.add(&result.queued_nanos).map_err(RunError::of)?;
+    }
+    if queued.is_empty() {
+        return Ok(None);
+    }
+    let idle: u64 = results.iter().map(|result| result.idle_nanos).sum();
+    let measured: u64 = results.iter().map(|result| result.ended.since(result.warm)).sum();
+    Ok(Some(RequestFigures {
+        clients: results.len(),
+        open_max: BATCH_REQUESTS * BATCHES as u32,
+        queued_us: Latency::of_nanos(&queued),
+        idle: idle as f64 / measured.max(1) as f64,
+    }))
 }
 
 /// Adds up the messages between workers.

@@ -46,7 +46,7 @@ impl<Q: Procedure> Upcoming<Q> {
         while self.drawn < kept {
             let place = &mut self.places[(self.at + self.drawn) % (LOOK_AHEAD + 1)];
             let is_one_more = (self.drawn as u64) < left;
-            *place = is_one_more.then(|| Deferred { procedure: draw(), began: now, attempts: 0 });
+            *place = is_one_more.then(|| Deferred::of_worker(draw(), now));
             if self.looks_ahead && self.drawn > 0 {
                 executor.look_ahead(place.as_ref().map(|deferred| &deferred.procedure));
             }

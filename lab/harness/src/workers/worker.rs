@@ -2,10 +2,11 @@
 
 use std::sync::atomic::Ordering;
 
-use boundary::{Bounds, Database, Ending, Procedure, Upkeep};
+use boundary::{Bounds, Database, Ending, Procedure};
 use hdrhistogram::Histogram;
 use hdrhistogram::iterators::IterationValue;
 use platform::{Nanos, Node, Platform};
+use schema::Routes;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use terms::random::Random;
 use workloads::Workload;
@@ -17,7 +18,8 @@ use crate::faults::failing::{Failing, stand_in};
 use crate::host::Host;
 use crate::owners::shifting::{Shifted, Shifting};
 use crate::plan::Plan;
-use crate::retry::{Buffer, Next, Retry};
+use crate::requests::{Drawing, IDLE_NANOS, Origin, Requests};
+use crate::retry::{Buffer, Deferred, Next, Retry};
 use crate::workers::acknowledgements::Acknowledgements;
 use crate::workers::board::{ANNOUNCE_COMMITS, Board};
 use crate::workers::owned::Owners;
@@ -106,6 +108,11 @@ pub(crate) struct WorkerResult {
     pub losses: u64,
     /// Messages that the worker has received twice.
     pub echoes: u64,
+    /// Times for which requests of clients waited in the queue of the worker or its instance.
+    #[serde(serialize_with = "write_histogram", deserialize_with = "read_histogram")]
+    pub queued_nanos: Histogram<u64>,
+    /// Time for which the worker had no request.
+    pub idle_nanos: u64,
     /// Planned shifts of partitions that the worker has made.
     pub shifted: Vec<Shifted>,
     /// The time at which the warm-up ended.
@@ -128,6 +135,8 @@ pub(crate) struct Job<'a, P: Platform, W: Workload> {
     pub owners: Option<&'a Owners<P>>,
     /// `Some` if sockets fail.
     pub failing: Option<&'a Failing>,
+    /// The drawing of its workers' requests.
+    pub drawing: Drawing<'a, W::Procedure>,
 }
 
 impl<P: Host, W: Workload> Job<'_, P, W> {
@@ -171,6 +180,10 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         let (mut commits, mut aborts) = (0, 0);
         let mut left = self.schedule.transactions_max.unwrap_or(u64::MAX);
         let mut now = P::now(c);
+        if let Drawing::Clients(requests) = self.drawing {
+            requests
+                .begin(worker, now, &mut |random| self.draw_for_owner(0, random, now, worker, &*executor))?;
+        }
         // Relaxed: the flag orders no other access.
         while now < ends
             && (left > 0 || buffer.as_ref().is_some_and(|buffer| !buffer.is_empty()))
@@ -180,8 +193,14 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
             // threads may differ slightly.
             if !warm && (now >= result.warm || self.schedule.warm_up_nanos == 0) {
                 if let Some(preparation) = preparation.take() {
-                    let session = executor.session();
-                    self.acknowledge_all(&mut acknowledgements, session, &mut result, worker, false, now)?;
+                    self.acknowledge_all(
+                        &mut acknowledgements,
+                        &mut *executor,
+                        &mut result,
+                        worker,
+                        false,
+                        now,
+                    )?;
                     let resumed = preparation.provide(c, self.board, &mut *executor).map_err(RunError::of)?;
                     let Some(resumed) = resumed else { break };
                     (result.warm, ends) = (resumed, self.end(worker, resumed));
@@ -203,8 +222,19 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
             {
                 if !acknowledgements.is_empty() {
                     let now = P::now(c);
-                    let session = executor.session();
-                    self.acknowledge_all(&mut acknowledgements, session, &mut result, worker, warm, now)?;
+                    self.acknowledge_all(
+                        &mut acknowledgements,
+                        &mut *executor,
+                        &mut result,
+                        worker,
+                        warm,
+                        now,
+                    )?;
+                }
+                if let Drawing::Clients(requests) = self.drawing
+                    && let Some(present) = self.board.workers().find(|other| !absent.contains(other))
+                {
+                    requests.leave(worker, present);
                 }
                 now = P::now(c);
                 executor.session().tend(now);
@@ -224,12 +254,40 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
                         executor.session().turn_to_another(false);
                     }
                     let elapsed = if warm { now.since(result.warm) } else { 0 };
-                    let draw = || {
-                        let name = self.name(worker, elapsed, &absent, &mut random);
-                        self.workload.next_at(elapsed, name, &mut random, now.0)
+                    let place = match self.drawing {
+                        Drawing::Clients(requests) => {
+                            again = self.take(requests, worker, now, warm, &mut result);
+                            if again.is_none() {
+                                executor.idle(IDLE_NANOS).map_err(RunError::of)?;
+                                let began = std::mem::replace(&mut now, P::now(c));
+                                result.idle_nanos += if warm { now.since(began) } else { 0 };
+                                executor.session().tend(now);
+                                self.acknowledge_ready(
+                                    &mut acknowledgements,
+                                    &mut *executor,
+                                    &mut result,
+                                    worker,
+                                    warm,
+                                    now,
+                                )?;
+                                continue;
+                            }
+                            &mut again
+                        }
+                        drawing => {
+                            let draw = || match drawing {
+                                Drawing::Homes(homes) => {
+                                    self.workload.request(elapsed, homes, &mut random, now.0).0
+                                }
+                                _ => {
+                                    let name = self.name(worker, elapsed, &absent, &mut random);
+                                    self.workload.next_at(elapsed, name, &mut random, now.0)
+                                }
+                            };
+                            left -= 1;
+                            upcoming.begin(now, left + 1, draw, &mut *executor)
+                        }
                     };
-                    let place = upcoming.begin(now, left, draw, &mut *executor);
-                    left -= 1;
                     if let Some(transaction) = place {
                         self.workload.begin(worker, &mut transaction.procedure, now.0);
                     }
@@ -261,34 +319,40 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
             let session = executor.session();
             match ending {
                 Ok(Ending::Committed((), commit)) => {
-                    acknowledgements.committed(session, kind, began, commit)?;
+                    acknowledgements.committed(session, kind, began, transaction.origin, commit)?;
                 }
-                Ok(Ending::RolledBack(_)) if warm => {
-                    let counts = &mut result.kinds[kind];
-                    counts.rollbacks += 1;
-                    counts.latency_nanos.saturating_record(P::now(c).since(began));
+                Ok(Ending::RolledBack(_)) => {
+                    let (origin, ended) = (transaction.origin, P::now(c));
+                    if warm {
+                        let counts = &mut result.kinds[kind];
+                        counts.rollbacks += 1;
+                        counts.latency_nanos.saturating_record(ended.since(began));
+                    }
+                    self.answer(origin, &mut *executor, &result, worker, warm, ended)?;
                 }
-                Ok(Ending::RolledBack(_)) => {}
                 Err(abort) => match &mut buffer {
                     Some(buffer) if abort.is_conflict() => {
                         transaction.attempts += 1;
                         result.attempts_max = result.attempts_max.max(transaction.attempts + 1);
                         buffer.defer(P::now(c), place.take().expect("the transaction has run"));
                     }
+                    // The run is over.
                     None if abort.is_conflict() => session.turn_to_another(false),
                     _ => return Err(RunError::Transaction { kind: self.workload.kinds()[kind], abort }),
                 },
             }
             let after = P::now(c);
+            let session = executor.session();
             session.tend(after);
             if warm {
                 let aborted = session.stats().aborts;
                 result.kinds[kind].aborts += aborted - aborts;
                 aborts = aborted;
             }
-            while let Some(done) = acknowledgements.next(session) {
+            while let Some(done) = acknowledgements.next(executor.session()) {
                 self.workload.acknowledged(worker, done.began.0);
                 self.acknowledge(&mut result, warm, done.kind, done.began, after);
+                self.answer(done.origin, &mut *executor, &result, worker, warm, after)?;
                 commits += u64::from(warm);
                 if warm && commits % ANNOUNCE_COMMITS == 0 {
                     self.board.announce(c, worker, commits, aborts);
@@ -302,14 +366,20 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
                 None => after,
             };
         }
+        if let (Drawing::Clients(requests), Some(survivor)) =
+            (self.drawing, self.failing.and_then(|failing| failing.survivor(worker)))
+            && self.failing.is_some_and(|failing| failing.of_worker(worker).is_some())
+        {
+            requests.leave(worker, survivor);
+        }
         // The work for other workers from here on is no part of the run.
         let counts = executor.counts();
         result.messages = counts.messages - counts_before.messages;
         result.distributed = counts.shared - counts_before.shared;
-        let session = executor.session();
-        acknowledgements.finish(session)?;
+        acknowledgements.finish(executor.session())?;
         let end = P::now(c);
-        self.acknowledge_all(&mut acknowledgements, session, &mut result, worker, warm, end)?;
+        self.acknowledge_all(&mut acknowledgements, &mut *executor, &mut result, worker, warm, end)?;
+        let session = executor.session();
         result.breakdown = session.breakdown();
         result.attempts_max = result.attempts_max.max(session.stats().attempts_max);
         result.ended = end;
@@ -337,22 +407,89 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         stand_in(worker, self.board.workers().len(), &gone, random)
     }
 
-    /// Waits until all commits can be acknowledged, and acknowledges them as of `now`.
-    fn acknowledge_all(
+    /// Takes the next request that clients have for this worker, as a transaction.
+    fn take(
+        &self,
+        requests: &Requests<W::Procedure>,
+        worker: usize,
+        now: Nanos,
+        warm: bool,
+        result: &mut WorkerResult,
+    ) -> Option<Deferred<W::Procedure>> {
+        let request = requests.take(worker)?;
+        if warm {
+            result.queued_nanos.saturating_record(now.since(request.handed_over));
+        }
+        Some(Deferred::of_client(request, now))
+    }
+
+    /// Draws a request of a client, and finds the worker that owns its first rows.
+    fn draw_for_owner<'d>(
+        &self,
+        elapsed: u64,
+        random: &mut Random,
+        now: Nanos,
+        worker: usize,
+        executor: &(dyn Executor<'d, W::Procedure> + 'd),
+    ) -> Result<(W::Procedure, usize), RunError> {
+        let (mut procedure, _) = self.workload.request(elapsed, None, random, now.0);
+        let (mut actions, mut routes) = (Vec::new(), Routes::by_partition());
+        procedure.plan(0, &mut actions);
+        if let Some(first) = actions.first() {
+            W::Procedure::route(self.tables, first, &mut routes);
+        }
+        Ok((procedure, executor.owner(&routes).map_or(worker, usize::from)))
+    }
+
+    /// The request of a client has ended, and the client may hand more requests over.
+    fn answer<'d>(
+        &self,
+        origin: Origin,
+        executor: &mut (dyn Executor<'d, W::Procedure> + 'd),
+        result: &WorkerResult,
+        worker: usize,
+        warm: bool,
+        now: Nanos,
+    ) -> Result<(), RunError> {
+        let Drawing::Clients(requests) = self.drawing else { return Ok(()) };
+        if !origin.is_of_client() {
+            return Ok(());
+        }
+        let elapsed = if warm { now.since(result.warm) } else { 0 };
+        let executor = &*executor;
+        requests.end(origin, now, &mut |random| self.draw_for_owner(elapsed, random, now, worker, executor))
+    }
+
+    /// Acknowledges the commits that can be acknowledged as of `now`.
+    fn acknowledge_ready<'d>(
         &self,
         acknowledgements: &mut Acknowledgements,
-        session: &mut dyn Upkeep,
+        executor: &mut (dyn Executor<'d, W::Procedure> + 'd),
         result: &mut WorkerResult,
         worker: usize,
         warm: bool,
         now: Nanos,
     ) -> Result<(), RunError> {
-        acknowledgements.finish(session)?;
-        while let Some(done) = acknowledgements.next(session) {
+        while let Some(done) = acknowledgements.next(executor.session()) {
             self.workload.acknowledged(worker, done.began.0);
             self.acknowledge(result, warm, done.kind, done.began, now);
+            self.answer(done.origin, executor, result, worker, warm, now)?;
         }
         Ok(())
+    }
+
+    /// Waits until all commits can be acknowledged, and acknowledges them as of `now`.
+    fn acknowledge_all<'d>(
+        &self,
+        acknowledgements: &mut Acknowledgements,
+        executor: &mut (dyn Executor<'d, W::Procedure> + 'd),
+        result: &mut WorkerResult,
+        worker: usize,
+        warm: bool,
+        now: Nanos,
+    ) -> Result<(), RunError> {
+        acknowledgements.finish(executor.session())?;
+        self.acknowledge_ready(acknowledgements, executor, result, worker, warm, now)
     }
 
     /// Shifts `count` borders between partitions; returns the time afterwards.
@@ -412,6 +549,8 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
             refused: 0,
             losses: 0,
             echoes: 0,
+            queued_nanos: histogram()?,
+            idle_nanos: 0,
             shifted: Vec::new(),
             warm: Nanos(0),
             ended: Nanos(0),

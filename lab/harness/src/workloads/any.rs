@@ -79,6 +79,14 @@ impl<'d, Q: Procedure> Executor<'d, Transaction> for WorkloadExecutor<'d, Q> {
         self.executor.attend()
     }
 
+    fn idle(&mut self, nanos: u64) -> Result<(), Abort> {
+        self.executor.idle(nanos)
+    }
+
+    fn owner(&self, routes: &Routes) -> Option<u16> {
+        self.executor.owner(routes)
+    }
+
     fn shift(&mut self, count: usize) -> Result<(usize, usize), Abort> {
         self.executor.shift(count)
     }
@@ -280,6 +288,29 @@ macro_rules! workloads {
                 match self {
                     $(AnyWorkload::$Kind(one) => {
                         Transaction::$Kind(one.next_at(elapsed_nanos, worker, random, now_nanos))
+                    })+
+                }
+            }
+
+            fn homes(&self) -> usize {
+                each!(AnyWorkload, self, one => one.homes(), $($Kind)+)
+            }
+
+            fn home_of(&self, part: usize) -> usize {
+                each!(AnyWorkload, self, one => one.home_of(part), $($Kind)+)
+            }
+
+            fn request(
+                &self,
+                elapsed_nanos: u64,
+                homes: Option<&[usize]>,
+                random: &mut Random,
+                now_nanos: u64,
+            ) -> (Transaction, usize) {
+                match self {
+                    $(AnyWorkload::$Kind(one) => {
+                        let (request, home) = one.request(elapsed_nanos, homes, random, now_nanos);
+                        (Transaction::$Kind(request), home)
                     })+
                 }
             }

@@ -4,6 +4,7 @@
 mod adapting;
 mod chains;
 mod changing;
+mod clients;
 mod deployment;
 mod durable;
 mod look_ahead;

@@ -5,6 +5,8 @@ use crate::batch::{Batches, Grouping, key};
 use crate::zipf::Zipf;
 use terms::random::Random;
 
+/// Draws of a row that is in one of several sites before any of the sites is taken.
+const SITE_DRAWS_MAX: u32 = 1 << 12;
 /// Redraws of one row before the next free row is chosen instead.
 const REDRAWS_MAX: u32 = 32;
 
@@ -88,8 +90,8 @@ impl Rows {
 pub struct Choice {
     rows_per_site: u64,
     grouping: Grouping,
-    /// True if a transaction starts at its worker's site.
-    starts_at_home: bool,
+    /// True if rows are not skewed: a transaction starts at its worker's site.
+    is_even: bool,
     everywhere: Rows,
     of_site: Vec<Rows>,
 }
@@ -110,18 +112,32 @@ impl Choice {
         Choice {
             rows_per_site: spec.rows_per_site,
             grouping: spec.grouping,
-            starts_at_home: spec.skew == Skew::None,
+            is_even: spec.skew == Skew::None,
             everywhere: Rows::new(spec.skew, all, 0, all),
             of_site: of_site.collect(),
         }
     }
 
+    /// Chooses one of several sites, by the popularity of their rows.
+    pub(super) fn home(&self, sites: &[usize], random: &mut Random) -> usize {
+        if !self.is_even && sites.len() > 1 {
+            for _ in 0..SITE_DRAWS_MAX {
+                let site = (self.everywhere.draw(random) / self.rows_per_site) as usize;
+                if sites.contains(&site) {
+                    return site;
+                }
+            }
+        }
+        sites[random.below(sites.len() as u64) as usize]
+    }
+
     /// Chooses the rows of one transaction: `count` distinct ones, of which the first `updates` are
-    /// updated.
+    /// updated. The first row is of site `home` if it has to be, or if rows are not skewed.
     #[inline]
     pub(super) fn rows(
         &self,
         home: u16,
+        starts_at_home: bool,
         multisite: bool,
         count: u32,
         updates: u32,
@@ -129,7 +145,8 @@ impl Choice {
     ) -> Chosen {
         let chosen = Chosen { batches: Batches::new(), draws: count + 1 };
         let mut picking = Picking { chosen, updates_left: updates };
-        let first = if self.starts_at_home { &self.of_site[usize::from(home)] } else { &self.everywhere };
+        let at_home = starts_at_home || self.is_even;
+        let first = if at_home { &self.of_site[usize::from(home)] } else { &self.everywhere };
         let site = self.pick(first, random, &mut picking);
         let others = if multisite { &self.everywhere } else { &self.of_site[usize::from(site)] };
         for _ in 1..count {
@@ -185,7 +202,7 @@ mod tests {
     }
 
     fn keys(choice: &Choice, multisite: bool, count: u32, random: &mut Random) -> Vec<u64> {
-        let chosen = choice.rows(2, multisite, count, 0, random);
+        let chosen = choice.rows(2, false, multisite, count, 0, random);
         chosen.batches.requests().map(|request| request.key).collect()
     }
 
@@ -242,9 +259,23 @@ mod tests {
     }
 
     #[test]
+    fn requests_for_some_sites_are_as_skewed_as_their_rows() {
+        let choice = choice(Skew::Hot { requests: 0.8, data: 0.25 }, 4, 100);
+        let mut random = Random::new(6, 0);
+        let mut homes = [0; 4];
+        (0..10_000).for_each(|_| homes[choice.home(&[0, 3], &mut random)] += 1);
+        // Site 0 has four fifths of the requests, each other one a third of the rest.
+        assert!((9_100..9_400).contains(&homes[0]), "{homes:?}");
+        assert_eq!(homes[0] + homes[3], 10_000);
+        assert_eq!(choice.home(&[2], &mut random), 2);
+        let chosen = choice.rows(2, true, false, 4, 0, &mut random);
+        assert!(chosen.batches.requests().all(|request| partition(request.key) == 2));
+    }
+
+    #[test]
     fn the_first_rows_are_updated() {
         let choice = choice(Skew::None, 4, 1000);
-        let chosen = choice.rows(1, true, 6, 1, &mut Random::new(5, 0));
+        let chosen = choice.rows(1, false, true, 6, 1, &mut Random::new(5, 0));
         let updated: Vec<_> = chosen.batches.requests().filter(|request| request.update).collect();
         assert_eq!(updated.len(), 1);
         assert_eq!(partition(updated[0].key), 1);

@@ -34,7 +34,7 @@ use crate::batch::{key, number};
 use crate::workload::{Check, LoadedWith, Workload};
 use terms::random::Random;
 
-use choice::{Choice, Chosen};
+use choice::Choice;
 pub use procedure::MicroTransaction;
 use rows::{CountedRow, MicroTables, with_table};
 pub use spec::{MicroError, MicroSpec, Operation, RowIndex, Skew};
@@ -86,6 +86,16 @@ impl Micro {
             Operation::Mixed if multisite => 1,
             Operation::Mixed => self.spec.rows.div_ceil(2),
         }
+    }
+
+    /// Draws a transaction that starts at this site; without `starts_here` that holds only if rows
+    /// are not skewed.
+    #[inline]
+    fn draw(&self, site: usize, starts_here: bool, random: &mut Random) -> MicroTransaction {
+        let multisite = self.spec.multisite > 0.0 && random.unit() < self.spec.multisite;
+        let (rows, updates) = (self.spec.rows, self.updates(multisite));
+        let chosen = self.choice.rows(site as u16, starts_here, multisite, rows, updates, random);
+        MicroTransaction::new(chosen.batches, chosen.draws, multisite)
     }
 }
 
@@ -142,11 +152,24 @@ impl Workload for Micro {
 
     #[inline]
     fn next(&self, worker: usize, random: &mut Random, _: u64) -> MicroTransaction {
-        let home = (worker % usize::from(self.spec.sites)) as u16;
-        let multisite = self.spec.multisite > 0.0 && random.unit() < self.spec.multisite;
-        let Chosen { batches, draws } =
-            self.choice.rows(home, multisite, self.spec.rows, self.updates(multisite), random);
-        MicroTransaction::new(batches, draws, multisite)
+        self.draw(worker % usize::from(self.spec.sites), false, random)
+    }
+
+    fn request(
+        &self,
+        _: u64,
+        homes: Option<&[usize]>,
+        random: &mut Random,
+        _: u64,
+    ) -> (MicroTransaction, usize) {
+        let home = match homes {
+            Some(homes) => self.choice.home(homes, random),
+            None => random.below(self.homes() as u64) as usize,
+        };
+        let transaction = self.draw(home, homes.is_some(), random);
+        let first = transaction.requests().next();
+        let home = first.map_or(home, |first| usize::from(crate::batch::partition(first.key)));
+        (transaction, home)
     }
 
     fn kinds(&self) -> &'static [&'static str] {

@@ -147,6 +147,14 @@ impl Workload for Tatp {
         Transaction::new(place, request, self.divided, 1 + for_place + for_request)
     }
 
+    fn homes(&self) -> usize {
+        usize::from(self.parts / self.parts_each)
+    }
+
+    fn home_of(&self, part: usize) -> usize {
+        part / usize::from(self.parts_each)
+    }
+
     fn kinds(&self) -> &'static [&'static str] {
         &KINDS
     }

@@ -85,7 +85,7 @@ fn defaults_are_those_of_the_contract() {
         "scale_caches": "off",
         "engine": "memory", "pool": null, "cc": "silo", "execution": "inline", "adaptive": null, "adapt_interval": null, "durability": "group", "disk": null,
         "path": null, "timestamp": "clock", "without": [],
-        "row_lock": "word", "retry": "exponential", "row_copies": "fields", "commit_locks": "ordered",
+        "row_lock": "word", "retry": "exponential", "clients": "worker", "row_copies": "fields", "commit_locks": "ordered",
         "deadlocks": "graph", "like": null,
         "seconds": 10.0, "transactions": null, "at": [], "warmup": 1.0, "instrument": "on", "seed": 1
     }"#,
