@@ -73,6 +73,12 @@ pub trait Procedure {
         let _ = (tables, ahead);
     }
 
+    /// True if phase 0 is the only phase: nothing is planned from its outputs, except that the
+    /// procedure may roll back.
+    fn has_one_phase(&self) -> bool {
+        false
+    }
+
     /// True if every action only reads: schemes may take a snapshot.
     fn read_only(&self) -> bool {
         false

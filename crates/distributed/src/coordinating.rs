@@ -66,7 +66,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             return Ok(());
         }
         // The own part would lock first, and the other instance comes before this one.
-        let Setting { me, in_order, .. } = self.setting;
+        let Setting { me, in_order, own_first, .. } = self.setting;
         let is_out_of_order = in_order && parts.iter().any(|part| part.owner.instance < me.instance);
         let mut own = self.own();
         if parts.is_empty() {
@@ -78,8 +78,9 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             true => Flow::Last,
             false => Flow::First,
         };
+        let locks_first = own_first && !in_order && !here.is_empty() && procedure.has_one_phase();
         let mut early = None;
-        if flow == Flow::Last {
+        if flow == Flow::Last || locks_first {
             match own.prepare(session, &bounds, &mut procedure, &here, None) {
                 Ok(part) if !part.rolls_back => early = Some(part),
                 ended => {
@@ -310,11 +311,19 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         }
     }
 
-    /// Runs the own part after all others, and commits it.
+    /// Runs the own part after all others, unless it has locked already, and commits it.
     fn run_own(&mut self, session: &mut (dyn AnySession<'d> + 'd), flight: &mut Flight<'d, Q, T>) -> bool {
         let Some((procedure, _)) = &mut flight.work else { return false };
-        let outputs = Some(std::mem::take(&mut flight.outputs));
-        let prepared = self.own().prepare(session, &flight.bounds, procedure, &flight.here, outputs);
+        let outputs = std::mem::take(&mut flight.outputs);
+        let prepared = match flight.early.take() {
+            Some(early) => {
+                outputs.into_iter().for_each(|(number, output)| procedure.absorb(0, number, output));
+                self.actions.clear();
+                let rolls_back = procedure.plan(1, &mut self.actions) != Plan::Commit;
+                Ok(OwnPart { rolls_back, ..early })
+            }
+            None => self.own().prepare(session, &flight.bounds, procedure, &flight.here, Some(outputs)),
+        };
         let end = match prepared {
             Ok(prepared) if self.leaves_decision(flight) => {
                 let peer = |part: &Part| self.peers[part.peer].name.instance;
@@ -355,7 +364,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         self.counts.expected += messages(flight.coordinator.flow(), changing, reading, attempt);
         let (mut procedure, ticket) = flight.work.take()?;
         let mut end = flight.refused.take().unwrap_or(End::Conflict);
-        if let Some(early) = flight.early.take().filter(|_| flight.is_last()) {
+        if let Some(early) = flight.early.take() {
             if committed {
                 let outputs = std::mem::take(&mut flight.outputs);
                 outputs.into_iter().for_each(|(number, output)| procedure.absorb(0, number, output));

@@ -8,7 +8,7 @@ use terms::{Abort, Epoch};
 
 use crate::map::{Map, WorkerName};
 use crate::messages::{GlobalId, Refusal, Unsendable};
-use crate::protocol::{Coordinator, Flow, Participant};
+use crate::protocol::{Coordinator, Participant};
 
 /// The end of an attempt of a transaction.
 #[derive(Clone, Debug, PartialEq)]
@@ -102,11 +102,12 @@ pub(crate) struct Flight<'d, Q: Procedure, T> {
     pub parts: Vec<Part>,
     /// Where requests leave in turn: the frame of each request, until it leaves.
     pub requests: Vec<Vec<u8>>,
-    /// Its own actions of phase 0, in [`Flow::First`].
+    /// Its own actions of phase 0, in [`Flow::First`](crate::protocol::Flow::First).
     pub here: Numbered<Q::Action>,
     /// Results of other instances.
     pub outputs: Numbered<Q::Output>,
-    /// Its own part, in [`Flow::Last`].
+    /// Its own part, if that has locked already: in [`Flow::Last`](crate::protocol::Flow::Last), and with
+    /// [`Setting::own_first`](crate::Setting::own_first).
     pub early: Option<OwnPart<'d>>,
     /// Why it does not commit.
     pub refused: Option<End>,
@@ -284,10 +285,5 @@ impl<Q: Procedure, T> Flight<'_, Q, T> {
     /// The number of the part of an instance; `instance` returns that of a peer.
     pub(crate) fn part_in(&self, of: u16, instance: impl Fn(usize) -> u16) -> Option<usize> {
         self.parts.iter().position(|part| instance(part.peer) == of)
-    }
-
-    /// Returns true if its own part has locked already.
-    pub(crate) fn is_last(&self) -> bool {
-        self.coordinator.flow() == Flow::Last
     }
 }

@@ -35,6 +35,10 @@ pub struct Setting<'d, Q: Procedure> {
     /// prepared one after the other, and transactions take what they need in the order of the
     /// instances.
     pub in_order: bool,
+    /// True if the own part of a transaction of one phase locks first, before the parts of other
+    /// instances, and keeps its locks until all have voted; else it locks last. Without effect if
+    /// parts lock in order (`in_order`).
+    pub own_first: bool,
     /// Duplicate one in this many received messages (0: never), which the protocol tolerates.
     pub duplicate_one_in: u32,
     /// Faults that tests plant in the protocol.

@@ -178,15 +178,6 @@ choices! {
 }
 
 choices! {
-    /// How a transaction over several instances commits.
-    Commit {
-        /// A transaction that conflicts with a prepared row aborts; where several workers share an
-        /// instance, after waiting 10 us at most.
-        Classic = "classic",
-    }
-}
-
-choices! {
     /// How the machine is drawn.
     TopologyFormat {
         /// A tree for people.

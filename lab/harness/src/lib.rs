@@ -79,7 +79,7 @@ pub use measurement::values::{
 pub use names::{Choice, serialize_name};
 pub use owners::adapting::Adaptation;
 pub use owners::shifting::{Shift, Shifted};
-pub use plan::{Clients, Durability, Engine, Length, Missing, Plan};
+pub use plan::{Clients, CommitProtocol, Durability, Engine, Length, Missing, Plan};
 pub use retry::{PAUSE_NANOS, PLACES, Retry};
 pub use run::platforms::{in_virtual_machine, on_hardware, run_and_inspect};
 pub use workloads::processes::{OtherProcess, answer_messages};

@@ -58,6 +58,21 @@ names! {
     }
 }
 
+/// The order in which parts of a transaction over several instances lock. In both a transaction
+/// that conflicts with a prepared row aborts; where several workers share an instance, it waits
+/// 10 us before that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CommitProtocol {
+    /// The coordinator's own part locks last, for no round trip.
+    #[default]
+    Classic,
+    /// The own part of a transaction of one phase locks first, and keeps its locks until the
+    /// decision; others commit as `Classic`.
+    Published,
+}
+
+names! { CommitProtocol { Classic = "classic", Published = "published" } }
+
 /// The treatment of a transaction that needs a missing instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Missing {
@@ -220,6 +235,9 @@ pub struct Plan {
     pub clients: Clients,
     /// Transactions over several instances that a worker keeps open while it waits for answers.
     pub in_flight: usize,
+    /// The order in which parts of a transaction over several instances lock.
+    #[serde(serialize_with = "serialize_name")]
+    pub commit: CommitProtocol,
     /// The treatment of a transaction that needs a missing instance, which may come back.
     #[serde(skip)]
     pub missing: Missing,
@@ -270,6 +288,7 @@ impl Plan {
             retry: Retry::default(),
             clients: Clients::default(),
             in_flight: 1,
+            commit: CommitProtocol::default(),
             missing: Missing::Refuse,
             troubles: None,
             duplicate_one_in: 0,

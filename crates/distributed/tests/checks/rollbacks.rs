@@ -193,6 +193,7 @@ fn lose_power_after_rollback(scheme: SchemeName, read_only: bool) -> bool {
                 incarnation: 1,
                 durable: true,
                 in_order: false,
+                own_first: false,
                 duplicate_one_in: 0,
                 faults: Faults::NONE,
             };

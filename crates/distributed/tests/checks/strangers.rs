@@ -112,6 +112,7 @@ fn react(
             incarnation: 1,
             durable: false,
             in_order: false,
+            own_first: false,
             duplicate_one_in: 0,
             faults: Faults::NONE,
         };

@@ -150,6 +150,7 @@ fn run(case: Case) -> Ran {
                 incarnation: 0,
                 durable: false,
                 in_order,
+                own_first: false,
                 duplicate_one_in: 0,
                 faults: Faults::NONE,
             };

@@ -95,6 +95,7 @@ fn work_at<Q: Procedure>(
         incarnation: start.opening,
         durable: deployment.durable,
         in_order: false,
+        own_first: false,
         duplicate_one_in: 0,
         faults: Faults::NONE,
     };

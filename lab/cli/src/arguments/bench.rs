@@ -6,8 +6,8 @@ use std::ops::RangeInclusive;
 use clap::{Args, Command, Id};
 use concurrency::{CommitLocks, Deadlocks, RowCopies, RowLock, SchemeName, TimestampSource};
 use harness::{
-    Choice, Clients, CounterGroups, Durability, Execution, MemoryPlacement, Partitioning, Peers, Retry,
-    Transport,
+    Choice, Clients, CommitProtocol, CounterGroups, Durability, Execution, MemoryPlacement, Partitioning,
+    Peers, Retry, Transport,
 };
 use machine::Placement;
 use platform::link::Mechanism;
@@ -19,7 +19,7 @@ use workloads::ycsb::YcsbWorkload;
 
 use super::given::{Given, named, number, parsed, text, whole};
 use crate::choices::{
-    Commit, ConcurrencyControl, DiskKind, Engine, Like, Switch, WorkloadName, memory_placement, optimisations,
+    ConcurrencyControl, DiskKind, Engine, Like, Switch, WorkloadName, memory_placement, optimisations,
 };
 use crate::hot::Hot;
 use crate::values;
@@ -201,10 +201,11 @@ pub struct CommonFlags {
     /// [default: 1; 64 if they wait for a disk, too]
     #[arg(long, value_name = "N", value_parser = whole(1..=IN_FLIGHT_MAX), help_heading = "Machine")]
     pub in_flight: Option<Given<u64>>,
-    /// A transaction conflicts with a row that a transaction over several instances has prepared:
-    /// classic (it aborts, or waits 10 us before) [default: classic]
-    #[arg(long, value_name = "NAME", value_parser = named::<Commit>(), help_heading = "Engine")]
-    pub commit: Option<Given<Commit>>,
+    /// Order in which the parts of a transaction over several instances lock: classic (the
+    /// coordinator's own part last) or published (the own part first, as in the published study)
+    /// [default: classic]
+    #[arg(long, value_name = "NAME", value_parser = named::<CommitProtocol>(), help_heading = "Engine")]
+    pub commit: Option<Given<CommitProtocol>>,
     /// Where rows live: local, central (one node), remote (another node) or hops=N (N hops away)
     /// [default: local]
     #[arg(long, value_name = "NAME", value_parser = parsed(memory_placement), help_heading = "Machine")]

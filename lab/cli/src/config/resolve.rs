@@ -3,10 +3,10 @@
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use concurrency::{Deadlocks, RowLock, TimestampSource};
+use concurrency::{Deadlocks, RowLock, SchemeName, TimestampSource};
 use harness::{
-    Adaptation, Choice, Clients, DeploymentRequest, Durability, Execution, Length, MemoryPlacement, Plan,
-    Transport,
+    Adaptation, Choice, Clients, CommitProtocol, DeploymentRequest, Durability, Execution, Length,
+    MemoryPlacement, Plan, Transport,
 };
 use machine::Placement;
 use storage::{Optimisation, Optimisations};
@@ -20,7 +20,7 @@ use super::workloads::{RowCount, Workload};
 use crate::arguments::{BenchArguments, CommonFlags, Flag, Given, TextFlag, WorkloadFlag, refuse};
 use crate::bad_input::BadInput;
 use crate::choices::{
-    Commit, ConcurrencyControl, DiskKind, Engine, Switch, WorkloadName, choose_instances, named_value,
+    ConcurrencyControl, DiskKind, Engine, Switch, WorkloadName, choose_instances, named_value,
 };
 use crate::machine_facts::{MachineFacts, NATIVE};
 
@@ -141,6 +141,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         ways: concurrency::Ways { row_lock, row_copies, commit_locks, deadlocks },
         retry,
         clients: clients(common, instances, native)?,
+        commit: commit(common, cc)?,
         in_flight: in_flight(common, instances, durability)? as usize,
         ..Plan::new(cc.scheme(), length)
     };
@@ -148,7 +149,6 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         workload,
         machine: machine.name.clone(),
         deployment,
-        commit: common.commit.value_or(Commit::Classic)?,
         scale_caches,
         cc,
         adaptive,
@@ -283,6 +283,21 @@ fn clients(common: &CommonFlags, instances: usize, native: bool) -> Result<Clien
             "worker, instance, or --machine",
         )),
         clients => Ok(clients),
+    }
+}
+
+/// The order in which parts lock: partitions are locked in the order of the instances.
+fn commit(common: &CommonFlags, cc: ConcurrencyControl) -> Result<CommitProtocol, BadInput> {
+    match common.commit.value_or(CommitProtocol::Classic)? {
+        CommitProtocol::Published if cc == ConcurrencyControl::Scheme(SchemeName::Hstore) => {
+            Err(BadInput::value(
+                "--commit",
+                CommitProtocol::Published.name(),
+                "parts lock partitions in the order of the instances under hstore",
+                "classic, or another --cc",
+            ))
+        }
+        commit => Ok(commit),
     }
 }
 

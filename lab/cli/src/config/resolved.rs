@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::changes::At;
 use super::workloads::{Split, Workload};
-use crate::choices::{Commit, ConcurrencyControl, DiskKind, Like, Switch};
+use crate::choices::{ConcurrencyControl, DiskKind, Like, Switch};
 use crate::errors::Failure;
 use crate::machine_facts::NATIVE;
 
@@ -22,8 +22,6 @@ pub struct Config {
     /// Workers and instances, and where they are.
     #[serde(flatten)]
     pub deployment: DeploymentRequest,
-    /// How a transaction over several instances commits.
-    pub commit: Commit,
     /// `on` if the simulated machine's caches shrink with the data.
     pub scale_caches: Switch,
     /// Concurrency control.

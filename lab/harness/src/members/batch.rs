@@ -196,6 +196,10 @@ impl<Q: Procedure> Procedure for Batch<Q> {
         self.member(member).absorb(phase, action, output);
     }
 
+    fn has_one_phase(&self) -> bool {
+        self.rest.is_none() && self.first.has_one_phase()
+    }
+
     fn read_only(&self) -> bool {
         self.rest.is_none() && self.first.read_only()
     }

@@ -39,7 +39,7 @@ use crate::members::pace::Pace;
 
 pub(crate) use crate::members::seats::{LinkSeat, Seats};
 use crate::members::waiting::{Distributed, Tickets, Waiting};
-use crate::plan::{Durability, Plan};
+use crate::plan::{CommitProtocol, Durability, Plan};
 use crate::requests::Origin;
 use crate::retry::Deferred;
 use crate::workers::acknowledgements::Acknowledgements;
@@ -168,6 +168,7 @@ impl<'d, P: Host, W: Workload> Job<'d, P, W> {
             incarnation,
             durable: is_durable,
             in_order,
+            own_first: self.plan.commit == CommitProtocol::Published,
             duplicate_one_in: self.plan.duplicate_one_in,
             faults,
         };

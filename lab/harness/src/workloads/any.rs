@@ -217,6 +217,10 @@ macro_rules! workloads {
                 }
             }
 
+            fn has_one_phase(&self) -> bool {
+                each!(Transaction, self, one => one.has_one_phase(), $($Kind)+)
+            }
+
             fn read_only(&self) -> bool {
                 each!(Transaction, self, one => one.read_only(), $($Kind)+)
             }

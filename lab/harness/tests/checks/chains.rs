@@ -101,6 +101,10 @@ impl Procedure for Mixed {
         Ok(seen)
     }
 
+    fn has_one_phase(&self) -> bool {
+        true
+    }
+
     fn read_only(&self) -> bool {
         self.parts.iter().flat_map(|part| &part.rows).all(|(_, write)| !write)
     }

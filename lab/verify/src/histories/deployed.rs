@@ -151,6 +151,7 @@ pub(crate) fn run<P: Links>(
             incarnation: 0,
             durable: false,
             in_order: database.traits().locks_partitions,
+            own_first: seed / 2 % 4 == 1,
             duplicate_one_in: 0,
             faults: subject.faults,
         };

@@ -228,6 +228,10 @@ impl Procedure for Visiting {
         true
     }
 
+    fn has_one_phase(&self) -> bool {
+        self.later.is_none()
+    }
+
     fn read_only(&self) -> bool {
         self.sites.iter().chain(&self.later).all(|(_, reads_only)| *reads_only)
     }

@@ -65,6 +65,10 @@ impl Procedure for MicroTransaction {
         Plan::Run
     }
 
+    fn has_one_phase(&self) -> bool {
+        true
+    }
+
     fn route(tables: &MicroTables, action: &Action, route: &mut Routes) {
         for request in action.batch.requests() {
             with_table!(tables, table => match request.update {

@@ -156,6 +156,10 @@ impl Procedure for YcsbTransaction {
     type Action = Action;
     type Output = u64;
 
+    fn has_one_phase(&self) -> bool {
+        self.growing.is_none()
+    }
+
     #[inline]
     fn plan(&mut self, phase: usize, actions: &mut Vec<Action>) -> Plan {
         if phase == 0 {
