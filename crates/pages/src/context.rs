@@ -3,7 +3,7 @@
 use boundary::Commit;
 use concurrency::{Meter, WAIT_NANOS_MAX_PARTICIPANT};
 use platform::files::Files;
-use platform::{Nanos, Work};
+use platform::{Nanos, Node, Work};
 use schema::RowId;
 use terms::{Abort, Category, Conflict, Epoch, Stamp};
 
@@ -56,7 +56,6 @@ pub(crate) struct Context<'d, P: Files> {
     pub rows: Vec<FoundRow>,
     /// Room for leaves of keys that are found together.
     pub leaves: Vec<ReadPage<'d, P>>,
-    pub meter: Meter,
     /// Marks the rows of an attempt.
     pub attempt: u32,
     pub deadline: Option<Nanos>,
@@ -73,16 +72,18 @@ impl<'d, P: Files> Context<'d, P> {
         c: P::Core,
         number: usize,
         owner: Box<Owner>,
+        node: Option<Node>,
         measure: bool,
     ) -> Self {
+        let mut worker = shared.pool.worker_on(c, number, node);
+        worker.meter = Meter::new(measure);
         Context {
             shared,
-            worker: shared.pool.worker(c, number),
+            worker,
             owner,
             spare: None,
             rows: Vec::new(),
             leaves: Vec::new(),
-            meter: Meter::new(measure),
             attempt: (P::timestamp(c) as u32) ^ (number as u32) << 16,
             deadline: None,
             wait_nanos_max: None,
@@ -94,13 +95,13 @@ impl<'d, P: Files> Context<'d, P> {
     /// Locks a place of a table, and waits for it as long as the transaction may.
     #[inline]
     pub(crate) fn lock(&mut self, table: usize, name: u64, mode: LockMode) -> Result<(), Abort> {
-        let before = self.meter.enter::<P>(self.worker.c, Category::Cc);
+        let before = self.worker.meter.enter::<P>(self.worker.c, Category::Cc);
         let request = self.request(table, name, mode);
         let answer = match self.wait_nanos_max {
             None => self.acquire(request, Some(self.deadline)),
             Some(longest) => self.acquire_soon(request, longest),
         };
-        self.meter.leave::<P>(self.worker.c, before);
+        self.worker.meter.leave::<P>(self.worker.c, before);
         match answer {
             LockAnswer::Granted => Ok(()),
             LockAnswer::Refused => {
@@ -143,7 +144,7 @@ impl<'d, P: Files> Context<'d, P> {
 
     fn acquire(&mut self, request: LockRequest, waits: Option<Option<Nanos>>) -> LockAnswer {
         let c = self.worker.c;
-        let (owner, meter) = (&mut self.owner, &mut self.meter);
+        let (owner, meter) = (&mut self.owner, &mut self.worker.meter);
         let mut on_wait = || {
             meter.enter::<P>(c, Category::Wait);
         };
@@ -225,7 +226,7 @@ impl<'d, P: Files> Context<'d, P> {
     /// acknowledged.
     pub(crate) fn commit(&mut self) -> Result<Commit, PagedError> {
         let c = self.worker.c;
-        let before = self.meter.enter::<P>(c, Category::Commit);
+        let before = self.worker.meter.enter::<P>(c, Category::Commit);
         // Drawn with all locks held: a thread that gets one of them later draws later.
         let stamp = self.draw_stamp();
         let lsn = match self.log_end(End::Committed) {
@@ -237,7 +238,7 @@ impl<'d, P: Files> Context<'d, P> {
             }
         };
         self.end();
-        self.meter.leave::<P>(c, before);
+        self.worker.meter.leave::<P>(c, before);
         Ok(Commit { stamp, durable_with: Epoch(lsn.0) })
     }
 

@@ -35,9 +35,14 @@ pub struct PagedDatabase<P: Files> {
 }
 
 impl<P: Files> PagedDatabase<P> {
-    fn begin_session(&self, c: P::Core, measure: bool) -> Result<PagesSession<'_, P>, TooManySessions> {
+    fn begin_session(
+        &self,
+        c: P::Core,
+        node: Option<Node>,
+        measure: bool,
+    ) -> Result<PagesSession<'_, P>, TooManySessions> {
         let (number, owner) = self.shared.begin_session(c)?;
-        Ok(PagesSession::new(&self.shared, c, number, owner, measure))
+        Ok(PagesSession::new(&self.shared, c, number, owner, node, measure))
     }
 
     /// The error that has stopped the database, if the database has stopped.
@@ -194,34 +199,34 @@ impl<P: Files> AnyDatabase<P> for PagedDatabase<P> {
     fn session<'d>(
         &'d self,
         c: P::Core,
-        _: Option<Node>,
+        node: Option<Node>,
         measure: bool,
     ) -> Result<Box<dyn AnySession<'d> + 'd>, TooManySessions> {
-        Ok(Box::new(self.begin_session(c, measure)?))
+        Ok(Box::new(self.begin_session(c, node, measure)?))
     }
 
     fn session_to_send<'d>(
         &'d self,
         c: P::Core,
-        _: Option<Node>,
+        node: Option<Node>,
         measure: bool,
     ) -> Result<Box<dyn AnySession<'d> + Send + 'd>, TooManySessions>
     where
         P::Core: Send,
     {
-        Ok(Box::new(self.begin_session(c, measure)?))
+        Ok(Box::new(self.begin_session(c, node, measure)?))
     }
 
     fn roaming_session<'d>(
         &'d self,
         c: P::Core,
-        _: Option<Node>,
+        node: Option<Node>,
         measure: bool,
     ) -> Option<Result<Box<dyn RoamingSession<'d> + 'd>, TooManySessions>>
     where
         P::Core: Send,
     {
-        let session = self.begin_session(c, measure);
+        let session = self.begin_session(c, node, measure);
         Some(session.map(|session| Box::new(session) as Box<dyn RoamingSession<'d> + 'd>))
     }
 

@@ -3,7 +3,7 @@
 //! After ARIES (Mohan, Haderle, Lindsay, Pirahesh, Schwarz, "ARIES: a transaction recovery method",
 //! TODS 1992), with the buffer of Aether (Johnson, Pandis, Stoica, Athanassoulis, Ailamaki,
 //! "Aether: a scalable approach to logging", PVLDB 2010): workers reserve places in the buffer by
-//! one atomic step, and fill them in parallel; no worker waits for the disk before it continues
+//! one atomic step, alone or in groups, and fill them in parallel; no worker waits for the disk before it continues
 //! with other transactions.
 //!
 //! An LSN is a byte of the log, counted from its beginning. A record ends at its LSN; everything
@@ -11,8 +11,9 @@
 //!
 //! **Filling.** A worker opens its *window* (a word: no record of the worker's begins below this),
 //! reserves a place, copies its record there, and closes the window. The worker that writes to the
-//! disk fixes an end, and waits until no window below it is open; windows are short, as no worker
-//! waits within one: a worker that finds the buffer full closes its window before it waits.
+//! disk fixes an end, and waits until no window below it is open; windows are short. A
+//! worker waits within its window for a reservation only; it closes the window before it waits for
+//! room in the buffer.
 //!
 //! **Writing** is done by workers: one at a time has the [`LogDriver`], copies what was filled, and
 //! hands it to the disk. Each group ends at the end of a block, so no block is written twice, and a
@@ -27,11 +28,13 @@
 //! - `record`: records as words;
 //! - `segments`: files of the log;
 //! - `buffer`: what workers fill;
+//! - `consolidation`: reservations of several workers in one step;
 //! - `driver`: what goes to the disk;
 //! - `reader`: what a restart finds;
 //! - `window`: what it has of a file in memory.
 
 mod buffer;
+mod consolidation;
 mod driver;
 pub(crate) mod reader;
 pub(crate) mod record;
@@ -48,8 +51,8 @@ use storage::Latched;
 use crate::error::PagedError;
 use crate::lsn::Lsn;
 use buffer::LogBuffer;
+pub(crate) use buffer::{LogPlan, LogWriter};
 use driver::{DiskWait, LogDriver};
-use segments::SegmentPlan;
 
 /// Shortest time between two polls of the disk, while no worker waits for it.
 const POLL_NANOS: u64 = 50_000;
@@ -63,21 +66,6 @@ const POLLED: usize = 1;
 const WAITING: usize = 2;
 const LINES: usize = 3;
 
-/// Parameters of a log.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LogPlan {
-    pub segments: SegmentPlan,
-    pub buffer_bytes: u64,
-    /// Workers that write records: their numbers are smaller.
-    pub workers: usize,
-    /// Owners of transactions, which workers write for: their numbers are smaller.
-    pub owners: usize,
-    /// The first byte of this life.
-    pub begins: Lsn,
-    /// Workers fill the buffer side by side; without: one after the other.
-    pub fills_apart: bool,
-}
-
 /// A log that is being written.
 pub(crate) struct Log<P: Files> {
     pub buffer: LogBuffer<P>,
@@ -90,8 +78,8 @@ pub(crate) struct Log<P: Files> {
 impl<P: Files> Log<P> {
     /// Begins a generation of the log, whose first segment is made here.
     pub(crate) fn begin(c: P::Core, directory: &P::Directory, plan: LogPlan) -> Result<Self, PagedError> {
-        let LogPlan { segments, buffer_bytes, workers, owners, begins, fills_apart } = plan;
-        let buffer = LogBuffer::new(c, buffer_bytes, fills_apart, workers, owners, segments, begins)?;
+        let (segments, begins) = (plan.segments, plan.begins);
+        let buffer = LogBuffer::new(c, plan)?;
         let mut driver = LogDriver::new(P::queue(c, directory)?, segments, begins);
         driver.begin(c, begins)?;
         Ok(Log {
@@ -259,7 +247,7 @@ mod tests {
     use platform::files::BLOCK_BYTES;
 
     use super::*;
-    use segments::SegmentNames;
+    use segments::{SegmentNames, SegmentPlan};
 
     #[test]
     fn what_has_no_mark_is_not_durable() {
@@ -273,14 +261,16 @@ mod tests {
             buffer_bytes: 8 * mebibyte,
             workers: 1,
             owners: 1,
+            nodes: Vec::new(),
             begins: Lsn(0),
             fills_apart: true,
         };
         let log = Log::<Hardware>::begin(c, &directory, plan).expect("a log");
         let mut durable = vec![Lsn(BLOCK_BYTES as u64)];
-        let window = log.buffer.open(c, 0, None);
+        let mut writer = log.buffer.writer(0, None);
+        let window = log.buffer.open(c, &mut writer, None);
         let mut record = vec![(mebibyte / 2 / 8) << 8 | 0xff; mebibyte as usize / 2 / 8];
-        let fill = |_| log.buffer.fill(c, &window, &mut record).expect("room");
+        let fill = |_| log.buffer.fill(c, &mut writer, &window, &mut record).expect("room");
         let end = (0..11).map(fill).last().expect("some");
         log.buffer.close(c, window);
         while log.buffer.durable(c) < end {

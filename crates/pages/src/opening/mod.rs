@@ -418,8 +418,9 @@ impl<P: Files> Opening<'_, P> {
         let buffer_bytes = self.log.buffer_bytes;
         // One worker more than sessions: that of openings.
         let workers = self.options.sessions_max.max(1) + 1;
-        let fills_apart = self.options.has_aether();
-        Log::begin(c, directory, LogPlan { segments, buffer_bytes, workers, owners, begins, fills_apart })
+        let (nodes, fills_apart) = (self.options.nodes.clone(), self.options.has_aether());
+        let plan = LogPlan { segments, buffer_bytes, workers, owners, nodes, begins, fills_apart };
+        Log::begin(c, directory, plan)
     }
 
     /// Reads the log for the second time, and makes all changes that pages do not have.

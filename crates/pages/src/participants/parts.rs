@@ -83,9 +83,9 @@ impl<'d, P: Files> Context<'d, P> {
     /// Finishes a part.
     pub(crate) fn finish(&mut self, kept: KeptPart, outcome: Outcome<'_>) -> Option<Commit> {
         let c = self.worker.c;
-        let before = self.meter.enter::<P>(c, Category::Commit);
+        let before = self.worker.meter.enter::<P>(c, Category::Commit);
         let commit = self.finish_in(kept, outcome);
-        self.meter.leave::<P>(c, before);
+        self.worker.meter.leave::<P>(c, before);
         commit
     }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use platform::files::Files;
-use terms::Fault;
+use terms::{Category, Fault};
 
 use super::Pool;
 use super::frames::LatchedPage;
@@ -102,9 +102,10 @@ impl<P: Files> PoolWorker<'_, P> {
             *number = part.held().number;
         }
         let numbers = &numbers[..parts.len()];
+        let before = self.meter.enter::<P>(c, Category::Log);
         loop {
             let begins = ahead.writing.begins().filter(|_| transaction != 0);
-            let window = log.buffer.open(c, self.number, begins);
+            let window = log.buffer.open(c, &mut ahead.writer, begins);
             ahead.writing.is_under_way |= begins.is_some();
             let floor = log.buffer.image_floor(c);
             let image = |page: usize, to: &mut Vec<u64>| {
@@ -118,7 +119,7 @@ impl<P: Files> PoolWorker<'_, P> {
             let encoder = Encoder::new(&mut ahead.record);
             let head = ChangeHead { transaction, compensates, tree, width };
             encoder.change(head, numbers, image, change, takeback);
-            let lsn = log.buffer.fill(c, &window, &mut ahead.record);
+            let lsn = log.buffer.fill(c, &mut ahead.writer, &window, &mut ahead.record);
             if let Some(lsn) = lsn {
                 for part in parts {
                     pool.enter(c, *part);
@@ -128,6 +129,7 @@ impl<P: Files> PoolWorker<'_, P> {
             }
             log.buffer.close(c, window);
             if lsn.is_some() {
+                self.meter.leave::<P>(c, before);
                 return Ok(());
             }
             log.make_room(c)?;
@@ -183,15 +185,17 @@ impl<P: Files> PoolWorker<'_, P> {
 
     /// Appends a record of the transaction that changes no page.
     fn append(&mut self, log: &Log<P>, encode: &dyn Fn(Encoder<'_>)) -> Result<Lsn, PagedError> {
-        let c = self.c;
+        let (c, ahead) = (self.c, &mut self.ahead);
+        let before = self.meter.enter::<P>(c, Category::Log);
         loop {
-            let begins = self.ahead.writing.begins();
-            let window = log.buffer.open(c, self.number, begins);
-            self.ahead.writing.is_under_way |= begins.is_some();
-            encode(Encoder::new(&mut self.ahead.record));
-            let lsn = log.buffer.fill(c, &window, &mut self.ahead.record);
+            let begins = ahead.writing.begins();
+            let window = log.buffer.open(c, &mut ahead.writer, begins);
+            ahead.writing.is_under_way |= begins.is_some();
+            encode(Encoder::new(&mut ahead.record));
+            let lsn = log.buffer.fill(c, &mut ahead.writer, &window, &mut ahead.record);
             log.buffer.close(c, window);
             if let Some(lsn) = lsn {
+                self.meter.leave::<P>(c, before);
                 return Ok(lsn);
             }
             log.make_room(c)?;

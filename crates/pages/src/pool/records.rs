@@ -1,5 +1,7 @@
 //! A worker's state of its transaction in the log.
 
+use crate::log::LogWriter;
+
 /// A transaction's place in the log.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Writing {
@@ -42,6 +44,7 @@ impl Writing {
 #[derive(Default)]
 pub(super) struct Ahead {
     pub record: Vec<u64>,
+    pub writer: LogWriter,
     /// The transaction that changes pages.
     pub writing: Writing,
 }

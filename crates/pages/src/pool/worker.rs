@@ -2,6 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
+use concurrency::Meter;
+use platform::Node;
 use platform::files::Files;
 use storage::latch::VersionLatch;
 
@@ -30,7 +32,6 @@ pub(super) struct CleanedFrames {
 pub(crate) struct PoolWorker<'p, P: Files> {
     pub c: P::Core,
     pub pool: &'p Pool<P>,
-    /// Number of its window in the log.
     pub(super) number: usize,
     pub(super) part: usize,
     /// The frames that the worker has last cleaned.
@@ -42,6 +43,8 @@ pub(crate) struct PoolWorker<'p, P: Files> {
     /// Pages that are free again.
     free_pages: Vec<u64>,
     pub(super) ahead: Ahead,
+    /// The breakdown of the time of the worker's session.
+    pub meter: Meter,
 }
 
 impl<P: Files> Pool<P> {
@@ -66,13 +69,20 @@ impl<P: Files> Pool<P> {
         is_there.then_some(ReadPage { frame, version, number })
     }
 
-    /// The access of a worker on this node.
+    /// The access of a worker.
     pub(crate) fn worker(&self, c: P::Core, number: usize) -> PoolWorker<'_, P> {
+        self.worker_on(c, number, None)
+    }
+
+    /// The access of a worker on this node.
+    pub(crate) fn worker_on(&self, c: P::Core, number: usize, node: Option<Node>) -> PoolWorker<'_, P> {
         let part = number % self.store.parts();
         let (channel, spare, free_pages) = (Channel::new(), Vec::new(), Vec::new());
-        let (ahead, reads) = (Ahead::default(), ReadAhead::new(&self.store, self.sessions));
-        let cleaned = CleanedFrames::default();
-        PoolWorker { c, pool: self, number, part, cleaned, channel, reads, spare, free_pages, ahead }
+        let reads = ReadAhead::new(&self.store, self.sessions);
+        let writer = self.store.log.as_ref().map(|log| log.buffer.writer(number, node));
+        let ahead = Ahead { writer: writer.unwrap_or_default(), ..Ahead::default() };
+        let (cleaned, meter) = (CleanedFrames::default(), Meter::new(false));
+        PoolWorker { c, pool: self, number, part, cleaned, channel, reads, spare, free_pages, ahead, meter }
     }
 }
 

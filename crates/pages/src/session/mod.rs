@@ -7,8 +7,8 @@ use boundary::{
     GlobalId, Outcome, PartOf, Pauses, Stats, Upkeep, Vote,
 };
 use concurrency::{Meter, Use};
-use platform::Nanos;
 use platform::files::Files;
+use platform::{Nanos, Node};
 use redo_log::LogError;
 use terms::{Abort, Category, Epoch, Fault, Mode};
 
@@ -38,10 +38,11 @@ impl<'d, P: Files> PagesSession<'d, P> {
         c: P::Core,
         number: usize,
         owner: Box<Owner>,
+        node: Option<Node>,
         measure: bool,
     ) -> Self {
         let (backoff, stats) = (Backoff::new(number as u64), Stats::default());
-        let context = Context::new(shared, c, number, owner, measure);
+        let context = Context::new(shared, c, number, owner, node, measure);
         let branches = OpenBranches::new(number);
         let (wait_nanos_max, rolled_back_at) = (None, Lsn(0));
         PagesSession { context, number, backoff, stats, branches, wait_nanos_max, rolled_back_at }
@@ -71,20 +72,20 @@ impl<'d, P: Files> PagesSession<'d, P> {
             return Err(failure.into());
         }
         // A part belongs to what its caller measures.
-        let before = self.context.meter.enter::<P>(c, Category::Useful);
-        self.context.meter.attempt_begins();
+        let before = self.context.worker.meter.enter::<P>(c, Category::Useful);
+        self.context.worker.meter.attempt_begins();
         if self.context.owner.age == 0 {
             self.context.owner.draw_age::<P>(c);
         }
         let attempted = self.attempt(bounds, body, true);
         let prepared = attempted.and_then(|()| self.context.prepare(part));
         if let Err(abort) = &prepared {
-            self.context.meter.attempt_failed::<P>(c);
+            self.context.worker.meter.attempt_failed::<P>(c);
             if !abort.is_conflict() {
                 self.context.owner.age = 0;
             }
         }
-        self.context.meter.leave::<P>(c, before);
+        self.context.worker.meter.leave::<P>(c, before);
         prepared.map_err(|abort| match abort.is_conflict() {
             true => abort,
             false => self.wait_for_reads(abort, bounds),
@@ -120,7 +121,7 @@ impl<P: Files> Attempts<P> for PagesAttempts<'_, '_, '_, P> {
     }
 
     fn meter(&mut self) -> &mut Meter {
-        &mut self.session.context.meter
+        &mut self.session.context.worker.meter
     }
 
     fn stats(&mut self) -> &mut Stats {
@@ -144,9 +145,9 @@ impl<P: Files> Attempts<P> for PagesAttempts<'_, '_, '_, P> {
         // A transaction that was refused a lock waits for that lock.
         if context.owner.locks.refused().is_none() {
             let c = context.worker.c;
-            let before = context.meter.enter::<P>(c, Category::Backoff);
+            let before = context.worker.meter.enter::<P>(c, Category::Backoff);
             self.session.backoff.pause::<P>(c, attempts, false);
-            context.meter.leave::<P>(c, before);
+            context.worker.meter.leave::<P>(c, before);
         }
         Ok(())
     }
@@ -218,10 +219,10 @@ impl<P: Files> Upkeep for PagesSession<'_, P> {
 
     fn rest_until(&mut self, moment: Nanos) {
         let c = self.context.worker.c;
-        self.context.meter.begin::<P>(c);
-        self.context.meter.enter::<P>(c, Category::Backoff);
+        self.context.worker.meter.begin::<P>(c);
+        self.context.worker.meter.enter::<P>(c, Category::Backoff);
         P::rest(c, moment.since(P::now(c)));
-        self.context.meter.end::<P>(c);
+        self.context.worker.meter.end::<P>(c);
     }
 
     fn stats(&self) -> Stats {
@@ -230,18 +231,18 @@ impl<P: Files> Upkeep for PagesSession<'_, P> {
 
     fn reset_stats(&mut self) {
         self.stats = Stats::default();
-        self.context.meter.reset();
+        self.context.worker.meter.reset();
     }
 
     fn breakdown(&mut self) -> [u64; terms::CATEGORIES] {
-        self.context.meter.nanos()
+        self.context.worker.meter.nanos()
     }
 
     fn measure(&mut self, what: Option<Category>) {
         let c = self.context.worker.c;
         match what {
-            Some(category) => self.context.meter.begin_aside::<P>(c, category),
-            None => self.context.meter.end::<P>(c),
+            Some(category) => self.context.worker.meter.begin_aside::<P>(c, category),
+            None => self.context.worker.meter.end::<P>(c),
         }
     }
 }
@@ -258,7 +259,7 @@ impl<'d, P: Files> AnySession<'d> for PagesSession<'d, P> {
         if let Some(failure) = self.context.shared.failure(c) {
             return Err(failure.into());
         }
-        self.context.meter.begin::<P>(c);
+        self.context.worker.meter.begin::<P>(c);
         let again = bounds.attempts_max.is_some() && self.context.owner.age != 0;
         if !again {
             self.context.owner.draw_age::<P>(c);
@@ -270,7 +271,7 @@ impl<'d, P: Files> AnySession<'d> for PagesSession<'d, P> {
         if !matches!(&result, Err(abort) if abort.is_conflict()) {
             self.context.owner.age = 0;
         }
-        self.context.meter.end::<P>(c);
+        self.context.worker.meter.end::<P>(c);
         result
     }
 
@@ -346,16 +347,16 @@ impl<P: Files> Branches for PagesSession<'_, P> {
     }
 
     fn commit(&mut self, branches: &[BranchName]) -> Result<Commit, Abort> {
-        let before = self.context.meter.enter::<P>(self.context.worker.c, Category::Commit);
+        let before = self.context.worker.meter.enter::<P>(self.context.worker.c, Category::Commit);
         let committed = commit(&mut self.context, branches);
-        self.context.meter.leave::<P>(self.context.worker.c, before);
+        self.context.worker.meter.leave::<P>(self.context.worker.c, before);
         committed
     }
 
     fn end(&mut self, branch: usize) {
-        let before = self.context.meter.enter::<P>(self.context.worker.c, Category::Commit);
+        let before = self.context.worker.meter.enter::<P>(self.context.worker.c, Category::Commit);
         self.branches.end(&mut self.context, branch);
-        self.context.meter.leave::<P>(self.context.worker.c, before);
+        self.context.worker.meter.leave::<P>(self.context.worker.c, before);
     }
 
     fn roll_back(&mut self, branch: usize) -> Result<Epoch, Abort> {
@@ -363,7 +364,7 @@ impl<P: Files> Branches for PagesSession<'_, P> {
     }
 
     fn meter(&mut self) -> &mut Meter {
-        &mut self.context.meter
+        &mut self.context.worker.meter
     }
 
     fn stats_mut(&mut self) -> &mut Stats {

@@ -63,11 +63,11 @@ impl<P: Files> Transaction<'_, '_, P> {
         let c = self.core();
         let mut words = [0; crate::key::KEY_WORDS_MAX];
         let words = &mut words[..width];
-        let before = self.session.meter.enter::<P>(c, Category::Index);
+        let before = self.session.worker.meter.enter::<P>(c, Category::Index);
         let found = tree.read(&mut self.session.worker, key, hint, |page, slot| {
             page.record(slot, 0, width).map(|record| P::read_words(c, record, words)).is_some()
         });
-        self.session.meter.leave::<P>(c, before);
+        self.session.worker.meter.leave::<P>(c, before);
         Ok(found?.map(|_| KeyWords::of(words)))
     }
 
@@ -85,9 +85,9 @@ impl<P: Files> Transaction<'_, '_, P> {
             let mode = self.session.owner.locks.in_one_step(table, mode);
             self.lock_key(table, tree, &key, mode)?;
         }
-        let before = self.session.meter.enter::<P>(c, Category::Index);
+        let before = self.session.worker.meter.enter::<P>(c, Category::Index);
         let entry = tree.find(&mut self.session.worker, &key);
-        self.session.meter.leave::<P>(c, before);
+        self.session.worker.meter.leave::<P>(c, before);
         let entry = entry?;
         Ok(entry.hint().map(|hint| self.add_row(table, key, hint, mode.is_some())))
     }
@@ -114,7 +114,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         let c = self.core();
         let words = ahead.map_or(WordSpan::default(), words_of);
         let is_locked = is_locked && !self.session.shared.faults.has(Fault::UnlockedReads);
-        let before = self.session.meter.enter::<P>(c, Category::Index);
+        let before = self.session.worker.meter.enter::<P>(c, Category::Index);
         let Context { worker, rows, leaves, attempt, .. } = &mut *self.session;
         let first = found.len();
         let outcome =
@@ -124,7 +124,7 @@ impl<P: Files> Transaction<'_, '_, P> {
                 }));
             });
         P::work(c, Work::Access, found[first..].iter().flatten().count() as u32);
-        self.session.meter.leave::<P>(c, before);
+        self.session.worker.meter.leave::<P>(c, before);
         Ok(outcome?)
     }
 

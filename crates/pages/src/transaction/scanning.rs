@@ -117,9 +117,9 @@ impl<P: Files> Transaction<'_, '_, P> {
         let (mut from, mut after) = (KeyWords::of(scan.range.low), false);
         let mut ahead = ReadAhead::default();
         loop {
-            let before = self.session.meter.enter::<P>(c, Category::Index);
+            let before = self.session.worker.meter.enter::<P>(c, Category::Index);
             let cursor = tree.seek_up(&mut self.session.worker, &from, after);
-            self.session.meter.leave::<P>(c, before);
+            self.session.worker.meter.leave::<P>(c, before);
             let mut cursor = cursor?;
             cursor.read_ahead(&mut self.session.worker, &mut ahead, Direction::Forward, scan.range.high);
             (0..AHEAD)
@@ -152,9 +152,9 @@ impl<P: Files> Transaction<'_, '_, P> {
         let (mut until, mut before_it) = (KeyWords::of(scan.range.high), false);
         let mut ahead = ReadAhead::default();
         loop {
-            let before = self.session.meter.enter::<P>(c, Category::Index);
+            let before = self.session.worker.meter.enter::<P>(c, Category::Index);
             let cursor = tree.seek_down(&mut self.session.worker, &until, before_it);
-            self.session.meter.leave::<P>(c, before);
+            self.session.worker.meter.leave::<P>(c, before);
             let mut cursor = cursor?;
             cursor.read_ahead(&mut self.session.worker, &mut ahead, Direction::Reverse, scan.range.low);
             (0..AHEAD)

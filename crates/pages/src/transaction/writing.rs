@@ -95,10 +95,10 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
                 }
                 true
             };
-            let before = session.meter.enter::<P>(c, Category::Index);
+            let before = session.worker.meter.enter::<P>(c, Category::Index);
             let guard = (!is_alone).then_some(&mut guard);
             let inserted = tree.insert(&mut session.worker, key, &mut *behind, parts, guard);
-            session.meter.leave::<P>(c, before);
+            session.worker.meter.leave::<P>(c, before);
             match inserted? {
                 Inserted::Done(ghost) => {
                     let back = match &ghost {
@@ -252,9 +252,9 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
                 pieces = self.pieces(number)?;
             }
             let session = &mut *self.session;
-            let before = session.meter.enter::<P>(c, Category::Index);
+            let before = session.worker.meter.enter::<P>(c, Category::Index);
             let marked = tree.mark(&mut session.worker, key, true);
-            session.meter.leave::<P>(c, before);
+            session.worker.meter.leave::<P>(c, before);
             match marked? {
                 Some(false) => session.owner.undo.push(*tree, key, 0, Takeback::Mark { ghost: false }),
                 _ => return Err(Abort::Misuse("keys that the row does not have")),

@@ -1,12 +1,26 @@
 //! The buffer between workers and disk, which workers fill side by side.
+//!
+//! A worker reserves the place of a record by a compare and swap of the end that it has seen last,
+//! and if that has moved, of the current end: the failure has brought it, and the line. It does not
+//! load the end before, which would move the line twice. If the end has moved, other workers write
+//! too, and the worker joins a group for its next record ([`ConsolidationArray`]). It joins groups
+//! until one has no other member: an attempt on its own takes the line, which groups save.
+//!
+//! Each record of a change has a place of its own: its page has its LSN before its latch is
+//! released, and the pages of a transaction are latched one after the other. The record that ends a
+//! transaction comes later than all of them. So a transaction has as many reservations as records.
+
+#[cfg(test)]
+mod tests;
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use platform::files::{BLOCK_BYTES, Files};
-use platform::{LINE_BYTES, OutOfMemory};
+use platform::{LINE_BYTES, Node, OutOfMemory};
 use storage::Latched;
 
+use super::consolidation::ConsolidationArray;
 use super::record::{self, MARK_BYTES, RecordPlace};
 use super::segments::SegmentPlan;
 use crate::lsn::Lsn;
@@ -21,9 +35,47 @@ const DURABLE: usize = 2;
 const FLOOR: usize = 3;
 const LINES: usize = 4;
 
+/// Parameters of a log.
+#[derive(Clone, Debug)]
+pub(crate) struct LogPlan {
+    pub segments: SegmentPlan,
+    pub buffer_bytes: u64,
+    /// Workers that write records: their numbers are smaller.
+    pub workers: usize,
+    /// Owners of transactions, which workers write for: their numbers are smaller.
+    pub owners: usize,
+    /// Memory nodes with workers.
+    pub nodes: Vec<Node>,
+    /// The first byte of this life.
+    pub begins: Lsn,
+    /// Workers fill the buffer side by side; without: one after the other.
+    pub fills_apart: bool,
+}
+
+/// A worker's state for its reservations.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LogWriter {
+    /// Number of its window.
+    worker: usize,
+    /// Its slot in the consolidation array.
+    slot: usize,
+    /// An end of the log that was seen: the worker's later records begin at it, or behind it.
+    end: u64,
+    /// True while the worker joins groups without an attempt of its own.
+    joins: bool,
+}
+
 /// A window that a worker has opened.
 #[must_use = "a window is closed"]
 pub(crate) struct Window(usize);
+
+/// How workers fill the buffer.
+enum Filling<P: Files> {
+    /// Side by side; they form groups if there is an array.
+    Apart(Option<ConsolidationArray<P>>),
+    /// One after the other.
+    InTurn(Latched<P, ()>),
+}
 
 /// The buffer: reserved, filled and durable bytes.
 pub(crate) struct LogBuffer<P: Files> {
@@ -37,27 +89,24 @@ pub(crate) struct LogBuffer<P: Files> {
     ring: P::Region,
     ring_bytes: u64,
     plan: SegmentPlan,
-    /// There if workers fill the buffer one after the other.
-    filling: Option<Latched<P, ()>>,
+    /// Memory nodes with workers.
+    nodes: Vec<Node>,
+    filling: Filling<P>,
 }
 
 impl<P: Files> LogBuffer<P> {
-    /// A buffer of `bytes` bytes for these workers and owners; workers fill it in parallel or (not
-    /// `apart`) one after the other. The log begins with the first record in the segment of
-    /// `begins`.
-    pub(super) fn new(
-        c: P::Core,
-        bytes: u64,
-        apart: bool,
-        workers: usize,
-        owners: usize,
-        plan: SegmentPlan,
-        begins: Lsn,
-    ) -> Result<Self, OutOfMemory> {
-        let ring_bytes = bytes.next_multiple_of(BLOCK_BYTES as u64);
-        let filling = match apart {
-            true => None,
-            false => Some(Latched::new(c, "buffer of the log, latched", ())?),
+    /// The buffer of a log, which begins with the first record in the segment of the plan's
+    /// beginning.
+    pub(super) fn new(c: P::Core, plan: LogPlan) -> Result<Self, OutOfMemory> {
+        let LogPlan { segments: plan, buffer_bytes, workers, owners, nodes, begins, fills_apart } = plan;
+        let ring_bytes = buffer_bytes.next_multiple_of(BLOCK_BYTES as u64);
+        let block = BLOCK_BYTES as u64;
+        // A segment has a header and a mark. An empty buffer may begin with the rest of a segment
+        // in which the space has no room.
+        let room = (plan.bytes - block - MARK_BYTES).min((ring_bytes / 2).saturating_sub(block));
+        let filling = match fills_apart {
+            true => Filling::Apart(ConsolidationArray::new(c, workers, nodes.len(), room)?),
+            false => Filling::InTurn(Latched::new(c, "buffer of the log, latched", ())?),
         };
         let buffer = LogBuffer {
             words: P::region(c, None, LINES * LINE_BYTES, "log of pages")?,
@@ -68,6 +117,7 @@ impl<P: Files> LogBuffer<P> {
             ring: P::region(c, None, ring_bytes as usize, "buffer of the log")?,
             ring_bytes,
             plan,
+            nodes,
             filling,
         };
         // What changes from here on was written by an earlier life, if at all: it brings images
@@ -124,16 +174,38 @@ impl<P: Files> LogBuffer<P> {
         Lsn(P::load(c, self.word(DURABLE), Ordering::Acquire))
     }
 
+    /// The state of a worker on this node.
+    pub(crate) fn writer(&self, worker: usize, node: Option<Node>) -> LogWriter {
+        let slot = match &self.filling {
+            Filling::Apart(Some(array)) => {
+                let node = node.and_then(|node| self.nodes.iter().position(|other| *other == node));
+                array.slot(worker, node)
+            }
+            Filling::Apart(None) | Filling::InTurn(_) => 0,
+        };
+        LogWriter { worker, slot, end: BLOCK_BYTES as u64, joins: false }
+    }
+
     /// Opens the worker's window; the transaction of this owner begins, if one is given.
-    pub(crate) fn open(&self, c: P::Core, worker: usize, begins: Option<usize>) -> Window {
-        let end = self.end(c).0;
+    ///
+    /// The window begins at an end that the worker has seen, not at the current one, whose line
+    /// moves with each reservation. A thread that waits for windows may wait for a record behind
+    /// its end then, but for one of each worker only: that record's end is seen. Neither does a
+    /// transaction begin at the current end, but behind the last checkpoint's beginning: no
+    /// checkpoint that has not seen the transaction begins its log later.
+    pub(crate) fn open(&self, c: P::Core, writer: &mut LogWriter, begins: Option<usize>) -> Window {
         // SeqCst: a thread that fixes an end after this worker's reservation sees the window.
-        P::store(c, self.window(worker), end, Ordering::SeqCst);
+        P::store(c, self.window(writer.worker), writer.end, Ordering::SeqCst);
         if let Some(owner) = begins {
+            let first = match self.image_floor(c).0 {
+                // A checkpoint begins, and waits for this window, or has waited already.
+                u64::MAX => self.end(c).0,
+                floor => floor.max(writer.end),
+            };
             // Relaxed: others read it when the window is closed.
-            P::store(c, self.first(owner), end, Ordering::Relaxed);
+            P::store(c, self.first(owner), first, Ordering::Relaxed);
         }
-        Window(worker)
+        Window(writer.worker)
     }
 
     /// Closes a window.
@@ -157,35 +229,88 @@ impl<P: Files> LogBuffer<P> {
 
     /// Appends a record; the LSN at which it ends. `None`: the buffer is full, and the worker has
     /// to close its window and [make room](super::Log::make_room).
-    pub(crate) fn fill(&self, c: P::Core, _: &Window, record: &mut [u64]) -> Option<Lsn> {
-        match &self.filling {
-            None => self.reserve_and_fill(c, record),
-            Some(latch) => latch.with(c, |()| self.reserve_and_fill(c, record)),
+    pub(crate) fn fill(
+        &self,
+        c: P::Core,
+        writer: &mut LogWriter,
+        _: &Window,
+        record: &mut [u64],
+    ) -> Option<Lsn> {
+        let bytes = record.len() as u64 * 8;
+        let end = match &self.filling {
+            Filling::Apart(array) => {
+                let start = self.reserve_apart(c, array.as_ref(), writer, bytes)?;
+                self.put(c, start, record)
+            }
+            Filling::InTurn(latch) => latch.with(c, |()| {
+                let start = self.reserve(c, writer.end, bytes)?;
+                Some(self.put(c, start, record))
+            })?,
+        };
+        writer.end = end.0;
+        Some(end)
+    }
+
+    /// Reserves a place, alone or in a group.
+    fn reserve_apart(
+        &self,
+        c: P::Core,
+        array: Option<&ConsolidationArray<P>>,
+        writer: &mut LogWriter,
+        bytes: u64,
+    ) -> Option<u64> {
+        let end = writer.end;
+        match array.filter(|array| writer.joins && bytes <= array.bytes_max()) {
+            Some(array) => {
+                let part = array.reserve(c, writer.slot, bytes, |all| self.reserve(c, end, all));
+                writer.joins = part.is_shared;
+                part.start
+            }
+            None => match self.try_reserve(c, end, bytes) {
+                Ok(start) => start,
+                Err(now) => {
+                    writer.joins = true;
+                    self.reserve(c, now, bytes)
+                }
+            },
         }
     }
 
-    fn reserve_and_fill(&self, c: P::Core, record: &mut [u64]) -> Option<Lsn> {
-        let bytes = record.len() as u64 * 8;
-        let mut end = self.end(c).0;
-        let start = loop {
-            let start = self.plan.place(Lsn(end), bytes).0;
-            // Acquire: pairs with the release of the worker that copied what was there.
-            let taken = P::load(c, self.word(TAKEN), Ordering::Acquire);
-            if start + bytes + MARK_BYTES > taken + self.ring_bytes {
-                return None;
-            }
-            match P::cas(c, self.word(END), end, start + bytes, Ordering::SeqCst) {
-                Ok(_) => break start,
+    /// Reserves a place behind `end`, or behind the current end if that has moved; `None`: the
+    /// buffer is full.
+    fn reserve(&self, c: P::Core, mut end: u64, bytes: u64) -> Option<u64> {
+        loop {
+            match self.try_reserve(c, end, bytes) {
+                Ok(start) => return start,
                 Err(now) => end = now,
             }
-        };
+        }
+    }
+
+    /// Reserves a place, if the log still ends here.
+    ///
+    /// # Errors
+    /// Its end has moved.
+    fn try_reserve(&self, c: P::Core, end: u64, bytes: u64) -> Result<Option<u64>, u64> {
+        let start = self.plan.place(Lsn(end), bytes).0;
+        // Acquire: pairs with the release of the worker that copied what was there.
+        let taken = P::load(c, self.word(TAKEN), Ordering::Acquire);
+        if start + bytes + MARK_BYTES > taken + self.ring_bytes {
+            return Ok(None);
+        }
+        P::cas(c, self.word(END), end, start + bytes, Ordering::SeqCst)?;
         if start > end {
             // A thread that fixes the end of the group knows what its mark says.
             self.pad(c, end, self.plan.end_of_segment(Lsn(end)) - MARK_BYTES);
         }
+        Ok(Some(start))
+    }
+
+    /// Fills a reserved place with its record; the LSN at which it ends.
+    fn put(&self, c: P::Core, start: u64, record: &mut [u64]) -> Lsn {
         record::seal(record, self.record_place(start));
         self.copy_in(c, start, record);
-        Some(Lsn(start + bytes))
+        Lsn(start + record.len() as u64 * 8)
     }
 
     fn record_place(&self, start: u64) -> RecordPlace {
@@ -280,93 +405,5 @@ impl<P: Files> LogBuffer<P> {
         // Acquire: pairs with the release in `rests`.
         let first = |owner| P::load(c, self.first(owner), Ordering::Acquire);
         (0..self.owners).map(first).filter(|first| *first != 0).min().map(Lsn)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use platform::Hardware;
-
-    use super::*;
-    use crate::log::segments::SegmentNames;
-
-    /// The content of a buffer of four blocks, in a segment of `segment_blocks`, after records of
-    /// these numbers of words, each of which fits or not; the end of the group, and its words.
-    fn filled(segment_blocks: u64, records: &[u64]) -> (Vec<bool>, u64, Vec<u64>) {
-        let (c, block) = (Hardware::core(), BLOCK_BYTES as u64);
-        let names = SegmentNames { life: 1, ..SegmentNames::default() };
-        let plan = SegmentPlan { bytes: segment_blocks * block, names, generation: 1, continues: Lsn(0) };
-        let begins = plan.first_in_segment(Lsn(0));
-        let buffer = LogBuffer::<Hardware>::new(c, 4 * block, true, 1, 1, plan, begins).expect("memory");
-        let window = buffer.open(c, 0, None);
-        let fits = records.iter().map(|count| {
-            let mut record = vec![count << 8 | 0xff; *count as usize];
-            buffer.fill(c, &window, &mut record).is_some()
-        });
-        let fits = fits.collect();
-        buffer.close(c, window);
-        let fixed = buffer.fix_end(c, begins.0);
-        let mut out = vec![0; (fixed - begins.0) as usize / 8];
-        buffer.copy_out(c, begins.0, &mut out);
-        (fits, fixed, out)
-    }
-
-    const BLOCK_WORDS: u64 = BLOCK_BYTES as u64 / 8;
-
-    /// The place of a record at this word of a group, which begins behind the first block.
-    fn place(at: usize) -> RecordPlace {
-        RecordPlace { life: 1, lsn: Lsn((BLOCK_BYTES + at * 8) as u64) }
-    }
-
-    /// The places of marks in this group, which begins behind the first block.
-    fn marks(words: &[u64]) -> Vec<u64> {
-        let is_mark = |at: &usize| {
-            let found = record::find(&words[*at..], words.len() - at, place(*at));
-            found.is_some_and(|found| {
-                record::may_be_group(found.words[0]) && found.words[1] == BLOCK_BYTES as u64
-            })
-        };
-        (0..words.len()).filter(is_mark).map(|at| at as u64).collect()
-    }
-
-    #[test]
-    fn a_full_buffer_has_room_for_a_mark() {
-        for left in [3, 2, 1, 0] {
-            let words = 4 * BLOCK_WORDS - 2 - left;
-            let (fits, fixed, out) = filled(64, &[2, words]);
-            assert_eq!(fits, [true, left >= 2], "{left} words are left");
-            let (blocks, mark) = if left >= 2 { (4, 2 + words) } else { (1, 2) };
-            assert_eq!(
-                (fixed / BLOCK_BYTES as u64, marks(&out)),
-                (1 + blocks, vec![mark]),
-                "{left} words are left"
-            );
-            let found = record::find(&out, out.len(), place(0)).expect("the first record");
-            assert_eq!(found.count, 2, "{left} words are left");
-        }
-    }
-
-    #[test]
-    fn what_fills_a_segment_ends_with_a_mark() {
-        // A segment has a block of records. Its last words are left, or are just enough for a mark;
-        // the group ends with it, or goes on.
-        for (records, expected) in [
-            (vec![BLOCK_WORDS - 10], vec![BLOCK_WORDS - 10]),
-            (vec![BLOCK_WORDS - 2], vec![BLOCK_WORDS - 2]),
-            (vec![BLOCK_WORDS - 10, 9], vec![BLOCK_WORDS - 2, 2 * BLOCK_WORDS + 9]),
-            (vec![BLOCK_WORDS - 2, 9], vec![BLOCK_WORDS - 2, 2 * BLOCK_WORDS + 9]),
-        ] {
-            let (fits, _, out) = filled(2, &records);
-            assert!(fits.iter().all(|fits| *fits));
-            assert_eq!(marks(&out), expected, "{records:?}");
-            // A reader finds its way from record to record.
-            let (mut at, mut count) = (0, 0);
-            while at < BLOCK_WORDS as usize {
-                let found = record::find(&out[at..], BLOCK_WORDS as usize - at, place(at));
-                at += found.expect("a record").count;
-                count += 1;
-            }
-            assert!(at == BLOCK_WORDS as usize && count <= 3, "{records:?}");
-        }
     }
 }
