@@ -506,6 +506,10 @@ impl Platform for VirtualMachine {
         (!withdrawals.is_empty()).then(|| threads.filter(|thread| !is_withdrawn(thread)).collect())
     }
 
+    fn bind(c: VirtualCore, threads: &[HardwareThread]) -> bool {
+        c.simulation().bind(c.fiber(), threads)
+    }
+
     fn parallel(
         c: VirtualCore,
         places: &[Place],

@@ -14,6 +14,8 @@
 
 use std::cell::RefCell;
 
+use platform::HardwareThread;
+
 use crate::model::{Model, WorkerSeat};
 use crate::random::Random;
 
@@ -59,6 +61,14 @@ impl Seats {
         };
         let slot = first_machine(model).min_by_key(load).unwrap_or(0);
         WorkerSeat { core: model.threads[slot].1.into(), slot: slot as u32 }
+    }
+
+    /// The one of these hardware threads with the fewest workers; the first such one in fill order.
+    pub(crate) fn emptiest(&self, model: &Model, threads: &[HardwareThread]) -> Option<WorkerSeat> {
+        let residents = self.residents.borrow();
+        let slots = (0..model.threads.len()).filter(|slot| threads.contains(&model.threads[*slot].0));
+        let slot = slots.min_by_key(|slot| residents[*slot].len())?;
+        Some(WorkerSeat { core: model.threads[slot].1.into(), slot: slot as u32 })
     }
 
     /// Draws the hardware thread to which the operating system moves a worker, if it does.

@@ -87,7 +87,7 @@ pub struct Counts {
     pub switches: u64,
     /// Waiting cores that were woken by a write of their line or by `unpark`.
     pub wakes: u64,
-    /// Moves of workers that are not pinned.
+    /// Moves of workers to other hardware threads.
     pub migrations: u64,
 }
 

@@ -63,6 +63,8 @@ const CHOICES: &[&[&str]] = &[
     &["", "--durability none", "--durability async", "--durability group", "--durability sync"],
     &["", "--in-flight 1", "--in-flight 3"],
     &["", "--retry exponential", "--retry fixed", "--retry buffer"],
+    &["", "--clients instance", "--clients global"],
+    &["", "", "--commit published"],
     &["", "--timestamp counter"],
     &[
         "",

@@ -1,10 +1,11 @@
 //! Sockets that fail while a workload runs.
 //!
 //! Workers of a failed socket begin no more transactions. Their clients use the other workers: each
-//! of these sometimes draws a transaction on behalf of a failed worker. The failed workers continue
-//! to serve the partitions that they own until other workers own these, like threads that the
-//! operating system has moved to other sockets.
+//! of these sometimes draws a transaction on behalf of a failed worker. The threads of the failed
+//! workers move to hardware threads of the other sockets, where they take turns with the workers of
+//! these, and continue to serve the partitions that they own until other workers own them.
 
+use platform::HardwareThread;
 use terms::random::Random;
 
 use crate::deployment::Deployment;
@@ -56,6 +57,8 @@ impl Failure {
 pub(crate) struct Failing {
     /// By worker, in nanoseconds of the measured time.
     at: Vec<Option<u64>>,
+    /// Hardware threads of the workers that never fail.
+    left: Vec<HardwareThread>,
 }
 
 impl Failing {
@@ -74,12 +77,20 @@ impl Failing {
             let moments = failures.iter().filter(|failure| failure.socket == socket);
             moments.map(|failure| ((failure.seconds * 1e9) as u64).max(1)).min()
         };
-        Ok(Some(Failing { at: sockets.into_iter().map(first).collect() }))
+        let at: Vec<Option<u64>> = sockets.into_iter().map(first).collect();
+        let places = deployment.places().into_iter().zip(&at);
+        let left = places.filter(|(_, at)| at.is_none()).filter_map(|(place, _)| place.thread).collect();
+        Ok(Some(Failing { at, left }))
     }
 
     /// The time at which a worker fails, in nanoseconds of the measured time.
     pub(crate) fn of_worker(&self, worker: usize) -> Option<u64> {
         self.at.get(worker).copied().flatten()
+    }
+
+    /// Hardware threads of the workers that never fail.
+    pub(crate) fn left(&self) -> &[HardwareThread] {
+        &self.left
     }
 
     /// A worker that never fails, to take over from `worker`, which fails.

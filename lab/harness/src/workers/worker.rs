@@ -366,11 +366,10 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
                 None => after,
             };
         }
-        if let (Drawing::Clients(requests), Some(survivor)) =
-            (self.drawing, self.failing.and_then(|failing| failing.survivor(worker)))
-            && self.failing.is_some_and(|failing| failing.of_worker(worker).is_some())
+        if let Some(failing) = self.failing
+            && failing.of_worker(worker).is_some_and(|at| at < self.schedule.nanos)
         {
-            requests.leave(worker, survivor);
+            self.evacuate(c, worker, failing);
         }
         // The work for other workers from here on is no part of the run.
         let counts = executor.counts();
@@ -405,6 +404,16 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         gone.sort_unstable();
         gone.dedup();
         stand_in(worker, self.board.workers().len(), &gone, random)
+    }
+
+    /// The socket of this worker has failed: its thread moves to another socket, and requests of
+    /// clients are for another worker.
+    fn evacuate(&self, c: P::Core, worker: usize, failing: &Failing) {
+        // If binding is refused, the operating system chooses the thread's processor.
+        let _stays = P::bind(c, failing.left());
+        if let (Drawing::Clients(requests), Some(survivor)) = (self.drawing, failing.survivor(worker)) {
+            requests.leave(worker, survivor);
+        }
     }
 
     /// Takes the next request that clients have for this worker, as a transaction.

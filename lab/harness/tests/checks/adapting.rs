@@ -107,6 +107,27 @@ fn a_failed_socket_loses_its_partitions() {
     }
 }
 
+/// If partitions stay, the threads of a failed socket serve them on the hardware threads of the
+/// other one, and take turns with its workers.
+#[test]
+fn a_failed_socket_takes_its_share_of_the_throughput() {
+    let mut deployment = deployment();
+    for (number, worker) in (0..).zip(&mut deployment.instances[0].workers) {
+        worker.thread = Some(HardwareThread(number));
+    }
+    let failures = vec![Failure { seconds: CHANGE_SECONDS, socket: 1 }];
+    for (execution, share) in [(Execution::Inline, 0.3..0.6), (Execution::Atrapos, 0.2..0.75)] {
+        let plan = Plan { adaptation: None, execution, failures: failures.clone(), ..plan(6.0, 3) };
+        let config = Config { perturb: false, ..config(WORKERS, plan.seed) };
+        let measured = simulated_by(config, &tatp(None), &plan, &deployment).expect("a run");
+        assert_eq!(violations(&measured), Vec::<String>::new());
+        // Half of the bins are before the failure.
+        let (before, after) = measured.bins.split_at(measured.bins.len() / 2);
+        let ratio = after.iter().sum::<u64>() as f64 / before.iter().sum::<u64>() as f64;
+        assert!(share.contains(&ratio), "{execution:?}: {ratio}");
+    }
+}
+
 /// An overloaded owner, which gets more requests than it can serve, still answers the monitor: its
 /// counts are measured in each interval.
 #[test]

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use corosensei::CoroutineResult;
 use corosensei::stack::Stack as _;
-use platform::{LINE_BYTES, Nanos};
+use platform::{HardwareThread, LINE_BYTES, Nanos};
 
 use crate::arena::prefetch;
 use crate::cost::CostModel;
@@ -257,12 +257,33 @@ impl Simulation {
             return;
         }
         if let Some(seat) = self.seats.balance(&self.config.model, &self.random) {
-            let computes = fiber.computing.get();
-            self.unseat(fiber);
-            self.seat(fiber, seat);
-            self.compute(fiber, computes);
-            fiber.clock_ps.set(fiber.clock_ps.get() + self.config.model.costs.wake_ps);
-            self.cost().counts().migrations += 1;
+            self.migrate(fiber, seat);
+        }
+    }
+
+    /// Moves a worker to another hardware thread, whose caches do not have its lines.
+    fn migrate(&self, fiber: &Fiber, seat: WorkerSeat) {
+        let computes = fiber.computing.get();
+        self.unseat(fiber);
+        self.seat(fiber, seat);
+        self.compute(fiber, computes);
+        fiber.clock_ps.set(fiber.clock_ps.get() + self.config.model.costs.wake_ps);
+        self.cost().counts().migrations += 1;
+    }
+
+    /// Binds a worker to these hardware threads: it moves to the one with the fewest workers, unless
+    /// it is on one of them. False if the machine has none of them.
+    pub(crate) fn bind(&self, fiber: &Fiber, threads: &[HardwareThread]) -> bool {
+        let is_there = fiber.thread.get().is_none_or(|thread| threads.contains(&thread));
+        if threads.is_empty() || fiber.is_supervisor() || is_there {
+            return true;
+        }
+        match self.seats.emptiest(&self.config.model, threads) {
+            Some(seat) => {
+                self.migrate(fiber, seat);
+                true
+            }
+            None => false,
         }
     }
 

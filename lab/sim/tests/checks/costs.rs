@@ -477,6 +477,36 @@ fn workers_of_one_thread_take_turns() {
 }
 
 #[test]
+fn a_worker_that_is_bound_elsewhere_takes_turns_there() {
+    let elapsed = |threads: &[u32]| {
+        let outcome = Vm::run(&small(), |c| {
+            let worker = |c, index: usize| {
+                if index == 1 {
+                    let threads: Vec<HardwareThread> = threads.iter().copied().map(HardwareThread).collect();
+                    assert!(Vm::bind(c, &threads));
+                }
+                Vm::pause(c, 100_000);
+                (0..1_000).for_each(|_| Vm::work(c, Work::Transaction, 1));
+            };
+            Vm::parallel(c, &places(0..2), &worker, &mut |_| ());
+        });
+        let statistics = outcome.expect("a run").statistics;
+        (statistics.elapsed.0 as f64 - 100_000.0, statistics.counts.migrations)
+    };
+    let (apart, stays) = elapsed(&[1, 0]);
+    let (together, moves) = elapsed(&[0]);
+    let (beside, finds) = elapsed(&[0, 2]);
+    assert_eq!((stays, moves, finds), (0, 1, 1), "it stays where it may");
+    assert!(together > 1.8 * apart, "{together} and {apart}");
+    assert!(beside < 1.2 * apart, "the free one of two threads: {beside} and {apart}");
+    let none = Vm::run(&small(), |c| {
+        let worker = |c, _: usize| assert!(!Vm::bind(c, &[HardwareThread(999)]));
+        Vm::parallel(c, &places(0..1), &worker, &mut |_| ());
+    });
+    none.expect("a run");
+}
+
+#[test]
 fn the_operating_system_moves_workers_without_a_place() {
     let run = |seed: u64, place: Option<HardwareThread>| {
         let outcome = Vm::run(&small().with_seed(seed), |c| {

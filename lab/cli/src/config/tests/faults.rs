@@ -215,7 +215,20 @@ pub(super) const FAULTS: &[(&str, &str)] = &[
     ("tpcc --scale-caches maybe", "--scale-caches maybe: unknown value (accepted: on, off)"),
     ("tpcc --disk tape", "--disk tape: unknown value (accepted: ram, nvme, hdd)"),
     ("tpcc --in-flight 0", "--in-flight 0: out of range (accepted: 1 to 1024)"),
-    ("tpcc --commit lotus", "--commit lotus: unknown value (accepted: classic)"),
+    ("tpcc --commit lotus", "--commit lotus: unknown value (accepted: classic, published)"),
+    (
+        "tpcc --deploy 2isl --cc hstore --commit published",
+        "--commit published: parts lock partitions in the order of the instances under hstore (accepted: classic, or another --cc)",
+    ),
+    ("tpcc --clients robots", "--clients robots: unknown value (accepted: worker, instance, global)"),
+    (
+        "tpcc --deploy 2isl --clients global",
+        "--clients global: instances on this machine are processes, and clients are in one (accepted: worker, instance, or --machine)",
+    ),
+    (
+        "counter --clients instance",
+        "--clients instance: counter has no database (accepted: with another workload)",
+    ),
     (
         "tpcc --without",
         "--without \"\": unknown value (accepted: thread-alloc, hash-index, queue-latch, replicate, prefetch, compiled-rows, bounded-spin, read-only-skip, replicate-index, plain-locks, lookahead, sli, aether)",
