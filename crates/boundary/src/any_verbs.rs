@@ -2,8 +2,9 @@
 
 use concurrency::{NewRows, RowWords};
 use platform::{Intent, Work};
-use storage::tree::Direction;
+use storage::tree::{Direction, ScanOrder};
 use terms::Abort;
+use terms::rows::{KeyBounds, TableIndex};
 
 use schema::{Routes, RowId};
 
@@ -65,7 +66,7 @@ pub trait AnyVerbs {
     /// [`Self::read`] do, in one call; false if there is no such row.
     fn find_and_read(
         &mut self,
-        (table, index): (usize, usize),
+        TableIndex { table, index }: TableIndex,
         key: &[u64],
         first: usize,
         out: &mut [u64],
@@ -152,7 +153,8 @@ pub trait AnyVerbs {
     fn replace(
         &mut self,
         row: RowId,
-        keys: (&[&[u64]], &[&[u64]]),
+        before: &[&[u64]],
+        after: &[&[u64]],
         fixed: &[u8],
         tail: &[u8],
     ) -> Result<(), Abort>;
@@ -162,7 +164,7 @@ pub trait AnyVerbs {
         &mut self,
         table: usize,
         index: usize,
-        range: (&[u64], &[u64]),
+        range: KeyBounds<'_>,
         direction: Direction,
         intent: Intent,
         visit: &mut RowVisitor<'_>,
@@ -173,9 +175,9 @@ pub trait AnyVerbs {
     /// for a visitor that needs nothing else of the rows.
     fn scan_and_read(
         &mut self,
-        (table, index): (usize, usize),
-        range: (&[u64], &[u64]),
-        (direction, intent): (Direction, Intent),
+        TableIndex { table, index }: TableIndex,
+        range: KeyBounds<'_>,
+        ScanOrder { direction, intent }: ScanOrder,
         wanted: RowWords,
         visit: &mut Reader<'_>,
     ) -> Result<(), Abort> {

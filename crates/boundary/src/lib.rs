@@ -68,4 +68,4 @@ pub use procedure::{Plan, Procedure};
 pub use row_batch::RowBatch;
 pub use session::{AnyPrepared, AnySession, RoamingSession, Upkeep};
 pub use transaction::Transaction;
-pub use verbs::{Direction, Fields, Verbs, Visitor};
+pub use verbs::{Direction, Fields, ScanOrder, Verbs, Visitor};

@@ -3,6 +3,7 @@
 use platform::{Intent, Work};
 use storage::tree::Direction;
 use terms::Abort;
+use terms::rows::KeyBounds;
 
 use crate::any_verbs::{AnyVerbs, Span};
 use crate::row_batch::RowBatch;
@@ -169,7 +170,7 @@ impl Verbs for Transaction<'_> {
     {
         let (low, high) = (KeyBuffer::of(low), KeyBuffer::of(high));
         let words = const { key_words(K::BITS) };
-        let range = (low.words(words), high.words(words));
+        let range = KeyBounds { low: low.words(words), high: high.words(words) };
         let place = (index.table().number(), index.number());
         self.verbs.scan(place.0, place.1, range, direction, intent, &mut |verbs, row| {
             Ok(visit(&mut Transaction::new(verbs), Handle::of(row))?.is_continue())
@@ -235,7 +236,7 @@ impl Verbs for Transaction<'_> {
             |to| value.store(to),
             |bytes| {
                 with_keys(&old, |before| {
-                    with_keys(value, |after| verbs.replace(row.row(), (before, after), bytes, &value.tail()))
+                    with_keys(value, |after| verbs.replace(row.row(), before, after, bytes, &value.tail()))
                 })
             },
         )

@@ -8,8 +8,8 @@ use terms::Abort;
 use crate::any_verbs::AnyVerbs;
 use schema::{ColumnSet, Field, Handle, Index, Key, Row, RowPart, Table, Value};
 
-/// In which order a scan visits its range.
-pub use storage::tree::Direction;
+/// Order and purpose of a scan.
+pub use storage::tree::{Direction, ScanOrder};
 
 /// The callback of a scan, called with each row; its result continues or ends the scan.
 pub type Visitor<'v, T, R> =

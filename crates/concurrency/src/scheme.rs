@@ -15,9 +15,9 @@
 //! named.
 
 use platform::{Intent, OutOfMemory, Platform};
-use storage::tree::{Direction, Lookup};
+use storage::tree::{Direction, Lookup, ScanOrder};
 use storage::{Index, Local, RecordHeader, Table};
-use terms::rows::partition_column;
+use terms::rows::{KeyBounds, TableIndex, partition_column};
 use terms::{Abort, Category, Mode, Stamp};
 
 use crate::lookups::{Ahead, KeyBatch, Keys, look_up};
@@ -138,7 +138,7 @@ pub trait Accessing<P: Platform>: Parts<P> {
     fn find_many<K: Keys>(
         transaction: &mut Self::Transaction,
         cx: &mut Context<'_, '_, P, Self>,
-        (table, index): (usize, usize),
+        TableIndex { table, index }: TableIndex,
         KeyBatch { keys, mut approaches }: KeyBatch<'_, '_, P, K>,
         intent: Intent,
         ahead: Ahead,
@@ -215,7 +215,7 @@ pub trait Accessing<P: Platform>: Parts<P> {
     fn find_ascending(
         transaction: &mut Self::Transaction,
         cx: &mut Context<'_, '_, P, Self>,
-        (table, index): (usize, usize),
+        TableIndex { table, index }: TableIndex,
         keys: &[u64],
         intent: Intent,
         mut found: impl FnMut(Option<RowNumber>),
@@ -358,7 +358,7 @@ pub trait Accessing<P: Platform>: Parts<P> {
         holder: &mut T,
         table: usize,
         index: usize,
-        range: (&[u64], &[u64]),
+        range: KeyBounds<'_>,
         direction: Direction,
         intent: Intent,
         visit: &mut dyn FnMut(&mut T, RowNumber) -> Result<bool, Abort>,
@@ -371,7 +371,7 @@ pub trait Accessing<P: Platform>: Parts<P> {
     fn find_words(
         transaction: &mut Self::Transaction,
         cx: &mut Context<'_, '_, P, Self>,
-        (table, index): (usize, usize),
+        TableIndex { table, index }: TableIndex,
         _storage: &Index<P>,
         key: &[u64],
         first: usize,
@@ -390,9 +390,9 @@ pub trait Accessing<P: Platform>: Parts<P> {
     #[allow(clippy::type_complexity, reason = "the visitor's type is named here alone")]
     fn scan_words<'i, T: Holder<'i, P, Self>>(
         holder: &mut T,
-        (table, index): (usize, usize),
-        range: (&[u64], &[u64]),
-        (direction, intent): (Direction, Intent),
+        TableIndex { table, index }: TableIndex,
+        range: KeyBounds<'_>,
+        ScanOrder { direction, intent }: ScanOrder,
         wanted: RowWords,
         room: &mut [u64],
         visit: &mut dyn FnMut(&mut T, &[u64]) -> Result<bool, Abort>,

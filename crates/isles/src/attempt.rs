@@ -9,6 +9,7 @@ use schema::key::KeyOf;
 use schema::row_keys::with_keys;
 use schema::{Key, KeyBuffer, Row, RowId, key_words};
 use terms::Abort;
+use terms::rows::TableIndex;
 
 use crate::error::{Error, Result, key_taken};
 use crate::options::CancelToken;
@@ -293,7 +294,7 @@ impl Transaction<'_> {
         }
         let key = KeyOf::new(key);
         self.enter_lookup(index, key.as_ref(), Intent::Read)?;
-        let place = (index.inner.table().number(), index.inner.number());
+        let place = TableIndex { table: index.inner.table().number(), index: index.inner.number() };
         let mut words = [0; FEW_WORDS];
         let found =
             self.verbs.find_and_read(place, key.as_ref(), span.first_word(), &mut words[..span.words()]);
@@ -348,7 +349,7 @@ impl Transaction<'_> {
         // No later verb refers to the row, so the engine need not keep a reference to it.
         let key = KeyOf::new(key);
         self.enter_lookup(index, key.as_ref(), intent)?;
-        let place = (index.inner.table().number(), index.inner.number());
+        let place = TableIndex { table: index.inner.table().number(), index: index.inner.number() };
         let words = &mut self.state.words;
         words.resize(R::BYTES / 8, 0);
         let found = self.verbs.find_and_read(place, key.as_ref(), 0, words);

@@ -147,7 +147,7 @@ impl<'t> Transaction<'t> {
                 found.push(row);
                 Ok(found.len() < rows)
             };
-            let range = (&low[..], &high[..]);
+            let range = terms::rows::KeyBounds { low: &low, high: &high };
             let scanned = self.verbs.scan(number, 0, range, Direction::Forward, Intent::Read, visit);
             self.check(scanned)?;
         }

@@ -2,11 +2,12 @@
 
 use std::ops::ControlFlow;
 
-use boundary::Direction;
+use boundary::{Direction, ScanOrder};
 use concurrency::RowWords;
 use platform::Intent;
 use schema::{Key, Row, RowId};
 use terms::Abort;
+use terms::rows::{KeyBounds, TableIndex};
 
 use crate::attempt::{Transaction, part_of};
 use crate::error::{Error, Result};
@@ -212,15 +213,14 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
 
     pub(crate) fn run_again(&mut self, visit: &mut Visit<'_>) -> Result<()> {
         let Some(range) = self.begin()? else { return Ok(()) };
-        let (low, high) = (range.low_words::<K>(), range.high_words::<K>());
+        let range = KeyBounds { low: range.low_words::<K>(), high: range.high_words::<K>() };
         let (number, index) = (self.index.table().inner.number(), self.index.inner.number());
         let Transaction { verbs, state, shared, cancel } = self.transaction.again();
         let mut shown = RowCounter { left: self.limit, failed: None };
-        let scanned =
-            verbs.scan(number, index, (low, high), self.direction, self.intent, &mut |verbs, found| {
-                let mut transaction = Transaction { verbs, state: &mut *state, shared, cancel };
-                Ok(shown.show(&mut transaction, |transaction| visit(transaction, found)))
-            });
+        let scanned = verbs.scan(number, index, range, self.direction, self.intent, &mut |verbs, found| {
+            let mut transaction = Transaction { verbs, state: &mut *state, shared, cancel };
+            Ok(shown.show(&mut transaction, |transaction| visit(transaction, found)))
+        });
         self.end(scanned, shown.failed)
     }
 
@@ -239,9 +239,9 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
             });
         }
         let Some(range) = self.begin()? else { return Ok(()) };
-        let range = (range.low_words::<K>(), range.high_words::<K>());
-        let place = (self.index.table().inner.number(), self.index.inner.number());
-        let order = (self.direction, self.intent);
+        let range = KeyBounds { low: range.low_words::<K>(), high: range.high_words::<K>() };
+        let place = TableIndex { table: self.index.table().inner.number(), index: self.index.inner.number() };
+        let order = ScanOrder { direction: self.direction, intent: self.intent };
         let wanted = RowWords { first: 0, count: R::BYTES / 8, ahead, most: self.limit };
         let Transaction { verbs, state, shared, cancel } = self.transaction.again();
         let mut shown = RowCounter { left: self.limit, failed: None };

@@ -393,7 +393,7 @@ impl<P: Platform> Accessing<P> for Hstore {
         holder: &mut T,
         table: usize,
         index: usize,
-        (low, high): (&[u64], &[u64]),
+        KeyBounds { low, high }: KeyBounds<'_>,
         direction: Direction,
         _: Intent,
         visit: &mut dyn FnMut(&mut T, RowNumber) -> Result<bool, Abort>,

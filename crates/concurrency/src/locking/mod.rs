@@ -60,7 +60,7 @@ use insert::{link, link_run, own};
 use latched::bring_managers;
 use parts::{LockingShared, LockingTransaction, LockingWorker};
 use rows::{lock_named_row, writable};
-use scan::{ScanOrder, scan_partition};
+use scan::{LockingScan, scan_partition};
 use state::{LockHeader, LockingState};
 use terms::rows::KeyBounds;
 use terms::{Abort, Category, Conflict, Fault, Mode, Stamp};
@@ -324,13 +324,12 @@ impl<P: Platform, Q: WaitPolicy> Accessing<P> for TwoPhase<Q> {
         holder: &mut T,
         table: usize,
         index: usize,
-        range: (&[u64], &[u64]),
+        range: KeyBounds<'_>,
         direction: Direction,
         intent: Intent,
         visit: &mut dyn FnMut(&mut T, RowNumber) -> Result<bool, Abort>,
     ) -> Result<(), Abort> {
-        let range = KeyBounds { low: range.0, high: range.1 };
-        let order = ScanOrder { table, index, range, direction, intent };
+        let order = LockingScan { table, index, range, direction, intent };
         let tables = holder.parts().1.tables;
         for partition in tables[table].indexes[index].partitions(range.low, range.high, direction) {
             let state = &mut holder.parts().0.state;

@@ -23,7 +23,7 @@ use crate::access::{prefetch_ahead, prefetches};
 use crate::scheme::{Holder, RowNumber};
 
 /// The order and range of a scan.
-pub(super) struct ScanOrder<'k> {
+pub(super) struct LockingScan<'k> {
     pub(super) table: usize,
     pub(super) index: usize,
     pub(super) range: KeyBounds<'k>,
@@ -45,7 +45,7 @@ impl<P: Platform> LockingState<P> {
 pub(super) fn scan_partition<'i, P: Platform, Q: WaitPolicy, T: Holder<'i, P, TwoPhase<Q>>>(
     holder: &mut T,
     partition: &Partition<P>,
-    order: &ScanOrder<'_>,
+    order: &LockingScan<'_>,
     mut edge: Mark,
     visit: &mut dyn FnMut(&mut T, RowNumber) -> Result<bool, Abort>,
 ) -> Result<bool, Abort> {
@@ -95,7 +95,7 @@ pub(super) fn scan_partition<'i, P: Platform, Q: WaitPolicy, T: Holder<'i, P, Tw
 #[inline]
 fn lock_visited_row<'i, P: Platform, Q: WaitPolicy, T: Holder<'i, P, TwoPhase<Q>>>(
     holder: &mut T,
-    order: &ScanOrder<'_>,
+    order: &LockingScan<'_>,
     bits: u64,
     edge: Option<Mark>,
 ) -> Result<Option<RowNumber>, Abort> {

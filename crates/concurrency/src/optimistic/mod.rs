@@ -33,7 +33,7 @@ use std::sync::atomic::Ordering;
 
 use platform::{Intent, OutOfMemory, Platform, Work};
 use storage::record::tail;
-use storage::tree::{Direction, Lookup};
+use storage::tree::{Direction, Lookup, ScanOrder};
 use storage::{Index, Optimisation, Table};
 use terms::rows::{KeyBounds, TableIndex};
 use terms::{Abort, Category, Conflict, Fault, Mode, Stamp};
@@ -326,7 +326,7 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         holder: &mut T,
         table: usize,
         index: usize,
-        range: (&[u64], &[u64]),
+        range: KeyBounds<'_>,
         direction: Direction,
         _: Intent,
         visit: &mut dyn FnMut(&mut T, RowNumber) -> Result<bool, Abort>,
@@ -337,7 +337,6 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
             let found = add_named_row(&mut transaction.state, &mut cx, at, bits)?;
             found.map_or(Ok(true), |number| visit(holder, number))
         };
-        let range = KeyBounds { low: range.0, high: range.1 };
         scan_leaves(holder, at, range, direction, |holder, values| walk_rows(holder, values, &mut row))
     }
 
@@ -345,7 +344,7 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
     fn find_words(
         transaction: &mut Running<P, M>,
         cx: &mut Context<'_, '_, P, Self>,
-        (table, index): (usize, usize),
+        TableIndex { table, index }: TableIndex,
         storage: &Index<P>,
         key: &[u64],
         first: usize,
@@ -367,14 +366,13 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
 
     fn scan_words<'i, T: Holder<'i, P, Self>>(
         holder: &mut T,
-        (table, index): (usize, usize),
-        range: (&[u64], &[u64]),
-        (direction, _): (Direction, Intent),
+        at: TableIndex,
+        range: KeyBounds<'_>,
+        ScanOrder { direction, .. }: ScanOrder,
         wanted: RowWords,
         room: &mut [u64],
         visit: &mut dyn FnMut(&mut T, &[u64]) -> Result<bool, Abort>,
     ) -> Result<(), Abort> {
-        let (at, range) = (TableIndex { table, index }, KeyBounds { low: range.0, high: range.1 });
         let mut portions = Portions::of(wanted);
         scan_leaves(holder, at, range, direction, |holder, mut values| {
             while !values.is_empty() {

@@ -26,6 +26,7 @@ use concurrency::{
 use platform::{HardwareThread, Intent, Nanos, Place, Platform};
 use sim::{Config, Shape, VirtualCore, VirtualMachine};
 use storage::tree::Direction;
+use terms::rows::KeyBounds;
 use terms::{Abort, Fault, Faults, Mode, Stamp};
 
 type P = VirtualMachine;
@@ -142,7 +143,8 @@ impl<S: Scheme<P>> OpenTransaction<'_, '_, S> {
             }
             'q' => {
                 let (high, mut found) = (key_of(last), String::from("="));
-                S::scan(self, 0, 0, (&key, &high), Direction::Forward, Intent::Read, &mut |open, row| {
+                let range = KeyBounds { low: &key, high: &high };
+                S::scan(self, 0, 0, range, Direction::Forward, Intent::Read, &mut |open, row| {
                     let (t, mut cx) = open.parts();
                     S::read(t, &mut cx, row, 0, &mut words)?;
                     found.extend(char::from_u32(words[0] as u32));

@@ -147,7 +147,7 @@ impl Conversion {
                     return Ok(());
                 }
                 to.with_keys(&old.0, |before| {
-                    to.with_keys(&new.0, |after| verbs.replace(there, (before, after), &new.0, &new.1))
+                    to.with_keys(&new.0, |after| verbs.replace(there, before, after, &new.0, &new.1))
                 })
             }
         }

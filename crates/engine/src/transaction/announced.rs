@@ -3,15 +3,16 @@
 
 use platform::Platform;
 use storage::hash::Approach;
+use terms::rows::TableIndex;
 
 /// Lists of keys that wait at the same time: TPC-C announces stocks, looks items up, and then the
 /// stocks.
 const LISTS: usize = 2;
 /// No index.
-const NOWHERE: (usize, usize) = (usize::MAX, usize::MAX);
+const NOWHERE: TableIndex = TableIndex { table: usize::MAX, index: usize::MAX };
 
 /// An index, and keys of it.
-type List<'i, P> = ((usize, usize), Vec<Approach<'i, P>>);
+type List<'i, P> = (TableIndex, Vec<Approach<'i, P>>);
 
 /// Keys of some hash indexes (table and index by number), in the order in which they were
 /// announced.
@@ -32,7 +33,7 @@ impl<P: Platform> Default for AnnouncedKeys<'_, P> {
 impl<'i, P: Platform> AnnouncedKeys<'i, P> {
     /// The keys of this index, to add others.
     #[inline(always)]
-    pub(super) fn list(&mut self, place: (usize, usize)) -> &mut Vec<Approach<'i, P>> {
+    pub(super) fn list(&mut self, place: TableIndex) -> &mut Vec<Approach<'i, P>> {
         if self.lists[self.last].0 != place {
             self.turn_to(place);
         }
@@ -47,7 +48,7 @@ impl<'i, P: Platform> AnnouncedKeys<'i, P> {
 
     /// The list of another index: the oldest one is forgotten, if there is none yet.
     #[inline(never)]
-    fn turn_to(&mut self, place: (usize, usize)) {
+    fn turn_to(&mut self, place: TableIndex) {
         self.last = self.lists.iter().position(|list| list.0 == place).unwrap_or((self.last + 1) % LISTS);
         let list = &mut self.lists[self.last];
         if list.0 != place {
@@ -58,7 +59,7 @@ impl<'i, P: Platform> AnnouncedKeys<'i, P> {
 
     /// The keys of this index, which are forgotten. The caller gives the list back.
     #[inline]
-    pub(super) fn take(&mut self, place: (usize, usize)) -> Vec<Approach<'i, P>> {
+    pub(super) fn take(&mut self, place: TableIndex) -> Vec<Approach<'i, P>> {
         let mut taken = std::mem::take(&mut self.spare);
         if let Some(list) = self.lists.iter_mut().find(|list| list.0 == place) {
             list.0 = NOWHERE;

@@ -5,8 +5,9 @@ use concurrency::{Ahead, Holder, KeyList, NewRows, RowWords, Scheme};
 use platform::{Intent, Platform, Work};
 use schema::{Routes, RowId};
 use storage::Index;
-use storage::tree::Direction;
+use storage::tree::{Direction, ScanOrder};
 use terms::Abort;
+use terms::rows::{KeyBounds, TableIndex};
 
 use super::{MakeRow, Transaction};
 
@@ -63,8 +64,8 @@ impl<'i, P: Platform, S: Scheme<P>> Transaction<'_, 'i, P, S> {
     /// Checks before a scan that there is something to scan.
     fn begin_scan(
         &mut self,
-        (table, index): (usize, usize),
-        (low, high): (&[u64], &[u64]),
+        TableIndex { table, index }: TableIndex,
+        KeyBounds { low, high }: KeyBounds<'_>,
     ) -> Result<bool, Abort> {
         self.count_verb()?;
         self.index_for(table, index, high)?;
@@ -78,7 +79,7 @@ impl<'i, P: Platform, S: Scheme<P>> Transaction<'_, 'i, P, S> {
     #[cold]
     fn find_and_read_columns(
         &mut self,
-        (table, index): (usize, usize),
+        TableIndex { table, index }: TableIndex,
         key: &[u64],
         first: usize,
         out: &mut [u64],
@@ -92,9 +93,9 @@ impl<'i, P: Platform, S: Scheme<P>> Transaction<'_, 'i, P, S> {
     /// Shows words of the rows of a scan.
     fn scan_words(
         &mut self,
-        place: (usize, usize),
-        range: (&[u64], &[u64]),
-        order: (Direction, Intent),
+        place: TableIndex,
+        range: KeyBounds<'_>,
+        order: ScanOrder,
         wanted: RowWords,
         room: &mut [u64],
         visit: &mut Reader<'_>,
@@ -157,7 +158,7 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
 
     fn find_and_read(
         &mut self,
-        (table, index): (usize, usize),
+        TableIndex { table, index }: TableIndex,
         key: &[u64],
         first: usize,
         out: &mut [u64],
@@ -165,11 +166,12 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         self.count_verb()?;
         let storage = self.index_for(table, index, key)?;
         if self.scratch.columns.is_some() {
-            return self.find_and_read_columns((table, index), key, first, out);
+            return self.find_and_read_columns(TableIndex { table, index }, key, first, out);
         }
         let c = self.session.core();
-        let found =
-            call!(self, |inner, cx| { S::find_words(inner, cx, (table, index), storage, key, first, out) })?;
+        let found = call!(self, |inner, cx| {
+            S::find_words(inner, cx, TableIndex { table, index }, storage, key, first, out)
+        })?;
         if found {
             P::work(c, Work::CopyWord, 2 * out.len() as u32);
         }
@@ -184,7 +186,7 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         words: u64,
     ) -> Result<Option<RowId>, Abort> {
         self.index_for(table, index, key)?;
-        self.find_words((table, index), key, words)
+        self.find_words(TableIndex { table, index }, key, words)
     }
 
     fn find_unvalidated(&mut self, table: usize, index: usize, key: &[u64]) -> Result<Option<RowId>, Abort> {
@@ -224,7 +226,7 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         let ahead = Ahead { row_bytes, field: ahead.map(|span| (span.offset, span.bytes)) };
         let keys = KeyList { words: keys, width: storage.words };
         let push = |row: Option<u32>| found.push(row.map(|number| RowId::new(number, attempt)));
-        self.find_keys((table, index), &keys, intent, ahead, push)
+        self.find_keys(TableIndex { table, index }, &keys, intent, ahead, push)
     }
 
     fn prefetch_key(&mut self, table: usize, index: usize, key: &[u64]) {
@@ -233,7 +235,7 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         if let (Some(storage), true) = (storage, self.scratch.prefetches)
             && storage.words == key.len()
         {
-            self.announce((table, index), std::iter::once(key));
+            self.announce(TableIndex { table, index }, std::iter::once(key));
         }
     }
 
@@ -322,7 +324,8 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
     fn replace(
         &mut self,
         row: RowId,
-        (before, after): (&[&[u64]], &[&[u64]]),
+        before: &[&[u64]],
+        after: &[&[u64]],
         fixed: &[u8],
         tail: &[u8],
     ) -> Result<(), Abort> {
@@ -349,12 +352,12 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         &mut self,
         table: usize,
         index: usize,
-        range: (&[u64], &[u64]),
+        range: KeyBounds<'_>,
         direction: Direction,
         intent: Intent,
         visit: &mut RowVisitor<'_>,
     ) -> Result<(), Abort> {
-        if !self.begin_scan((table, index), range)? {
+        if !self.begin_scan(TableIndex { table, index }, range)? {
             return Ok(());
         }
         let scanned = S::scan(self, table, index, range, direction, intent, &mut |transaction, row| {
@@ -367,9 +370,9 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
 
     fn scan_and_read(
         &mut self,
-        place: (usize, usize),
-        range: (&[u64], &[u64]),
-        order: (Direction, Intent),
+        place: TableIndex,
+        range: KeyBounds<'_>,
+        order: ScanOrder,
         wanted: RowWords,
         visit: &mut Reader<'_>,
     ) -> Result<(), Abort> {
@@ -386,13 +389,21 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         room.resize(wanted.count * wanted.ahead, 0);
         let scanned = match self.scratch.columns {
             None => self.scan_words(place, range, order, wanted, &mut room, visit),
-            Some(_) => S::scan(self, place.0, place.1, range, order.0, order.1, &mut |transaction, row| {
-                transaction.count_verb()?;
-                let row = transaction.row_id(row);
-                let words = &mut room[..wanted.count];
-                AnyVerbs::read(transaction, row, Span::of_words(wanted.first, wanted.count), words)?;
-                visit(transaction, words)
-            }),
+            Some(_) => S::scan(
+                self,
+                place.table,
+                place.index,
+                range,
+                order.direction,
+                order.intent,
+                &mut |transaction, row| {
+                    transaction.count_verb()?;
+                    let row = transaction.row_id(row);
+                    let words = &mut room[..wanted.count];
+                    AnyVerbs::read(transaction, row, Span::of_words(wanted.first, wanted.count), words)?;
+                    visit(transaction, words)
+                },
+            ),
         };
         self.scratch.words = room;
         self.note(scanned)

@@ -6,6 +6,7 @@ use concurrency::{NewRows, Scheme};
 use platform::{Intent, Platform, Work};
 use schema::{Routes, RowId};
 use storage::tree::Direction;
+use terms::rows::KeyBounds;
 use terms::{Abort, Conflict};
 
 use crate::tables::conversion::{Conversion, Reads};
@@ -223,13 +224,14 @@ impl<V: HasVerbs> AnyVerbs for Following<'_, V> {
     fn replace(
         &mut self,
         row: RowId,
-        (before, after): (&[&[u64]], &[&[u64]]),
+        before: &[&[u64]],
+        after: &[&[u64]],
         fixed: &[u8],
         tail: &[u8],
     ) -> Result<(), Abort> {
         let verbs = self.inner.verbs();
         let table = verbs.table_of(row)?;
-        verbs.replace(row, (before, after), fixed, tail)?;
+        verbs.replace(row, before, after, fixed, tail)?;
         self.note(table, before.first());
         self.note(table, after.first());
         Ok(())
@@ -239,7 +241,7 @@ impl<V: HasVerbs> AnyVerbs for Following<'_, V> {
         &mut self,
         table: usize,
         index: usize,
-        range: (&[u64], &[u64]),
+        range: KeyBounds<'_>,
         direction: Direction,
         intent: Intent,
         visit: &mut RowVisitor<'_>,

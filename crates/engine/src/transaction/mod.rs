@@ -26,6 +26,7 @@ use concurrency::{Ahead, Context, Holder, KeyBatch, Keys, LookAhead, RowCopies, 
 use platform::{Intent, Nanos, Platform, Work};
 use schema::{KeyBuffer, KeyRange, Routes, RowId, TAIL_BYTES_MAX, extent};
 use storage::{Optimisation, Optimisations};
+use terms::rows::TableIndex;
 use terms::{Abort, Category, Epoch, Mode};
 
 use crate::durable::RedoWriter;
@@ -389,9 +390,9 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     /// Starts to bring closer what lookups of these keys read of an index, and remembers where that
     /// is.
     #[inline(always)]
-    fn announce<K: AsRef<[u64]>>(&mut self, place: (usize, usize), keys: impl Iterator<Item = K>) {
+    fn announce<K: AsRef<[u64]>>(&mut self, place: TableIndex, keys: impl Iterator<Item = K>) {
         let cx = self.session.context();
-        let index = &cx.tables[place.0].indexes[place.1];
+        let index = &cx.tables[place.table].indexes[place.index];
         let announced = self.scratch.announced.list(place);
         for key in keys {
             let key = key.as_ref();
@@ -410,7 +411,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     #[inline(always)]
     fn find_keys(
         &mut self,
-        place: (usize, usize),
+        place: TableIndex,
         keys: &impl Keys,
         intent: Intent,
         ahead: Ahead,
@@ -427,7 +428,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     #[inline(always)]
     fn find_words(
         &mut self,
-        (table, index): (usize, usize),
+        TableIndex { table, index }: TableIndex,
         key: &[u64],
         words: u64,
     ) -> Result<Option<RowId>, Abort> {
@@ -459,7 +460,14 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     ) -> Result<(), Abort> {
         let attempt = self.attempt;
         let push = |row: Option<u32>| found.extend(row.map(|number| RowId::new(number, attempt)));
-        call!(self, |inner, cx| S::find_ascending(inner, cx, (table, 0), keys, Intent::Read, push))
+        call!(self, |inner, cx| S::find_ascending(
+            inner,
+            cx,
+            TableIndex { table, index: 0 },
+            keys,
+            Intent::Read,
+            push
+        ))
     }
 
     /// Starts to prefetch the first `words` of a row.

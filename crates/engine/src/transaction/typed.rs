@@ -13,6 +13,7 @@ use schema::{
 };
 use storage::tree::Direction;
 use terms::Abort;
+use terms::rows::{KeyBounds, TableIndex};
 
 use super::{MakeRow, Transaction};
 
@@ -261,7 +262,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
         key: &K,
         columns: ColumnSet<R>,
     ) -> Result<Option<RowPart<R>>, Abort> {
-        let place = (index.table().number(), index.number());
+        let place = TableIndex { table: index.table().number(), index: index.number() };
         let found = self.find_words(place, KeyOf::new(key).as_ref(), columns.words())?;
         Ok(found.map(|row| RowPart::new(Handle::of(row), columns)))
     }
@@ -302,7 +303,8 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
             return self.find_each(index, keys, intent, found);
         }
         self.count_verb()?;
-        let (place, attempt) = ((index.table().number(), index.number()), self.attempt);
+        let place = TableIndex { table: index.table().number(), index: index.number() };
+        let attempt = self.attempt;
         let field = ahead.map(|field| (field.offset(), V::BYTES));
         let (keys, ahead) = (TypedKeys(keys), Ahead { row_bytes: R::BYTES, field });
         let push =
@@ -333,7 +335,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
         if low > high {
             return Ok(());
         }
-        let range = (low.words(words), high.words(words));
+        let range = KeyBounds { low: low.words(words), high: high.words(words) };
         let result =
             S::scan(self, table, index.number(), range, direction, intent, &mut |transaction, row| {
                 transaction.count_verb()?;
@@ -355,13 +357,14 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
         if !self.scratch.prefetches {
             return;
         }
-        self.announce((index.table().number(), index.number()), std::iter::once(KeyOf::new(key)));
+        let place = TableIndex { table: index.table().number(), index: index.number() };
+        self.announce(place, std::iter::once(KeyOf::new(key)));
     }
 
     #[inline(always)]
     fn prefetch_keys<R: Row, K: Key>(&mut self, index: Index<R, K>, keys: impl Iterator<Item = K>) {
         if self.scratch.prefetches {
-            let place = (index.table().number(), index.number());
+            let place = TableIndex { table: index.table().number(), index: index.number() };
             self.announce(place, keys.map(|key| KeyOf::new(&key)));
         }
     }

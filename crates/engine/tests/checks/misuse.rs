@@ -8,6 +8,7 @@ use platform::{Hardware, Intent};
 use schema::row::TAIL_BYTES_MAX;
 use schema::{Inspector, Row, Schema, Table, TableOptions};
 use terms::Abort;
+use terms::rows::KeyBounds;
 
 use crate::support::options;
 
@@ -145,10 +146,10 @@ fn wrong_uses() -> Vec<(&'static str, Box<Wrong>)> {
         "a lookup in no such index": |t| t.find(1, 1, &NEW, Intent::Read).map(drop);
         "a lookup of a short key": |t| t.find(0, 0, &[], Intent::Read).map(drop);
         "a lookup of a long key": |t| t.find(0, 0, &TWO, Intent::Read).map(drop);
-        "a scan of no such table": |t| scan(t, 2, 0, (&[0], &[9]));
-        "a scan of no such index": |t| scan(t, 1, 1, (&[0], &[9]));
-        "a scan from a short key": |t| scan(t, 0, 0, (&[], &[9]));
-        "a scan to a long key": |t| scan(t, 0, 0, (&[0], &TWO));
+        "a scan of no such table": |t| scan(t, 2, 0, KeyBounds { low: &[0], high: &[9] });
+        "a scan of no such index": |t| scan(t, 1, 1, KeyBounds { low: &[0], high: &[9] });
+        "a scan from a short key": |t| scan(t, 0, 0, KeyBounds { low: &[], high: &[9] });
+        "a scan to a long key": |t| scan(t, 0, 0, KeyBounds { low: &[0], high: &TWO });
         "a read behind the row": |t| { let row = row!(t, 0); t.read(row, Span { offset: 8, bytes: 24 }, &mut [0; 3]) };
         "a read far behind the row": |t| { let row = row!(t, 0); t.read(row, Span { offset: usize::MAX - 7, bytes: 8 }, &mut [0; 1]) };
         "many lookups in no such index": |t| t.find_prefetched(0, 9, &[0], Intent::Read, None, &mut Vec::new());
@@ -163,7 +164,7 @@ fn wrong_uses() -> Vec<(&'static str, Box<Wrong>)> {
         "a new row with a tail that is too long": |t| t.insert(1, &[&NEW], &[0; 56], &vec![0; TAIL_BYTES_MAX + 1]);
         "a loose row with a tail that is too long": |t| t.insert_unindexed(1, &[&NEW], &[0; 56], &vec![0; TAIL_BYTES_MAX + 1]);
         "a tail that is too long": |t| { let row = row!(t, 1); t.write_tail(row, &vec![0; TAIL_BYTES_MAX + 1]) };
-        "another row with a tail that is too long": |t| { let row = row!(t, 1); t.replace(row, (&[&[1]], &[&[1]]), &[0; 56], &vec![0; TAIL_BYTES_MAX + 1]) };
+        "another row with a tail that is too long": |t| { let row = row!(t, 1); t.replace(row, &[&[1]], &[&[1]], &[0; 56], &vec![0; TAIL_BYTES_MAX + 1]) };
         "a deletion with a key too few": |t| { let row = row!(t, 0); t.delete(row, &[&[1]]) };
         "a deletion with a long key": |t| { let row = row!(t, 0); t.delete(row, &[&[1], &TWO]) };
     }
@@ -173,7 +174,7 @@ fn scan(
     t: &mut dyn boundary::AnyVerbs,
     table: usize,
     index: usize,
-    range: (&[u64], &[u64]),
+    range: KeyBounds<'_>,
 ) -> Result<(), Abort> {
     t.scan(table, index, range, boundary::Direction::Forward, Intent::Read, &mut |_, _| Ok(true))
 }

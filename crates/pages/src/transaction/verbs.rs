@@ -133,7 +133,8 @@ impl<P: Files> AnyVerbs for Transaction<'_, '_, P> {
     fn replace(
         &mut self,
         row: RowId,
-        (before, after): (&[&[u64]], &[&[u64]]),
+        before: &[&[u64]],
+        after: &[&[u64]],
         fixed: &[u8],
         tail: &[u8],
     ) -> Result<(), Abort> {
@@ -151,7 +152,7 @@ impl<P: Files> AnyVerbs for Transaction<'_, '_, P> {
         &mut self,
         table: usize,
         index: usize,
-        (low, high): (&[u64], &[u64]),
+        KeyBounds { low, high }: KeyBounds<'_>,
         direction: Direction,
         intent: Intent,
         visit: &mut RowVisitor<'_>,

@@ -68,7 +68,7 @@ pub use inspect::Figures;
 pub use store::{MemoryNodes, NodeStore};
 pub use types::{
     Beyond, Direction, Entry, Guard, Insert, Leaf, LeafChange, LeafChanges, Lookup, Next, NoGuard, NodeId,
-    Range, Restart, Run, Witness,
+    Range, Restart, Run, ScanOrder, Witness,
 };
 
 /// Highest tree. A level more needs a full root, and two splits of a node take at least its

@@ -2,6 +2,8 @@
 
 use std::ops::{Bound, RangeBounds};
 
+use platform::Intent;
+
 /// Name of a node, given by the [`NodeStore`](super::NodeStore): what parents hold. Never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeId(pub u64);
@@ -246,6 +248,15 @@ pub enum Direction {
     Forward,
     /// Descending keys.
     Reverse,
+}
+
+/// Order and purpose of a scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScanOrder {
+    /// Order of the rows.
+    pub direction: Direction,
+    /// What is done with the rows.
+    pub intent: Intent,
 }
 
 /// A key and its value.

@@ -4,11 +4,12 @@
 
 use std::ops::ControlFlow;
 
-use boundary::{Direction, Verbs};
+use boundary::{Direction, ScanOrder, Verbs};
 use concurrency::RowWords;
 use platform::Intent;
 use schema::{KeyBuffer, Row, Table};
 use terms::Abort;
+use terms::rows::{KeyBounds, TableIndex};
 
 /// Rows that a scan reads before it shows the first one.
 const AHEAD: usize = 5;
@@ -26,7 +27,7 @@ pub(super) fn read<T: Verbs, R: Row<Key = u64>>(
 ) -> Result<Option<R>, Abort> {
     if let Some(verbs) = t.untyped() {
         let mut words = vec![0; R::BYTES / 8];
-        let place = (table.number(), 0);
+        let place = TableIndex { table: table.number(), index: 0 };
         let found = verbs.find_and_read(place, KeyBuffer::of(&key).words(1), 0, &mut words)?;
         return Ok(found.then(|| decode(&words)));
     }
@@ -45,9 +46,11 @@ pub(super) fn scan<T: Verbs, R: Row<Key = u64>>(
 ) -> Result<(), Abort> {
     if let Some(verbs) = t.untyped() {
         let (low, high) = (KeyBuffer::of(&low), KeyBuffer::of(&high));
-        let (place, range) = ((table.number(), 0), (low.words(1), high.words(1)));
+        let place = TableIndex { table: table.number(), index: 0 };
+        let range = KeyBounds { low: low.words(1), high: high.words(1) };
+        let order = ScanOrder { direction, intent: Intent::Read };
         let wanted = RowWords { first: 0, count: R::BYTES / 8, ahead: AHEAD, most: u64::MAX };
-        return verbs.scan_and_read(place, range, (direction, Intent::Read), wanted, &mut |_, words| {
+        return verbs.scan_and_read(place, range, order, wanted, &mut |_, words| {
             Ok(words.chunks_exact(R::BYTES / 8).all(|row| visit(decode(row)).is_continue()))
         });
     }
