@@ -21,7 +21,7 @@ const RUNS: [&str; 10] = [
     "tpcc --scale 0.01 --seconds 0.05 --warmup 0 --deploy core",
     "tpcc --scale 0.01 --seconds 0.05 --warmup 0 --engine paged",
     "micro --rows-per-site 500 --machine dual-socket --cores 2 --seconds 0.0002",
-    "micro --rows-per-site 500 --machine dual-socket --cores 4 --seconds 0.0002 --deploy socket --clients global",
+    "micro --rows-per-site 500 --machine dual-socket --cores 4 --seconds 0.0002 --deploy 2isl --clients global",
     "tatp --subscribers 500 --machine dual-socket --cores 4 --seconds 0.0002 --execution atrapos",
     "counter --seconds 0.05",
     "lock --seconds 0.3",
