@@ -1,9 +1,10 @@
-//! Studies: published findings, the runs that test them, and reports of the results.
+//! Studies: published findings and figures, the runs behind them, and reports of the results.
 //!
 //! - `file`: study files;
 //! - `expression`: the language in which a finding computes its value;
 //! - `plan`, `execute`, `cache`: the runs, as child processes, identical ones once;
 //! - `verdict`: judgement of the findings by their runs;
+//! - `measured_figure`: points of the figures by their runs;
 //! - `report`: the page of a study;
 //! - `pages`: elements of pages, also for the reports of other crates;
 //! - `numbers`: formats of numbers for people.
@@ -19,6 +20,7 @@ pub mod cache;
 pub mod execute;
 pub mod expression;
 pub mod file;
+pub mod measured_figure;
 pub mod numbers;
 pub mod pages;
 pub mod plan;
@@ -28,6 +30,7 @@ mod testing;
 pub mod verdict;
 
 pub use expression::Expression;
-pub use file::{Finding, Study, StudyError};
-pub use plan::{Plan, Resolution};
+pub use file::{Figure, Finding, Position, Size, Study, StudyError};
+pub use measured_figure::{FigureStatus, MeasuredFigure};
+pub use plan::{Plan, Resolution, Selection};
 pub use verdict::{Judgement, Verdict};

@@ -1,8 +1,9 @@
-//! Plan of a study's runs: identical ones once, and none for findings that cannot be judged.
+//! Plan of a study's runs: identical ones once, and none for findings and points that cannot have a
+//! value.
 
 use std::collections::BTreeMap;
 
-use crate::file::Study;
+use crate::file::{Run, Study};
 
 /// Interpretation of the arguments of a run by the program that would execute it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,57 +24,68 @@ pub enum Resolution {
 /// A run of the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedRun {
-    /// Arguments of `isles bench`, as in the first finding with this run.
+    /// Arguments of `isles bench`, as in the first finding or figure with this run.
     pub arguments: Vec<String>,
     /// Interpretation of the arguments.
     pub resolution: Resolution,
-    /// True if it is needed to judge a finding; otherwise it is not executed.
+    /// True if a finding or a point needs it; otherwise it is not executed.
     pub needed: bool,
 }
 
-/// The runs of the selected findings of a study.
+/// Runs by their names in an expression, as positions in the runs of a plan.
+pub type NamedRuns = Vec<(String, usize)>;
+
+/// Positions of the findings and figures of a study that are selected.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Positions among the findings.
+    pub findings: Vec<usize>,
+    /// Positions among the figures.
+    pub figures: Vec<usize>,
+}
+
+/// The runs of a selected figure.
 #[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedFigure {
+    /// Position of the figure in the study.
+    pub position: usize,
+    /// The runs of each point of each series.
+    pub series: Vec<Vec<NamedRuns>>,
+}
+
+/// The runs of the selected findings and figures of a study.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// All different runs, in the order in which the study names them.
     pub runs: Vec<PlannedRun>,
-    /// Selected findings by their position in the study, each with its runs by name and position in
-    /// `runs`.
-    pub findings: Vec<(usize, Vec<(String, usize)>)>,
+    /// Selected findings by their position in the study, each with its runs.
+    pub findings: Vec<(usize, NamedRuns)>,
+    /// Selected figures.
+    pub figures: Vec<PlannedFigure>,
 }
 
 impl Plan {
-    /// Plans the findings at the positions `selected`.
-    pub fn new(study: &Study, selected: &[usize], resolve: &dyn Fn(&[String]) -> Resolution) -> Plan {
-        let mut plan = Plan { runs: Vec::new(), findings: Vec::new() };
-        let mut by_arguments = BTreeMap::new();
-        let mut by_identity = BTreeMap::new();
-        for &position in selected {
-            let mut runs = Vec::new();
-            for run in &study.findings[position].runs {
-                let number = *by_arguments.entry(&run.arguments).or_insert_with(|| {
-                    let resolution = resolve(&run.arguments);
-                    let identity = match &resolution {
-                        Resolution::Ready { identity, .. } => Some(identity.clone()),
-                        Resolution::NotYet(_) | Resolution::Wrong(_) => None,
-                    };
-                    let next = plan.runs.len();
-                    let number = identity.map_or(next, |text| *by_identity.entry(text).or_insert(next));
-                    if number == next {
-                        let arguments = run.arguments.clone();
-                        plan.runs.push(PlannedRun { arguments, resolution, needed: false });
-                    }
-                    number
-                });
-                runs.push((run.name.clone(), number));
-            }
-            let ready =
-                |(_, number): &(_, usize)| matches!(plan.runs[*number].resolution, Resolution::Ready { .. });
-            if runs.iter().all(ready) {
-                runs.iter().for_each(|(_, number)| plan.runs[*number].needed = true);
-            }
-            plan.findings.push((position, runs));
+    /// Plans the selected findings and figures.
+    pub fn new(study: &Study, selection: &Selection, resolve: &dyn Fn(&[String]) -> Resolution) -> Plan {
+        let mut planner = Planner {
+            plan: Plan::default(),
+            resolve,
+            by_arguments: BTreeMap::new(),
+            by_identity: BTreeMap::new(),
+        };
+        for &position in &selection.findings {
+            let runs = planner.add(&study.findings[position].runs);
+            planner.plan.findings.push((position, runs));
         }
-        plan
+        for &position in &selection.figures {
+            let series = &study.figures[position].series;
+            let series = series
+                .iter()
+                .map(|series| series.points.iter().map(|point| planner.add(&point.runs)).collect())
+                .collect();
+            planner.plan.figures.push(PlannedFigure { position, series });
+        }
+        planner.plan
     }
 
     /// Number of runs that have to be executed.
@@ -82,22 +94,69 @@ impl Plan {
     }
 }
 
-/// Positions of the findings whose id matches one of `patterns`, in the order of the study; all
-/// findings without patterns.
+/// A plan that grows.
+struct Planner<'a> {
+    plan: Plan,
+    resolve: &'a dyn Fn(&[String]) -> Resolution,
+    by_arguments: BTreeMap<&'a [String], usize>,
+    by_identity: BTreeMap<String, usize>,
+}
+
+impl<'a> Planner<'a> {
+    /// Adds the runs of one expression. They are needed if all of them can be executed.
+    fn add(&mut self, runs: &'a [Run]) -> NamedRuns {
+        let named: NamedRuns =
+            runs.iter().map(|run| (run.name.clone(), self.number(&run.arguments))).collect();
+        let is_ready = |(_, number): &(String, usize)| {
+            matches!(self.plan.runs[*number].resolution, Resolution::Ready { .. })
+        };
+        if named.iter().all(is_ready) {
+            named.iter().for_each(|(_, number)| self.plan.runs[*number].needed = true);
+        }
+        named
+    }
+
+    /// Position of a run in the plan. Runs with the same result share one.
+    fn number(&mut self, arguments: &'a [String]) -> usize {
+        if let Some(number) = self.by_arguments.get(arguments) {
+            return *number;
+        }
+        let resolution = (self.resolve)(arguments);
+        let next = self.plan.runs.len();
+        let number = match &resolution {
+            Resolution::Ready { identity, .. } => *self.by_identity.entry(identity.clone()).or_insert(next),
+            Resolution::NotYet(_) | Resolution::Wrong(_) => next,
+        };
+        if number == next {
+            self.plan.runs.push(PlannedRun { arguments: arguments.to_vec(), resolution, needed: false });
+        }
+        self.by_arguments.insert(arguments, number);
+        number
+    }
+}
+
+/// Findings and figures whose id matches one of `patterns`, in the order of the study; all of them
+/// without patterns.
 ///
 /// # Errors
 /// The first pattern without a match.
-pub fn select(study: &Study, patterns: &[String]) -> Result<Vec<usize>, String> {
-    let fits = |pattern: &String| study.findings.iter().any(|finding| glob(pattern, &finding.id));
-    if let Some(useless) = patterns.iter().find(|pattern| !fits(pattern)) {
+pub fn select(study: &Study, patterns: &[String]) -> Result<Selection, String> {
+    if let Some(useless) = patterns.iter().find(|pattern| !ids(study).any(|id| glob(pattern, id))) {
         return Err(useless.clone());
     }
-    let positions = 0..study.findings.len();
-    let chosen = |position: &usize| {
-        let id = &study.findings[*position].id;
-        patterns.is_empty() || patterns.iter().any(|pattern| glob(pattern, id))
+    let is_chosen = |id: &String| patterns.is_empty() || patterns.iter().any(|pattern| glob(pattern, id));
+    let findings = study.findings.iter().map(|finding| is_chosen(&finding.id));
+    let figures = study.figures.iter().map(|figure| is_chosen(&figure.id));
+    let positions = |chosen: &mut dyn Iterator<Item = bool>| {
+        chosen.enumerate().filter(|(_, is_chosen)| *is_chosen).map(|(position, _)| position).collect()
     };
-    Ok(positions.filter(chosen).collect())
+    Ok(Selection { findings: positions(&mut { findings }), figures: positions(&mut { figures }) })
+}
+
+/// The ids of all findings and figures of a study.
+pub fn ids(study: &Study) -> impl Iterator<Item = &str> {
+    let findings = study.findings.iter().map(|finding| finding.id.as_str());
+    findings.chain(study.figures.iter().map(|figure| figure.id.as_str()))
 }
 
 /// True if `pattern` matches the whole of `text`: `*` is any characters, `?` any one.
@@ -129,6 +188,7 @@ pub fn glob(pattern: &str, text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Size;
 
     #[test]
     fn globs() {
@@ -159,7 +219,7 @@ mod tests {
             text += &format!("value = '{value}'\n[finding.runs]\n");
             runs.iter().for_each(|(name, line)| text += &format!("{name} = '{line}'\n"));
         }
-        Study::parse(&text).unwrap()
+        Study::parse(&text, Size::Normal).unwrap()
     }
 
     fn resolve(arguments: &[String]) -> Resolution {
@@ -178,7 +238,7 @@ mod tests {
             ("c", &[("one", "later"), ("two", "ycsb")]),
             ("d", &[("one", "wrong"), ("two", "ycsb")]),
         ]);
-        let plan = Plan::new(&study, &[0, 1, 2, 3], &resolve);
+        let plan = Plan::new(&study, &select(&study, &[]).unwrap(), &resolve);
         let names: Vec<&str> = plan.runs.iter().map(|run| run.arguments[0].as_str()).collect();
         assert_eq!(names, ["counter", "tpcc", "micro", "later", "ycsb", "wrong"]);
         let runs = |names: &[(&str, usize)]| -> Vec<(String, usize)> {
@@ -196,11 +256,32 @@ mod tests {
         let run: &[(&str, &str)] = &[("a", "counter")];
         let study = study(&[("x-1", run), ("y-2", run), ("x-3", run)]);
         let select = |patterns: &[&str]| {
-            select(&study, &patterns.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>())
+            let patterns: Vec<String> = patterns.iter().map(|one| (*one).to_owned()).collect();
+            select(&study, &patterns).map(|selection| selection.findings)
         };
         assert_eq!(select(&[]), Ok(vec![0, 1, 2]));
         assert_eq!(select(&["x-*"]), Ok(vec![0, 2]));
         assert_eq!(select(&["y-2", "x-1"]), Ok(vec![0, 1]));
         assert_eq!(select(&["x-1", "z*"]), Err("z*".to_owned()));
+    }
+
+    #[test]
+    fn figures_share_runs_with_findings() {
+        let text = "[[finding]]\nid = 'f-1'\nsource = ''\nclaim = ''\npublished = 1\naccept = true\n\
+            value = 'a.x'\n[finding.runs]\na = 'tpcc'\n[[figure]]\nid = 'g-1'\nsource = ''\nabout = ''\n\
+            x = { label = '', values = ['tpcc', 'later', 'micro'] }\ny = { label = '', value = 'run.x' }\n\
+            run = '{x}'\n[figure.series]\ns = ''\nt = { value = '2 * run.x' }";
+        let study = Study::parse(text, Size::Normal).unwrap();
+        let selection = select(&study, &[]).unwrap();
+        let plan = Plan::new(&study, &selection, &resolve);
+        let names: Vec<&str> = plan.runs.iter().map(|run| run.arguments[0].as_str()).collect();
+        assert_eq!(names, ["tpcc", "later", "micro"]);
+        let positions = |runs: &NamedRuns| runs[0].1;
+        for series in &plan.figures[0].series {
+            assert_eq!(series.iter().map(positions).collect::<Vec<_>>(), [0, 1, 2]);
+        }
+        assert_eq!(plan.needed(), 2);
+        let selected = select(&study, &["g-*".to_owned()]).unwrap();
+        assert_eq!(selected, Selection { findings: vec![], figures: vec![0] });
     }
 }

@@ -109,8 +109,8 @@ fn judge_one<'a>(finding: &'a Finding, runs: &[(&str, &Outcome)]) -> Judgement<'
     judgement
 }
 
-/// Reason for which a finding has no value: a failed run before a missing one.
-fn obstacle(runs: &[(&str, &Outcome)]) -> Option<(Verdict, String)> {
+/// Reason for which runs give no value: a failed run before a missing one.
+pub(crate) fn obstacle(runs: &[(&str, &Outcome)]) -> Option<(Verdict, String)> {
     let obstacle = |(name, outcome): &(&str, &Outcome)| match outcome {
         Outcome::Done { .. } => None,
         Outcome::Failed(reason) => Some((Verdict::Failed, format!("run {name}: {reason}"))),

@@ -1,11 +1,11 @@
 //! Tests that the published findings and the studies of this repository parse.
 
-use experiments::Study;
 use experiments::file::{Accept, Published};
+use experiments::{Size, Study};
 
 #[test]
 fn all_published_findings_parse() {
-    let study = Study::parse(include_str!("../../../studies/findings.toml"))
+    let study = Study::parse(include_str!("../../../studies/findings.toml"), Size::Normal)
         .expect("the published findings are a study");
     assert_eq!(study.findings.len(), 24);
     let first = &study.findings[0];
@@ -19,7 +19,7 @@ fn all_published_findings_parse() {
 
 /// Parses a study whose expected values are the published ones.
 fn expects_what_was_published(text: &str) -> Study {
-    let study = Study::parse(text).expect("a study");
+    let study = Study::parse(text, Size::Normal).expect("a study");
     for finding in &study.findings {
         let published = match finding.published {
             Published::Number(number) => number,

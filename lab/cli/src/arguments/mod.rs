@@ -16,7 +16,7 @@ pub use bench::{
 pub use deploy::DeployArguments;
 use given::named;
 pub use given::{AnyFlag, Flag, Given, TextFlag, refuse, text, whole};
-pub use study::StudyArguments;
+pub use study::{StudyArguments, StudySize};
 pub use verify::VerifyArguments;
 
 use crate::choices::{TopologyFormat, TopologyView};

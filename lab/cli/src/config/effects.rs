@@ -103,31 +103,39 @@ fn ways(common: &CommonFlags, cc: ConcurrencyControl) -> Result<(), BadInput> {
 mod tests {
     use std::collections::BTreeMap;
 
+    use experiments::{Size, Study};
     use machine::Description;
 
     use crate::config::tests::{facts_of, resolved_with};
 
-    /// All flags of the studies have effects.
+    /// All runs of the studies are accepted in all sizes, so their flags have effects.
     #[test]
     fn every_run_of_the_studies_is_accepted() {
         let studies = [
             include_str!("../../../../studies/findings.toml"),
             include_str!("../../../../studies/locks.toml"),
             include_str!("../../../../studies/thousand-cores.toml"),
+            include_str!("../../../../studies/islands.toml"),
+            include_str!("../../../../studies/cluster.toml"),
+            include_str!("../../../../studies/atrapos.toml"),
         ];
-        let (mut machines, mut runs) = (BTreeMap::new(), 0);
-        for line in studies.iter().flat_map(|study| study.lines()) {
-            let run = line.split_once(" = \"").and_then(|(_, run)| run.strip_suffix('"'));
-            let Some((run, rest)) = run.and_then(|run| Some((run, run.split_once("--machine ")?.1))) else {
-                continue;
-            };
+        let mut lines = std::collections::BTreeSet::new();
+        for (text, size) in studies.iter().flat_map(|text| Size::ALL.map(|size| (text, size))) {
+            let study = Study::parse(text, size).expect("a study");
+            let points = study.figures.iter().flat_map(|figure| &figure.series).flat_map(|one| &one.points);
+            let runs = study.findings.iter().flat_map(|finding| &finding.runs);
+            let runs = runs.chain(points.flat_map(|point| &point.runs));
+            lines.extend(runs.map(|run| run.arguments.join(" ")));
+        }
+        let mut machines = BTreeMap::new();
+        for line in &lines {
+            let Some((_, rest)) = line.split_once("--machine ") else { continue };
             let name = rest.split_whitespace().next().expect("a machine");
             let facts = machines.entry(name).or_insert_with(|| {
                 facts_of(&Description::shipped(name).expect("it ships with Isles").whole())
             });
-            resolved_with(facts, run);
-            runs += 1;
+            resolved_with(facts, line);
         }
-        assert!(runs > 300, "{runs}");
+        assert!(lines.len() > 1_000, "{}", lines.len());
     }
 }

@@ -1,5 +1,6 @@
 //! `isles study`: the runs of a study file, made by this very program in other processes.
 
+mod figures;
 mod output;
 mod progress;
 
@@ -9,9 +10,11 @@ use std::path::{Path, PathBuf};
 use ::experiments::cache::{Cache, digest_of_file};
 use ::experiments::execute::Executor;
 use ::experiments::report::Origin;
-use ::experiments::{Plan, Resolution, Study, Verdict, plan, report, verdict};
+use ::experiments::{
+    FigureStatus, Plan, Resolution, Selection, Size, Study, Verdict, measured_figure, plan, report, verdict,
+};
 
-use crate::arguments::{Flag, StudyArguments};
+use crate::arguments::{Flag, StudyArguments, StudySize};
 use crate::bad_input::BadInput;
 use crate::commands::Command;
 use crate::config;
@@ -21,15 +24,16 @@ use crate::output::print;
 use crate::pages::Page;
 use crate::{machines, usage};
 
-use progress::Follower;
+use output::Results;
+use progress::{Counts, Follower};
 
 /// Runs a study.
 ///
 /// # Errors
-/// Bad input; or, after everything was reported, that findings failed or that the user stopped the
-/// study.
+/// Bad input; or, after everything was reported, that findings or figures failed or that the user
+/// stopped the study.
 pub(crate) fn run(arguments: &StudyArguments) -> Result<(), Failure> {
-    let study = read(&arguments.file)?;
+    let study = read(&arguments.file, size(arguments)?)?;
     let selected = select(&study, arguments.only.as_deref())?;
     let program = std::env::current_exe().map_err(Failure::of)?;
     let executor = Executor { jobs: jobs(arguments)?, cache: cache(arguments, &program)?, program };
@@ -39,46 +43,72 @@ pub(crate) fn run(arguments: &StudyArguments) -> Result<(), Failure> {
     let follower = Follower::new(&plan, &interrupt);
     let outcomes = executor.execute(&plan, &follower);
     let counts = follower.done();
-    let judgements = verdict::judge(&study, &plan, &outcomes);
+    let results = Results {
+        judgements: verdict::judge(&study, &plan, &outcomes),
+        figures: measured_figure::measure(&study, &plan, &outcomes),
+    };
     let origin =
         Origin { file: arguments.file.clone(), version: env!("CARGO_PKG_VERSION").to_owned(), host: host()? };
     let text = if arguments.json {
         let page = page.as_ref().map(Page::path);
-        format!("{}\n", output::json(&origin, &judgements, &counts, page))
+        format!("{}\n", output::json(&origin, &results, &counts, page))
     } else {
-        output::text(&judgements)
+        output::text(&results)
     };
     let printed = print(&text);
     if let Some(page) = page {
-        page.write(&report::page(&study, &origin, &judgements))?;
+        page.write(&report::page(&study, &origin, &results.judgements, &results.figures))?;
         progress::note(&format!("report: {}", page.path().display()));
     }
     printed?;
-    let bad: Vec<&str> =
-        judgements.iter().filter(|one| one.verdict.is_bad()).map(|one| one.finding.id.as_str()).collect();
-    match bad.len() {
-        0 => Ok(()),
-        _ if judgements.iter().any(|one| one.verdict == Verdict::Stopped) => {
-            Err(Failure::Failed(format!("stopped after {} of {} runs", counts.done, counts.all)))
-        }
-        1 => Err(Failure::Violated(format!("finding failed: {}", bad[0]))),
-        count => Err(Failure::Violated(format!("{count} findings failed: {}", bad.join(", ")))),
+    end(&results, &counts)
+}
+
+/// The end of a study after everything was reported.
+fn end(Results { judgements, figures }: &Results<'_>, counts: &Counts) -> Result<(), Failure> {
+    let is_stopped = judgements.iter().any(|one| one.verdict == Verdict::Stopped)
+        || figures.iter().any(|one| one.status == FigureStatus::Stopped);
+    if is_stopped {
+        return Err(Failure::Failed(format!("stopped after {} of {} runs", counts.done, counts.all)));
+    }
+    let findings = judgements.iter().filter(|one| one.verdict.is_bad()).map(|one| one.finding.id.as_str());
+    let figures = figures.iter().filter(|one| one.status.is_bad()).map(|one| one.figure.id.as_str());
+    let lists = [failed("finding", findings.collect()), failed("figure", figures.collect())];
+    let failures: Vec<String> = lists.into_iter().flatten().collect();
+    if failures.is_empty() { Ok(()) } else { Err(Failure::Violated(failures.join("; "))) }
+}
+
+/// The failed entries of a kind in words, if there are any.
+fn failed(kind: &str, ids: Vec<&str>) -> Option<String> {
+    match ids[..] {
+        [] => None,
+        [id] => Some(format!("{kind} failed: {id}")),
+        _ => Some(format!("{} {kind}s failed: {}", ids.len(), ids.join(", "))),
     }
 }
 
-fn read(file: &str) -> Result<Study, BadInput> {
+fn size(arguments: &StudyArguments) -> Result<Size, BadInput> {
+    Ok(match arguments.size.value_or(StudySize::Normal)? {
+        StudySize::Smoke => Size::Smoke,
+        StudySize::Normal => Size::Normal,
+        StudySize::Full => Size::Full,
+    })
+}
+
+fn read(file: &str, size: Size) -> Result<Study, BadInput> {
     let text = std::fs::read_to_string(file).map_err(|error| {
         BadInput::new(format!("FILE {file}"), error.to_string(), "a study file, see docs/studies.md")
     })?;
-    Study::parse(&text).map_err(|error| BadInput::new(file, error.to_string(), ""))
+    Study::parse(&text, size).map_err(|error| BadInput::new(file, error.to_string(), ""))
 }
 
-fn select(study: &Study, only: Option<&str>) -> Result<Vec<usize>, BadInput> {
+fn select(study: &Study, only: Option<&str>) -> Result<Selection, BadInput> {
     let patterns: Vec<String> =
         only.map_or(Vec::new(), |only| only.split(',').map(|pattern| pattern.trim().to_owned()).collect());
     plan::select(study, &patterns).map_err(|pattern| {
-        let ids: Vec<&str> = study.findings.iter().map(|finding| finding.id.as_str()).collect();
-        BadInput::value("--only", &pattern, "fits no finding", ids.join(", "))
+        let problem =
+            if study.figures.is_empty() { "fits no finding" } else { "fits neither a finding nor a figure" };
+        BadInput::value("--only", &pattern, problem, plan::ids(study).collect::<Vec<&str>>().join(", "))
     })
 }
 

@@ -1,4 +1,4 @@
-//! The result of a study on standard output: a table for people, one object for programs.
+//! The result of a study on standard output: tables for people, one object for programs.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -6,17 +6,24 @@ use std::io::IsTerminal;
 use std::path::Path;
 
 use ::experiments::report::{Origin, command_line};
-use ::experiments::{Judgement, Verdict};
+use ::experiments::{Judgement, MeasuredFigure, Verdict};
 use serde_json::{Map, Value as Json, json};
 
+use super::figures;
 use super::progress::Counts;
 use crate::bad_input::one_line;
 use crate::report::Style;
 
-/// One object: every finding with its runs and their results.
+/// Findings and figures with their values.
+pub(super) struct Results<'a> {
+    pub judgements: Vec<Judgement<'a>>,
+    pub figures: Vec<MeasuredFigure<'a>>,
+}
+
+/// One object: every finding with its runs and their results, and every figure with its points.
 pub(super) fn json(
     origin: &Origin,
-    judgements: &[Judgement<'_>],
+    Results { judgements, figures }: &Results<'_>,
     counts: &Counts,
     page: Option<&Path>,
 ) -> Json {
@@ -26,6 +33,7 @@ pub(super) fn json(
         "study": origin.file,
         "counts": by_verdict,
         "findings": judgements.iter().map(finding).collect::<Vec<Json>>(),
+        "figures": figures.iter().map(figures::json).collect::<Vec<Json>>(),
         "runs": {"needed": counts.all, "done": counts.done, "cached": counts.cached},
         "report": page.map(|page| page.display().to_string()),
         "version": origin.version,
@@ -70,9 +78,17 @@ fn finding(judgement: &Judgement<'_>) -> Json {
     })
 }
 
-/// A table of all findings, then what failed and what is missing, with the reasons.
-pub(super) fn text(judgements: &[Judgement<'_>]) -> String {
-    table(judgements, Style::for_terminal(std::io::stdout().is_terminal()))
+/// A table of all findings, what failed and what is missing, with the reasons; then the figures.
+pub(super) fn text(Results { judgements, figures }: &Results<'_>) -> String {
+    let style = Style::for_terminal(std::io::stdout().is_terminal());
+    let mut parts = Vec::new();
+    if !judgements.is_empty() {
+        parts.push(table(judgements, style));
+    }
+    if !figures.is_empty() {
+        parts.push(figures::text(figures, style));
+    }
+    parts.join("\n")
 }
 
 fn table(judgements: &[Judgement<'_>], style: Style) -> String {

@@ -102,12 +102,82 @@ fn a_run_that_fails_is_not_a_finding_that_fails() {
     assert_eq!(finding["reason"], reason);
 }
 
+/// Two figures that share their runs with each other and with a finding of [`SMALL`].
+const FIGURES: &str = r#"
+[sizes.smoke]
+arguments = "--seconds 0.0002"
+
+[[figure]]
+id = "counters"
+source = "[T] Fig. 1"
+about = "increments"
+x = { label = "threads", values = [2, 4] }
+y = { label = "million a second", value = "run.throughput / 1e6" }
+run = "counter --machine dual-socket --threads {x} --seconds 0.0005 --warmup 0"
+smoke = { values = [1] }
+[figure.series]
+"one counter" = ""
+"a counter a core" = "--counters core"
+"an unknown kind" = "--counters none"
+
+[[figure]]
+id = "kinds"
+source = "[T] Fig. 2"
+about = "the same as bars"
+x = { label = "counters", values = ["single", "core"] }
+y = { label = "relative", value = "run.throughput / baseline.throughput" }
+run = "counter --machine dual-socket --threads 4 --seconds 0.0005 --warmup 0 --counters {x}"
+baseline = "--counters single"
+[figure.series]
+"4 threads" = ""
+"#;
+
+#[test]
+fn figures_are_run_and_drawn() {
+    let scratch = Scratch::new("study-figures");
+    scratch.write("small.toml", format!("{FIGURES}{SMALL}").replacen("title = \"A small <study>\"", "", 1));
+    let outcome = run(&scratch, "study small.toml --json --only counters,kinds,more-*");
+    assert_eq!(outcome.status, 1, "{}", outcome.error);
+    assert!(outcome.error.ends_with("isles: figure failed: counters\n"), "{}", outcome.error);
+    let json = object(&outcome);
+    // Two positions for two series; those of four threads are the runs of the others, too.
+    assert_eq!(json["runs"], serde_json::json!({"needed": 4, "done": 4, "cached": 0}));
+    let [counters, kinds] = [&json["figures"][0], &json["figures"][1]];
+    assert_eq!(counters["x"], serde_json::json!({"label": "threads", "values": [2.0, 4.0]}));
+    assert_eq!(counters["status"], "failed");
+    let reason = "an unknown kind at 2: run run: --counters none: unknown value";
+    assert!(counters["reason"].as_str().is_some_and(|text| text.starts_with(reason)), "{counters}");
+    assert!(counters["series"][1]["points"][1]["y"].is_number(), "{counters}");
+    assert!(counters["series"][2]["points"][1]["y"].is_null(), "{counters}");
+    assert_eq!((&kinds["status"], &kinds["series"][0]["points"][0]["y"]), (&"done".into(), &1.0.into()));
+    let page = scratch.read("small.html");
+    for part in ["<a href=\"#kinds\">", ">a counter a core</text>", ">threads</text>", "chip bad\">failed"] {
+        assert!(page.contains(part), "{part} in {page}");
+    }
+
+    let text = run(&scratch, "study small.toml --only kinds,counters").output;
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[..2], ["counters  [T] Fig. 1", "million a second over threads"], "{text}");
+    assert_eq!(lines[2], "  x  one counter  a counter a core  an unknown kind");
+    assert!(lines[3].starts_with("  2 ") && lines[3].ends_with("  -"), "{text}");
+    assert!(
+        text.contains("\n2 figures: 1 done, 1 failed\nfailed counters: an unknown kind at 2: "),
+        "{text}"
+    );
+
+    let smoke = object(&run(&scratch, "study small.toml --size smoke --json --only counters"));
+    assert_eq!(smoke["figures"][0]["series"][0]["points"].as_array().map(Vec::len), Some(1));
+    let command = smoke["figures"][0]["series"][0]["points"][0]["commands"][0].as_str().expect("a command");
+    assert!(command.ends_with("--threads 1 --warmup 0 --seconds 0.0002"), "{command}");
+}
+
 /// Command lines and the one line that answers each.
 const FAULTS: &[(&str, &str)] = &[
     ("study", "FILE: missing (accepted: a study file; see isles study --help)"),
     ("study nothing.toml", "FILE nothing.toml: No such file or directory"),
     ("study bad.toml", "bad.toml: finding number 1: id: missing (accepted: text in quotes)"),
     ("study small.toml --only x*", "--only x*: fits no finding (accepted: more-counters, impossible)"),
+    ("study small.toml --size huge", "--size huge: unknown value (accepted: smoke, normal, full)"),
     ("study small.toml --jobs 0", "--jobs 0: out of range (accepted: 1 to 4096)"),
     (
         "study small.toml --cache a --no-cache",

@@ -47,7 +47,7 @@ pub enum Outcome {
     NotYet(String),
     /// It failed, for this reason.
     Failed(String),
-    /// It was not executed, because the user stopped the study or because no finding needs it.
+    /// It was not executed, because the user stopped the study or because nothing needs it.
     NotMade,
 }
 

@@ -78,7 +78,7 @@ fn plan(words: &[&str], native: bool) -> Plan {
         resolution: Resolution::Ready { identity: (*word).to_owned(), native },
         needed: true,
     };
-    Plan { runs: words.iter().map(run).collect(), findings: Vec::new() }
+    Plan { runs: words.iter().map(run).collect(), ..Plan::default() }
 }
 
 fn executor(scratch: &Scratch, cache: Option<&Path>) -> Executor {

@@ -1,15 +1,17 @@
-//! The page of a study: a table of all findings, then each finding with its drawing, its value and
-//! its runs.
+//! The page of a study: tables of all findings and figures, then each finding with its drawing, its
+//! value and its runs, and each figure with its curves, its values and its runs.
 //!
 //! It has no time of day and no duration: the same results give the same bytes.
 
 mod drawings;
+mod figures;
 #[cfg(test)]
 mod tests;
 
 use serde_json::Value as Json;
 
 use crate::file::{Run, Study};
+use crate::measured_figure::MeasuredFigure;
 use crate::numbers;
 use crate::pages::html::{self, chip, escape, push};
 use crate::verdict::{Judgement, Verdict};
@@ -26,7 +28,12 @@ pub struct Origin {
 }
 
 /// The page of a study.
-pub fn page(study: &Study, origin: &Origin, judgements: &[Judgement<'_>]) -> String {
+pub fn page(
+    study: &Study,
+    origin: &Origin,
+    judgements: &[Judgement<'_>],
+    figures: &[MeasuredFigure<'_>],
+) -> String {
     let title = if study.title.is_empty() { format!("Study {}", origin.file) } else { study.title.clone() };
     let mut body = format!("<h1>{}</h1>\n", escape(&title));
     let lead = format!("{} · isles {} · made on {}", origin.file, origin.version, origin.host);
@@ -34,9 +41,15 @@ pub fn page(study: &Study, origin: &Origin, judgements: &[Judgement<'_>]) -> Str
     for paragraph in study.about.split("\n\n").filter(|text| !text.trim().is_empty()) {
         push(&mut body, format_args!("<p>{}</p>\n", escape(paragraph.trim())));
     }
-    body.push_str(&counts(judgements));
-    body.push_str(&summary(judgements));
+    if !judgements.is_empty() {
+        body.push_str(&counts(judgements));
+        body.push_str(&summary(judgements));
+    }
+    if !figures.is_empty() {
+        body.push_str(&figures::summary(figures));
+    }
     judgements.iter().for_each(|judgement| body.push_str(&finding(judgement)));
+    figures.iter().for_each(|figure| body.push_str(&figures::section(figure)));
     html::page(&title, &body)
 }
 

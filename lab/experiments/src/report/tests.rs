@@ -4,9 +4,11 @@ use super::drawings::differing_flag;
 use super::*;
 use crate::execute::Outcome;
 use crate::expression::Path;
+use crate::measured_figure::measure;
+use crate::plan::select;
 use crate::testing;
 use crate::verdict::judge;
-use crate::{Plan, Resolution};
+use crate::{Plan, Size};
 
 fn origin() -> Origin {
     Origin { file: "a<b>.toml".to_owned(), version: "1.2.3".to_owned(), host: "this & that".to_owned() }
@@ -15,9 +17,7 @@ fn origin() -> Origin {
 /// The page of a study whose runs have these throughputs, in the order of the value; a run without
 /// one has no result.
 fn page_of(study: &Study, throughputs: &[Option<f64>]) -> String {
-    let everything: Vec<usize> = (0..study.findings.len()).collect();
-    let resolve = |arguments: &[String]| Resolution::Ready { identity: arguments.join(" "), native: false };
-    let plan = Plan::new(study, &everything, &resolve);
+    let plan = Plan::new(study, &select(study, &[]).unwrap(), &testing::ready);
     let outcome = |throughput: &Option<f64>| match throughput {
         Some(number) => Outcome::Done {
             result: json!({"throughput": number, "machine": "octo<socket>", "seed": 7, "version": "1.2.3"}),
@@ -26,7 +26,7 @@ fn page_of(study: &Study, throughputs: &[Option<f64>]) -> String {
         None => Outcome::NotYet("--engine paged: not available in this version".to_owned()),
     };
     let outcomes: Vec<Outcome> = throughputs.iter().map(outcome).collect();
-    page(study, &origin(), &judge(study, &plan, &outcomes))
+    page(study, &origin(), &judge(study, &plan, &outcomes), &measure(study, &plan, &outcomes))
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn the_differing_flag_is_one_with_ascending_numbers() {
         )
     };
     let flag = |b: &str| {
-        let study = Study::parse(&text(b)).unwrap();
+        let study = Study::parse(&text(b), Size::Normal).unwrap();
         let paths: Vec<Path> = study.findings[0].value.paths().into_iter().cloned().collect();
         differing_flag(&study.findings[0], &paths)
     };
@@ -100,4 +100,38 @@ fn command_lines_can_be_pasted() {
         arguments: ["tpcc", "--machine", "my machine.toml"].map(str::to_owned).into(),
     };
     assert_eq!(command_line(&run), "isles bench tpcc --machine 'my machine.toml'");
+}
+
+#[test]
+fn a_figure_is_drawn_with_its_values_and_runs() {
+    let study = testing::figure("[1, 2]", "value = 'run.throughput / 1000'");
+    let page = page_of(&study, &[Some(1000.0), Some(2000.0), Some(1.5e6), None]);
+    for part in [
+        "<a href=\"#curves\">curves</a>",
+        "a &lt; b",
+        "chip plain\">not yet",
+        "b at 2: --engine paged: not available in this version",
+        ">x &amp; y</text>",
+        ">thousand a second</text>",
+        "<td>2</td><td class=\"number\">2</td><td class=\"number\">–</td>",
+        "isles bench counter --cores 2 --seed 2</code>",
+        "<summary>4 runs</summary>",
+    ] {
+        assert!(page.contains(part), "{part} in {page}");
+    }
+    // Without findings there is no table of verdicts.
+    assert!(!page.contains("published") && !page.contains("NaN"), "{page}");
+    // Two series: a line of each in the legend, and a line and markers of each.
+    assert_eq!((page.matches("<polyline").count(), page.matches("<circle").count()), (4, 3));
+}
+
+#[test]
+fn categories_are_bars() {
+    let study = testing::figure("['near', 'far']", "value = 'run.throughput'");
+    let page = page_of(&study, &[Some(1.0), Some(2.0), None, Some(4.0)]);
+    for part in [">near</text>", ">far</text>", "far: b 4", "chip plain\">not yet"] {
+        assert!(page.contains(part), "{part} in {page}");
+    }
+    // Two for the legend, and one for each value.
+    assert_eq!(page.matches("<rect ").count(), 5);
 }

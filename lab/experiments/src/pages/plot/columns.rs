@@ -1,6 +1,6 @@
 //! Vertical bars side by side: groups of columns with a few values each.
 
-use super::{Anchor, Drawing, Rectangle, Scale, WIDTH};
+use super::{Anchor, COLOURS, Drawing, Rectangle, Scale, WIDTH};
 use crate::numbers;
 
 const LEFT: f64 = 52.0;
@@ -14,7 +14,7 @@ const GAP: f64 = 0.8;
 pub struct Column {
     /// Its group. Columns of a group are adjacent.
     pub group: String,
-    /// One value for each series, not negative.
+    /// One value for each series, not negative; one that is not finite has no bar.
     pub values: Vec<f64>,
     /// Tooltip.
     pub hint: String,
@@ -41,7 +41,7 @@ pub fn columns(
     let mut x = LEFT;
     for (number, name) in series.iter().enumerate() {
         let area = Rectangle { x, y: 2.0, width: 11.0, height: 11.0 };
-        drawing.rectangle(area, 2.0, &format!("var(--c{number})"), "");
+        drawing.rectangle(area, 2.0, &format!("var(--c{})", number % COLOURS), "");
         drawing.text(x + 16.0, 12.0, Anchor::Start, "", name);
         x += 30.0 + super::CHARACTER * name.chars().count() as f64;
     }
@@ -56,12 +56,12 @@ pub fn columns(
             begin = left;
         }
         let each = 0.86 * width / column.values.len().max(1) as f64;
-        for (place, value) in column.values.iter().enumerate() {
+        for (place, value) in column.values.iter().enumerate().filter(|(_, value)| value.is_finite()) {
             let top = scale.at(*value);
             let x = left + place as f64 * each;
             let hint =
                 format!("{}: {} {}", column.hint, series.get(place).unwrap_or(&""), numbers::plain(*value));
-            let colour = format!("var(--c{place})");
+            let colour = format!("var(--c{})", place % COLOURS);
             let area = Rectangle { x, y: top, width: each, height: bottom - top };
             drawing.rectangle(area, 0.0, &colour, &hint);
         }

@@ -12,13 +12,17 @@ const LABELS_MAX: usize = 14;
 const MARK_ROWS: usize = 4;
 /// Ranges wider than this factor may be drawn on a logarithmic axis.
 const FACTOR: f64 = 8.0;
+/// Height of a row of the legend.
+const LEGEND_ROW: f64 = 18.0;
+/// Length of the line beside a name in the legend.
+const LEGEND_LINE: f64 = 24.0;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
     /// Its name in the legend.
     pub name: String,
-    /// A value for each position.
+    /// A value for each position; the line has a gap where one is not finite.
     pub values: Vec<f64>,
     /// True if it is dashed, like values that were not measured here.
     pub dashed: bool,
@@ -40,7 +44,7 @@ pub struct Lines {
     /// True if axes that span more than a factor of 8 are logarithmic. A linear vertical axis
     /// begins at zero.
     pub logarithmic: bool,
-    /// True if every value has a dot and the surface below the first line stays empty.
+    /// True if every value has a marker and the surface below the first line stays empty.
     pub dots: bool,
     /// Height of the drawing.
     pub height: f64,
@@ -53,8 +57,9 @@ pub struct Lines {
 /// Draws lines.
 pub fn lines(lines: &Lines) -> String {
     let mut drawing = Drawing::new(lines.height, &lines.label);
-    let legend = lines.series.len() > 1;
-    let top = if legend { 44.0 } else { 26.0 };
+    let legend = if lines.series.len() > 1 { legend(&lines.series) } else { Vec::new() };
+    let rows = legend.last().map_or(0, |(row, _)| row + 1);
+    let top = if rows > 0 { 26.0 + LEGEND_ROW * rows as f64 } else { 26.0 };
     let axes = Axes::new(lines, top);
     let Axes { x, y, bottom, .. } = axes;
     for (value, text) in y.ticks(5) {
@@ -73,8 +78,13 @@ pub fn lines(lines: &Lines) -> String {
         draw_series(&mut drawing, lines, number, series, &axes);
     }
     draw_marks(&mut drawing, &lines.marks, &axes);
-    if legend {
-        draw_legend(&mut drawing, &lines.series);
+    for (number, (row, x)) in legend.into_iter().enumerate() {
+        let (series, y) = (&lines.series[number], 27.0 + LEGEND_ROW * row as f64);
+        drawing.path(&[(x, y), (x + LEGEND_LINE, y)], &colour(number), series.dashed);
+        if lines.dots {
+            drawing.marker(number, x + LEGEND_LINE / 2.0, y, 3.5, &colour(number), "");
+        }
+        drawing.text(x + LEGEND_LINE + 6.0, y + 4.0, Anchor::Start, "small", &series.name);
     }
     drawing.finish()
 }
@@ -105,9 +115,10 @@ impl Axes {
     }
 }
 
-/// The smallest and the largest value; 0 and 1 if there are none.
+/// The smallest and the largest finite value; 0 and 1 if there are none.
 fn bounds(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (low, high) = values
+        .filter(|value| value.is_finite())
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
     if low.is_finite() { (low, high) } else { (0.0, 1.0) }
 }
@@ -147,10 +158,13 @@ fn draw_series(drawing: &mut Drawing, lines: &Lines, number: usize, series: &Ser
         surface.push((last.0, axes.bottom));
         drawing.surface(&surface, &colour, 0.12);
     }
-    drawing.path(&points, &colour, series.dashed);
+    for part in points.split(|(_, y)| !y.is_finite()).filter(|part| !part.is_empty()) {
+        drawing.path(part, &colour, series.dashed);
+    }
     if lines.dots {
-        for ((x, y), value) in points.iter().zip(&series.values) {
-            drawing.dot(*x, *y, 3.5, &colour, &format!("{}: {}", series.name, numbers::plain(*value)));
+        for ((x, y), value) in points.iter().zip(&series.values).filter(|(_, value)| value.is_finite()) {
+            let hint = format!("{}: {}", series.name, numbers::plain(*value));
+            drawing.marker(number, *x, *y, 3.5, &colour, &hint);
         }
     }
 }
@@ -167,13 +181,19 @@ fn draw_marks(drawing: &mut Drawing, marks: &[(f64, String)], axes: &Axes) {
     }
 }
 
-fn draw_legend(drawing: &mut Drawing, series: &[Series]) {
-    let mut x = LEFT;
-    for (number, one) in series.iter().enumerate() {
-        drawing.path(&[(x, 27.0), (x + 24.0, 27.0)], &colour(number), one.dashed);
-        drawing.text(x + 30.0, 31.0, Anchor::Start, "small", &one.name);
-        x += 30.0 + one.name.chars().count() as f64 * CHARACTER + 22.0;
-    }
+/// Row and left end of each entry of the legend.
+fn legend(series: &[Series]) -> Vec<(usize, f64)> {
+    let (mut row, mut x) = (0, LEFT);
+    let place = |one: &Series| {
+        let width = LEGEND_LINE + 6.0 + one.name.chars().count() as f64 * CHARACTER;
+        if x > LEFT && x + width > WIDTH {
+            (row, x) = (row + 1, LEFT);
+        }
+        let place = (row, x);
+        x += width + 22.0;
+        place
+    };
+    series.iter().map(place).collect()
 }
 
 fn colour(number: usize) -> String {

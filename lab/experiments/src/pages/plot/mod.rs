@@ -132,6 +132,25 @@ impl Drawing {
         );
     }
 
+    /// The mark of a point of a series: circle, square, triangle or diamond; `hint` is its tooltip.
+    pub fn marker(&mut self, series: usize, x: f64, y: f64, radius: f64, colour: &str, hint: &str) {
+        let points = match series % 4 {
+            0 => return self.dot(x, y, radius, colour, hint),
+            1 => [(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)],
+            2 => [(0.0, -1.2), (1.2, 0.9), (-1.2, 0.9), (0.0, -1.2)],
+            _ => [(0.0, -1.3), (1.3, 0.0), (0.0, 1.3), (-1.3, 0.0)],
+        };
+        let points = points.map(|(dx, dy)| (x + dx * radius, y + dy * radius));
+        push(
+            &mut self.content,
+            format_args!(
+                "<polygon points=\"{}\" fill=\"{colour}\">{}</polygon>\n",
+                joined(&points),
+                title(hint)
+            ),
+        );
+    }
+
     /// A line through points, dashed or not.
     pub fn path(&mut self, points: &[(f64, f64)], colour: &str, dashed: bool) {
         let dash = if dashed { " stroke-dasharray=\"6 4\"" } else { "" };

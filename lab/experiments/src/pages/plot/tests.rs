@@ -96,7 +96,9 @@ fn two_lines() -> Lines {
 #[test]
 fn lines_have_a_dot_a_value_and_a_legend() {
     let drawing = lines(&two_lines());
-    assert_eq!((count(&drawing, "<circle"), count(&drawing, "<polyline")), (8, 4));
+    // A marker of each series in the legend, and one for each value.
+    assert_eq!((count(&drawing, "<circle"), count(&drawing, "<polygon")), (5, 5));
+    assert_eq!(count(&drawing, "<polyline"), 4);
     for label in [">1</text>", ">64</text>", ">a</text>", ">--cores</text>"] {
         assert!(drawing.contains(label), "{label} in {drawing}");
     }
@@ -108,6 +110,31 @@ fn lines_have_a_dot_a_value_and_a_legend() {
     for odd in [empty, zeros] {
         let drawing = lines(&odd);
         assert!(!drawing.contains("NaN") && !drawing.contains("inf"), "{drawing}");
+    }
+}
+
+#[test]
+fn a_missing_value_is_a_gap() {
+    let mut with_gap = two_lines();
+    with_gap.series[0].values[1] = f64::NAN;
+    let drawing = lines(&with_gap);
+    assert_eq!((count(&drawing, "<circle"), count(&drawing, "<polyline")), (4, 5));
+    assert!(!drawing.contains("NaN"), "{drawing}");
+}
+
+#[test]
+fn a_long_legend_has_rows() {
+    let series = |number: usize| Series {
+        name: format!("a series with a long name, {number}"),
+        values: vec![1.0; 4],
+        dashed: false,
+    };
+    let drawing = lines(&Lines { series: (0..7).map(series).collect(), ..two_lines() });
+    for y in ["31.0", "49.0"] {
+        assert!(
+            drawing.contains(&format!("y=\"{y}\" text-anchor=\"start\" class=\"small\">a series")),
+            "{y}"
+        );
     }
 }
 

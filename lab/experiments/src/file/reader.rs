@@ -1,0 +1,103 @@
+//! Reader of one entry of a study file, by hand rather than derived, so that every error names the
+//! entry, the key and the accepted values.
+
+use std::fmt;
+
+use toml::{Table, Value as Toml};
+
+use super::error::StudyError;
+use super::run::{self, ArgumentsFault};
+
+/// Reads one finding or one figure.
+pub(super) struct Reader<'a> {
+    /// The entry.
+    pub table: &'a Table,
+    /// `finding` or `figure`.
+    pub kind: &'static str,
+    /// Name of the entry in messages: its number, then its id.
+    pub name: String,
+}
+
+impl<'a> Reader<'a> {
+    /// Reads the id, and refuses other keys than these.
+    pub fn id(&mut self, keys: &str) -> Result<String, StudyError> {
+        let id = self.text("id")?;
+        let of_id = |character: char| character.is_ascii_alphanumeric() || "-_.".contains(character);
+        if id.is_empty() || !id.chars().all(of_id) {
+            return Err(self.fault("id", format!("{id:?}"), "letters, digits, - _ ."));
+        }
+        self.name.clone_from(&id);
+        self.known("", self.table, keys)?;
+        Ok(id)
+    }
+
+    /// Refuses other keys of a table than these; `prefix` is the way to the table.
+    pub fn known(&self, prefix: &str, table: &Table, keys: &str) -> Result<(), StudyError> {
+        match table.keys().find(|key| !keys.split(", ").any(|known| known == *key)) {
+            Some(key) => Err(self.fault(&format!("{prefix}{key}"), "unknown key", keys)),
+            None => Ok(()),
+        }
+    }
+
+    /// The value of a key.
+    pub fn get(&self, key: &str, accepted: &str) -> Result<&'a Toml, StudyError> {
+        self.table.get(key).ok_or_else(|| self.fault(key, "missing", accepted))
+    }
+
+    /// The text of a key.
+    pub fn text(&self, key: &str) -> Result<String, StudyError> {
+        self.text_in(self.table, key, key)
+    }
+
+    /// The text of a key of an inner table; messages call it `name`.
+    pub fn text_in(&self, table: &Table, key: &str, name: &str) -> Result<String, StudyError> {
+        const ACCEPTED: &str = "text in quotes";
+        match table.get(key) {
+            Some(Toml::String(text)) => Ok(text.clone()),
+            Some(other) => Err(self.fault(name, other.type_str(), ACCEPTED)),
+            None => Err(self.fault(name, "missing", ACCEPTED)),
+        }
+    }
+
+    /// The arguments that a key consists of.
+    pub fn arguments(&self, key: &str, value: &Toml) -> Result<Vec<String>, StudyError> {
+        const ACCEPTED: &str = "arguments of isles bench, such as \"tpcc --cores 2\"";
+        let Toml::String(line) = value else { return Err(self.fault(key, value.type_str(), ACCEPTED)) };
+        run::arguments(line, ACCEPTED)
+            .map_err(|ArgumentsFault { problem, accepted }| self.fault(key, problem, accepted))
+    }
+
+    /// The arguments of a whole run, which name a workload.
+    pub fn whole_arguments(&self, key: &str, value: &Toml) -> Result<Vec<String>, StudyError> {
+        let mut arguments = self.arguments(key, value)?;
+        if arguments.first().is_some_and(|word| word == "bench") {
+            arguments.remove(0);
+        }
+        if arguments.is_empty() {
+            let accepted = "arguments of isles bench, such as \"tpcc --cores 2\"";
+            return Err(self.fault(key, "empty", accepted));
+        }
+        Ok(arguments)
+    }
+
+    /// A fault of a key, with the accepted values.
+    pub fn fault(&self, key: &str, problem: impl fmt::Display, accepted: &str) -> StudyError {
+        self.plain_fault(key, format!("{problem} (accepted: {accepted})"))
+    }
+
+    /// A fault of a key whose text has the accepted values already.
+    pub fn plain_fault(&self, key: &str, problem: impl fmt::Display) -> StudyError {
+        let (name, key, problem) = (self.name.clone(), key.to_owned(), problem.to_string());
+        StudyError::Entry { kind: self.kind, name, key, problem }
+    }
+}
+
+/// A finite number, written with or without a decimal point.
+pub(super) fn number(value: &Toml) -> Option<f64> {
+    let number = match value {
+        Toml::Integer(number) => Some(*number as f64),
+        Toml::Float(number) => Some(*number),
+        _ => None,
+    };
+    number.filter(|number| number.is_finite())
+}

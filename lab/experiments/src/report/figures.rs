@@ -1,0 +1,127 @@
+//! Figures on the page of a study: curves, or bars where the horizontal axis has categories, then
+//! the values and the command of each run.
+
+use super::command_line;
+use crate::file::Position;
+use crate::measured_figure::{FigureStatus, MeasuredFigure};
+use crate::numbers;
+use crate::pages::html::{self, chip, escape, push};
+use crate::pages::plot::{Column, Lines, Series, columns, lines};
+
+/// Height of a drawing.
+const HEIGHT: f64 = 340.0;
+
+/// The table of all figures.
+pub(super) fn summary(figures: &[MeasuredFigure<'_>]) -> String {
+    let row = |measured: &MeasuredFigure<'_>| {
+        let figure = measured.figure;
+        vec![
+            format!("<a href=\"#{0}\">{0}</a>", escape(&figure.id)),
+            escape(&figure.source),
+            status_chip(measured.status),
+            escape(&figure.about),
+        ]
+    };
+    let rows: Vec<Vec<String>> = figures.iter().map(row).collect();
+    html::table(&["figure", "source", "status", "about"], &[], &rows)
+}
+
+/// The section of one figure.
+pub(super) fn section(measured: &MeasuredFigure<'_>) -> String {
+    let figure = measured.figure;
+    let mut body = format!(
+        "<p>{} <span class=\"source\">— {}</span></p>\n",
+        escape(&figure.about),
+        escape(&figure.source)
+    );
+    if measured.status != FigureStatus::Done {
+        let (chip, reason) = (status_chip(measured.status), escape(&measured.reason));
+        push(&mut body, format_args!("<p>{chip} <span class=\"reason\">{reason}</span></p>\n"));
+    }
+    let drawing = if figure.has_categories() { bars(measured) } else { curves(measured) };
+    let caption = format!("{} over {}.", figure.y_label, figure.x_label);
+    body.push_str(&html::figure(&drawing, &caption));
+    body.push_str(&values(measured));
+    body.push_str(&runs(measured));
+    html::section(&figure.id, &figure.id, &body)
+}
+
+fn status_chip(status: FigureStatus) -> String {
+    let tone = match status {
+        FigureStatus::Done => "good",
+        FigureStatus::Failed => "bad",
+        FigureStatus::Stopped => "warn",
+        FigureStatus::NotYet => "plain",
+    };
+    chip(tone, status.name())
+}
+
+fn label(measured: &MeasuredFigure<'_>) -> String {
+    let figure = measured.figure;
+    format!("{}: {} over {}", figure.id, figure.y_label, figure.x_label)
+}
+
+fn curves(measured: &MeasuredFigure<'_>) -> String {
+    let figure = measured.figure;
+    let number = |x: &Position| match x {
+        Position::Number(number) => Some(*number),
+        Position::Word(_) => None,
+    };
+    let series = figure.series.iter().zip(&measured.series).map(|(series, values)| Series {
+        name: series.name.clone(),
+        values: values.iter().map(|value| value.unwrap_or(f64::NAN)).collect(),
+        dashed: false,
+    });
+    lines(&Lines {
+        label: label(measured),
+        x_name: figure.x_label.clone(),
+        y_name: figure.y_label.clone(),
+        positions: figure.x.iter().filter_map(number).collect(),
+        names: None,
+        logarithmic: false,
+        dots: true,
+        height: HEIGHT,
+        marks: Vec::new(),
+        series: series.collect(),
+    })
+}
+
+fn bars(measured: &MeasuredFigure<'_>) -> String {
+    let figure = measured.figure;
+    let names: Vec<&str> = figure.series.iter().map(|series| series.name.as_str()).collect();
+    let column = |(at, x): (usize, &Position)| Column {
+        group: x.to_string(),
+        values: measured.series.iter().map(|values| values[at].unwrap_or(f64::NAN)).collect(),
+        hint: x.to_string(),
+    };
+    let groups: Vec<Column> = figure.x.iter().enumerate().map(column).collect();
+    columns(&label(measured), &names, &groups, HEIGHT, None)
+}
+
+/// The values: a row for each position, a column for each series.
+fn values(measured: &MeasuredFigure<'_>) -> String {
+    let figure = measured.figure;
+    let mut headings = vec![figure.x_label.as_str()];
+    headings.extend(figure.series.iter().map(|series| series.name.as_str()));
+    let row = |(at, x): (usize, &Position)| {
+        let cell = |values: &Vec<Option<f64>>| values[at].map_or("–".to_owned(), numbers::si);
+        std::iter::once(escape(&x.to_string())).chain(measured.series.iter().map(cell)).collect()
+    };
+    let rows: Vec<Vec<String>> = figure.x.iter().enumerate().map(row).collect();
+    let numbers: Vec<usize> = (1..headings.len()).collect();
+    html::table(&headings, &numbers, &rows)
+}
+
+/// The commands, which a click unfolds.
+fn runs(measured: &MeasuredFigure<'_>) -> String {
+    let mut rows = Vec::new();
+    for series in &measured.figure.series {
+        for (point, x) in series.points.iter().zip(&measured.figure.x) {
+            rows.extend(point.runs.iter().map(|run| {
+                vec![escape(&series.name), escape(&x.to_string()), html::command(&command_line(run))]
+            }));
+        }
+    }
+    let table = html::table(&["series", &measured.figure.x_label, "command"], &[], &rows);
+    format!("<details><summary>{} runs</summary>\n{table}</details>\n", rows.len())
+}
