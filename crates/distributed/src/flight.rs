@@ -106,8 +106,8 @@ pub(crate) struct Flight<'d, Q: Procedure, T> {
     pub here: Numbered<Q::Action>,
     /// Results of other instances.
     pub outputs: Numbered<Q::Output>,
-    /// Its own part, if that has locked already: in [`Flow::Last`](crate::protocol::Flow::Last), and with
-    /// [`Setting::own_first`](crate::Setting::own_first).
+    /// Its own part, if that has locked already: in [`Flow::Last`](crate::protocol::Flow::Last),
+    /// and with [`Setting::own_first`](crate::Setting::own_first).
     pub early: Option<OwnPart<'d>>,
     /// Why it does not commit.
     pub refused: Option<End>,

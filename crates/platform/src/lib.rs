@@ -217,8 +217,8 @@ pub trait Platform: Copy + Send + Sync + 'static {
     }
 
     /// Binds the caller to these hardware threads from now on. False: it may use none of them, and
-    /// stays where it is. Of no threads it means nothing. In the virtual machine the caller moves to
-    /// the one with the fewest workers, which take turns there.
+    /// stays where it is. Of no threads it means nothing. In the virtual machine the caller moves
+    /// to the one with the fewest workers, which take turns there.
     fn bind(_: Self::Core, _: &[HardwareThread]) -> bool {
         true
     }

@@ -13,7 +13,7 @@
 //! has read the cell frees it.
 //!
 //! Each worker fills its own part of the space. It has opened its window before it joins, so that
-//! the end of a group on the disk waits for the worker's record, whoever reserved (decoupled fill).
+//! the end of a group on the disk waits for each worker's record (decoupled fill).
 //! No space: all members learn it, close their windows and make room.
 //!
 //! **Progress.** A leader waits for leaders only: a member that is not running delays no other

@@ -3,8 +3,8 @@
 //! After ARIES (Mohan, Haderle, Lindsay, Pirahesh, Schwarz, "ARIES: a transaction recovery method",
 //! TODS 1992), with the buffer of Aether (Johnson, Pandis, Stoica, Athanassoulis, Ailamaki,
 //! "Aether: a scalable approach to logging", PVLDB 2010): workers reserve places in the buffer by
-//! one atomic step, alone or in groups, and fill them in parallel; no worker waits for the disk before it continues
-//! with other transactions.
+//! one atomic step, alone or in groups, and fill them in parallel; no worker waits for the disk
+//! before it continues with other transactions.
 //!
 //! An LSN is a byte of the log, counted from its beginning. A record ends at its LSN; everything
 //! below the durable LSN is on disk.

@@ -255,7 +255,7 @@ pub enum Direction {
 pub struct ScanOrder {
     /// Order of the rows.
     pub direction: Direction,
-    /// What is done with the rows.
+    /// Use of the rows.
     pub intent: Intent,
 }
 

@@ -271,8 +271,8 @@ impl Simulation {
         self.cost().counts().migrations += 1;
     }
 
-    /// Binds a worker to these hardware threads: it moves to the one with the fewest workers, unless
-    /// it is on one of them. False if the machine has none of them.
+    /// Binds a worker to these hardware threads: it moves to the one with the fewest workers,
+    /// unless it is on one of them. False if the machine has none of them.
     pub(crate) fn bind(&self, fiber: &Fiber, threads: &[HardwareThread]) -> bool {
         let is_there = fiber.thread.get().is_none_or(|thread| threads.contains(&thread));
         if threads.is_empty() || fiber.is_supervisor() || is_there {

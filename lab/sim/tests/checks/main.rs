@@ -11,6 +11,7 @@ mod links;
 mod network;
 mod readers;
 mod schedules;
+mod seats;
 mod siblings;
 mod synchronization;
 mod touches;
