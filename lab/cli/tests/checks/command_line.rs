@@ -203,7 +203,7 @@ const FAULTS: &[(&str, &str)] = &[
     ("bench tpcc --machine src", "--machine src: Is a directory"),
     (
         "bench tpcc --machine Cargo.toml",
-        "--machine Cargo.toml: `bin` is no key of a machine description: expected ",
+        "--machine Cargo.toml: `package` is no key of a machine description: expected ",
     ),
     ("bench tpcc --machine src/main.rs", "--machine src/main.rs: line "),
     ("topology --machine ./nowhere", "--machine ./nowhere: No such file or directory"),

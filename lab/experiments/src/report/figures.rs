@@ -1,7 +1,7 @@
 //! Figures on the page of a study: curves, or bars where the horizontal axis has categories, then
 //! the values and the command of each run.
 
-use super::command_line;
+use super::command::command_line;
 use crate::file::Position;
 use crate::measured_figure::{FigureStatus, MeasuredFigure};
 use crate::numbers;

@@ -3,6 +3,7 @@
 //!
 //! It has no time of day and no duration: the same results give the same bytes.
 
+mod command;
 mod drawings;
 mod figures;
 #[cfg(test)]
@@ -10,6 +11,7 @@ mod tests;
 
 use serde_json::Value as Json;
 
+pub use self::command::{command_line, shell_line};
 use crate::file::{Run, Study};
 use crate::measured_figure::MeasuredFigure;
 use crate::numbers;
@@ -159,17 +161,4 @@ fn run_row(judgement: &Judgement<'_>, run: &Run) -> Vec<String> {
         text("seed"),
         text("version"),
     ]
-}
-
-/// The shell command of a run.
-pub fn command_line(run: &Run) -> String {
-    let words = ["isles", "bench"].into_iter().map(str::to_owned);
-    shell_line(words.chain(run.arguments.iter().cloned()))
-}
-
-/// Quotes words for a shell.
-pub fn shell_line(words: impl Iterator<Item = String>) -> String {
-    let words: Vec<String> = words.collect();
-    // A word with a zero byte cannot be quoted, and cannot be an argument either.
-    shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "))
 }
