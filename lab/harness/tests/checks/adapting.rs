@@ -116,7 +116,7 @@ fn a_failed_socket_takes_its_share_of_the_throughput() {
         worker.thread = Some(HardwareThread(number));
     }
     let failures = vec![Failure { seconds: CHANGE_SECONDS, socket: 1 }];
-    for (execution, share) in [(Execution::Inline, 0.3..0.6), (Execution::Atrapos, 0.2..0.75)] {
+    for (execution, share) in [(Execution::Inline, 0.3..0.6), (Execution::Atrapos, 0.05..0.75)] {
         let plan = Plan { adaptation: None, execution, failures: failures.clone(), ..plan(6.0, 3) };
         let config = Config { perturb: false, ..config(WORKERS, plan.seed) };
         let measured = simulated_by(config, &tatp(None), &plan, &deployment).expect("a run");
@@ -191,7 +191,7 @@ fn processors_come_and_go() {
 #[test]
 fn a_durable_database_finds_its_partitions_again() {
     let disk = nvme();
-    let hot = tatp(Some(Hot { requests: 0.5, data: 0.2 }));
+    let hot = tatp(Some(Hot { requests: 0.8, data: 0.2 }));
     let run = |workers: usize, seed| {
         let plan = Plan { durability: Durability::Group, ..plan(8.0, seed) };
         let deployment = Deployment { partitioning: Partitioning::Blocks, ..two_sockets(workers) };
