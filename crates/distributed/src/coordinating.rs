@@ -6,7 +6,7 @@ use platform::Intent;
 use platform::link::Links;
 use terms::{Abort, Fault};
 
-use crate::flight::{End, Failure, Flight, OwnPart, OwnPartRunner, Part};
+use crate::flight::{End, Failure, Flight, Numbered, OwnPart, OwnPartRunner, Part};
 use crate::map::WorkerName;
 use crate::member::{DurabilityWaiter, Member, ProcedureMessage};
 use crate::messages::{GlobalId, Message, Refusal, SEQUENCE_BITS, encode};
@@ -317,9 +317,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         let outputs = std::mem::take(&mut flight.outputs);
         let prepared = match flight.early.take() {
             Some(early) => {
-                outputs.into_iter().for_each(|(number, output)| procedure.absorb(0, number, output));
-                self.actions.clear();
-                let rolls_back = procedure.plan(1, &mut self.actions) != Plan::Commit;
+                let rolls_back = plan_after(procedure, outputs, &mut self.actions) != Plan::Commit;
                 Ok(OwnPart { rolls_back, ..early })
             }
             None => self.own().prepare(session, &flight.bounds, procedure, &flight.here, Some(outputs)),
@@ -367,9 +365,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         if let Some(early) = flight.early.take() {
             if committed {
                 let outputs = std::mem::take(&mut flight.outputs);
-                outputs.into_iter().for_each(|(number, output)| procedure.absorb(0, number, output));
-                self.actions.clear();
-                match procedure.plan(1, &mut self.actions) {
+                match plan_after(&mut procedure, outputs, &mut self.actions) {
                     Plan::Commit => end = finished(session, early, Outcome::Commit),
                     Plan::RollBack => {
                         session.finish(early.prepared, false);
@@ -388,6 +384,17 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         self.done.push(Done { procedure, ticket, end });
         None
     }
+}
+
+/// The plan of an own part that has locked already, after phase 0 has run in all instances.
+fn plan_after<Q: Procedure>(
+    procedure: &mut Q,
+    outputs: Numbered<Q::Output>,
+    actions: &mut Vec<Q::Action>,
+) -> Plan {
+    outputs.into_iter().for_each(|(number, output)| procedure.absorb(0, number, output));
+    actions.clear();
+    procedure.plan(1, actions)
 }
 
 /// Returns true if another number of the same incarnation comes after this one.

@@ -137,10 +137,6 @@ impl<W: Workload> Workload for Changing<W> {
         self.first.homes()
     }
 
-    fn home_of(&self, part: usize) -> usize {
-        self.first.home_of(part)
-    }
-
     fn request(
         &self,
         elapsed_nanos: u64,

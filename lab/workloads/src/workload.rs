@@ -125,14 +125,9 @@ pub trait Workload: Send + Sync + 'static {
         self.next(worker, random, now_nanos)
     }
 
-    /// Number of homes of workers.
+    /// Number of homes of workers. Each has as many consecutive parts as any other.
     fn homes(&self) -> usize {
         self.parts()
-    }
-
-    /// The home to which a part belongs.
-    fn home_of(&self, part: usize) -> usize {
-        part
     }
 
     /// Draws a request of a client whose requests are for these homes, at least one, or for all of

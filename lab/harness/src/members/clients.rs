@@ -64,7 +64,7 @@ impl<P: Host, W: Workload> MemberWorker<'_, '_, P, W> {
     fn draw_for_owner(&self, random: &mut Random, now: Nanos) -> Result<(W::Procedure, usize), RunError> {
         let workload = self.job.workload;
         let (procedure, home) = workload.request(self.elapsed(now), None, random, now.0);
-        let part = (0..workload.parts()).find(|part| workload.home_of(*part) == home).unwrap_or(home);
-        Ok((procedure, self.division.instance_of_part(part)))
+        let first_part = home * (workload.parts() / workload.homes());
+        Ok((procedure, self.division.instance_of_part(first_part)))
     }
 }

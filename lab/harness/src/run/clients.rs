@@ -67,10 +67,11 @@ impl<Q> RunClients<Q> {
 /// The homes whose rows each instance has.
 fn homes<W: Workload>(workload: &W, deployment: &Deployment) -> Result<Vec<Vec<usize>>, RunError> {
     let parts = workload.parts();
+    let parts_each = parts / workload.homes();
     let mut homes = vec![Vec::new(); deployment.instances.len()];
     for part in 0..parts {
         let worker = deployment.loader(part, parts);
-        homes[deployment.instance_of(worker)].push(workload.home_of(part));
+        homes[deployment.instance_of(worker)].push(part / parts_each);
     }
     homes.iter_mut().for_each(Vec::dedup);
     match homes.iter().position(Vec::is_empty) {

@@ -300,10 +300,6 @@ macro_rules! workloads {
                 each!(AnyWorkload, self, one => one.homes(), $($Kind)+)
             }
 
-            fn home_of(&self, part: usize) -> usize {
-                each!(AnyWorkload, self, one => one.home_of(part), $($Kind)+)
-            }
-
             fn request(
                 &self,
                 elapsed_nanos: u64,

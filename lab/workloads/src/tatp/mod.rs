@@ -151,10 +151,6 @@ impl Workload for Tatp {
         usize::from(self.parts / self.parts_each)
     }
 
-    fn home_of(&self, part: usize) -> usize {
-        part / usize::from(self.parts_each)
-    }
-
     fn kinds(&self) -> &'static [&'static str] {
         &KINDS
     }
