@@ -12,6 +12,8 @@ SOURCE = "[1000] measurements, section 3.3.2 (CC BY 4.0)"
 HEAD = """\
 # Written by thousand-cores.py; do not edit.
 title = "The full story of 1000 cores"
+# Hours: not with a folder.
+in_folder = false
 about = \"\"\"
 TPC-C's narrow mix on 28 sockets with 1568 hardware threads, in the virtual machine, beside throughput measured on the real
 one. High conflict: 4 warehouses. Low conflict: 1568 warehouses, loaded in blocks as in the published study, so that the

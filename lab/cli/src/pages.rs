@@ -1,4 +1,4 @@
-//! HTML files that commands write when they are done.
+//! Pages and tables that commands write when they are done.
 
 use std::fs::OpenOptions;
 use std::io::Error;
@@ -19,8 +19,16 @@ impl Page {
     /// # Errors
     /// No file can be written there.
     pub fn at(path: &str) -> Result<Page, BadInput> {
+        Page::of_flag("--report", path)
+    }
+
+    /// The file that a flag names.
+    ///
+    /// # Errors
+    /// No file can be written there.
+    pub fn of_flag(flag: &str, path: &str) -> Result<Page, BadInput> {
         let fault =
-            |error: Error| BadInput::value("--report", path, error.to_string(), "a file that can be written");
+            |error: Error| BadInput::value(flag, path, error.to_string(), "a file that can be written");
         Page::try_at(Path::new(path)).map_err(fault)
     }
 
@@ -43,8 +51,8 @@ impl Page {
     ///
     /// # Errors
     /// The page cannot be written after all.
-    pub fn write(&self, html: &str) -> Result<(), Failure> {
-        std::fs::write(&self.path, html)
+    pub fn write(&self, text: &str) -> Result<(), Failure> {
+        std::fs::write(&self.path, text)
             .map_err(|error| Failure::Failed(format!("{}: {error}", self.path.display())))
     }
 }

@@ -33,4 +33,5 @@ pub use expression::Expression;
 pub use file::{Figure, Finding, Position, Size, Study, StudyError};
 pub use measured_figure::{FigureStatus, MeasuredFigure};
 pub use plan::{Plan, Resolution, Selection};
+pub use report::StudyResults;
 pub use verdict::{Judgement, Verdict};

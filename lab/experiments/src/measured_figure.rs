@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::execute::Outcome;
 use crate::expression::{Results, Value};
 use crate::file::{Figure, FigurePoint, Study};
-use crate::plan::{NamedRuns, Plan};
+use crate::plan::{NamedRuns, PlannedStudy};
 use crate::verdict::{Verdict, obstacle};
 
 /// Completeness of a figure.
@@ -56,10 +56,62 @@ pub struct MeasuredFigure<'a> {
     pub series: Vec<Vec<Option<f64>>>,
 }
 
-/// Computes the figures of a plan by the outcomes of its runs, in the order of the plan.
-pub fn measure<'a>(study: &'a Study, plan: &Plan, outcomes: &[Outcome]) -> Vec<MeasuredFigure<'a>> {
-    let planned = plan.figures.iter();
-    planned.map(|planned| measure_one(&study.figures[planned.position], &planned.series, outcomes)).collect()
+/// A list of values of a figure, as a column of its table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ValueColumn<'a> {
+    /// Name of the series, marked if the values were published.
+    pub heading: String,
+    /// A value for each position.
+    pub values: &'a [Option<f64>],
+}
+
+impl MeasuredFigure<'_> {
+    /// The values of each series, with published ones behind the measured ones.
+    pub fn columns(&self) -> Vec<ValueColumn<'_>> {
+        let mut columns = Vec::new();
+        for (series, measured) in self.figure.series.iter().zip(&self.series) {
+            columns.push(ValueColumn { heading: series.name.clone(), values: measured });
+            if let Some(published) = &series.published {
+                columns.push(ValueColumn { heading: published_name(&series.name), values: published });
+            }
+        }
+        columns
+    }
+
+    /// The smallest and the largest ratio of a measured value to the published one; `None` where no
+    /// point has both.
+    pub fn over_published(&self) -> Option<(f64, f64)> {
+        let ratios = self.figure.series.iter().zip(&self.series).flat_map(|(series, measured)| {
+            let published = series.published.iter().flatten();
+            measured.iter().zip(published).filter_map(|pair| match pair {
+                (Some(measured), Some(published)) if *published > 0.0 => Some(measured / published),
+                _ => None,
+            })
+        });
+        ratios.fold(None, |range, ratio| {
+            let (low, high) = range.unwrap_or((ratio, ratio));
+            Some((low.min(ratio), high.max(ratio)))
+        })
+    }
+}
+
+/// Name of the published values of a series.
+pub fn published_name(series: &str) -> String {
+    format!("{series}, published")
+}
+
+/// Computes the planned figures of a study by the outcomes of the plan's runs, in the order of the
+/// plan.
+pub fn measure<'a>(
+    study: &'a Study,
+    planned: &PlannedStudy,
+    outcomes: &[Outcome],
+) -> Vec<MeasuredFigure<'a>> {
+    planned
+        .figures
+        .iter()
+        .map(|planned| measure_one(&study.figures[planned.position], &planned.series, outcomes))
+        .collect()
 }
 
 fn measure_one<'a>(figure: &'a Figure, runs: &[Vec<NamedRuns>], outcomes: &[Outcome]) -> MeasuredFigure<'a> {
@@ -121,7 +173,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::plan::select;
+    use crate::plan::{Plan, select};
     use crate::testing;
 
     /// The figure of [`testing::figure`] with these outcomes of its runs, of which the last two are
@@ -131,10 +183,10 @@ mod tests {
     }
 
     fn measured_as(y: &str, outcomes: [Outcome; 4]) -> (FigureStatus, String, Vec<Vec<Option<f64>>>) {
-        let study = testing::figure("[1, 2]", y);
-        let plan = Plan::new(&study, &select(&study, &[]).unwrap(), &testing::ready);
+        let studies = [testing::figure("[1, 2]", y)];
+        let plan = Plan::new(&select(&studies, &[]).unwrap(), &testing::ready);
         assert_eq!(plan.needed(), 4);
-        let figures = measure(&study, &plan, &outcomes);
+        let figures = measure(&studies[0], &plan.studies[0], &outcomes);
         (figures[0].status, figures[0].reason.clone(), figures[0].series.clone())
     }
 
@@ -159,6 +211,21 @@ mod tests {
         let (status, reason, _) = measured([done(1.0), other, done(3e3), done(4e3)]);
         assert_eq!(status, FigureStatus::Failed);
         assert!(reason.starts_with("a at 2: run.throughput: not known to this run"), "{reason}");
+    }
+
+    #[test]
+    fn published_values_are_beside_the_measured_ones() {
+        let mut study = testing::figure("[1, 2]", "value = 'run.throughput'");
+        study.figures[0].series[1].published = Some(vec![Some(10.0), None]);
+        let studies = [study];
+        let plan = Plan::new(&select(&studies, &[]).unwrap(), &testing::ready);
+        let outcomes = [done(1.0), done(2.0), done(5.0), done(6.0)];
+        let figures = measure(&studies[0], &plan.studies[0], &outcomes);
+        let columns = figures[0].columns();
+        let headings: Vec<&str> = columns.iter().map(|column| column.heading.as_str()).collect();
+        assert_eq!(headings, ["a", "b", "b, published"]);
+        assert_eq!(columns[2].values, [Some(10.0), None]);
+        assert_eq!(figures[0].over_published(), Some((0.5, 0.5)));
     }
 
     #[test]

@@ -35,9 +35,11 @@ pub struct PlannedRun {
 /// Runs by their names in an expression, as positions in the runs of a plan.
 pub type NamedRuns = Vec<(String, usize)>;
 
-/// Positions of the findings and figures of a study that are selected.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Selection {
+/// A study, and the positions of its findings and figures that are selected.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Selection<'a> {
+    /// The study.
+    pub study: &'a Study,
     /// Positions among the findings.
     pub findings: Vec<usize>,
     /// Positions among the figures.
@@ -55,35 +57,34 @@ pub struct PlannedFigure {
 
 /// The runs of the selected findings and figures of a study.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
-    /// All different runs, in the order in which the study names them.
-    pub runs: Vec<PlannedRun>,
+pub struct PlannedStudy {
     /// Selected findings by their position in the study, each with its runs.
     pub findings: Vec<(usize, NamedRuns)>,
     /// Selected figures.
     pub figures: Vec<PlannedFigure>,
 }
 
+/// The runs of one or several studies.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// All different runs, in the order in which the studies name them.
+    pub runs: Vec<PlannedRun>,
+    /// The studies, in the order of the selections.
+    pub studies: Vec<PlannedStudy>,
+}
+
 impl Plan {
-    /// Plans the selected findings and figures.
-    pub fn new(study: &Study, selection: &Selection, resolve: &dyn Fn(&[String]) -> Resolution) -> Plan {
+    /// Plans the selected findings and figures of all studies.
+    pub fn new(selections: &[Selection<'_>], resolve: &dyn Fn(&[String]) -> Resolution) -> Plan {
         let mut planner = Planner {
             plan: Plan::default(),
             resolve,
             by_arguments: BTreeMap::new(),
             by_identity: BTreeMap::new(),
         };
-        for &position in &selection.findings {
-            let runs = planner.add(&study.findings[position].runs);
-            planner.plan.findings.push((position, runs));
-        }
-        for &position in &selection.figures {
-            let series = &study.figures[position].series;
-            let series = series
-                .iter()
-                .map(|series| series.points.iter().map(|point| planner.add(&point.runs)).collect())
-                .collect();
-            planner.plan.figures.push(PlannedFigure { position, series });
+        for selection in selections {
+            let study = planner.study(selection);
+            planner.plan.studies.push(study);
         }
         planner.plan
     }
@@ -103,6 +104,21 @@ struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
+    fn study(&mut self, Selection { study, findings, figures }: &Selection<'a>) -> PlannedStudy {
+        let findings = findings.iter().map(|&position| (position, self.add(&study.findings[position].runs)));
+        let findings = findings.collect();
+        let mut planned = PlannedStudy { findings, figures: Vec::new() };
+        for &position in figures {
+            let series = &study.figures[position].series;
+            let series = series
+                .iter()
+                .map(|series| series.points.iter().map(|point| self.add(&point.runs)).collect())
+                .collect();
+            planned.figures.push(PlannedFigure { position, series });
+        }
+        planned
+    }
+
     /// Adds the runs of one expression. They are needed if all of them can be executed.
     fn add(&mut self, runs: &'a [Run]) -> NamedRuns {
         let named: NamedRuns =
@@ -135,22 +151,26 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// Findings and figures whose id matches one of `patterns`, in the order of the study; all of them
+/// Findings and figures whose id matches one of `patterns`, in the order of each study; all of them
 /// without patterns.
 ///
 /// # Errors
-/// The first pattern without a match.
-pub fn select(study: &Study, patterns: &[String]) -> Result<Selection, String> {
-    if let Some(useless) = patterns.iter().find(|pattern| !ids(study).any(|id| glob(pattern, id))) {
+/// The first pattern without a match in any study.
+pub fn select<'a>(studies: &'a [Study], patterns: &[String]) -> Result<Vec<Selection<'a>>, String> {
+    let matches = |pattern: &String| studies.iter().flat_map(ids).any(|id| glob(pattern, id));
+    if let Some(useless) = patterns.iter().find(|pattern| !matches(pattern)) {
         return Err(useless.clone());
     }
     let is_chosen = |id: &String| patterns.is_empty() || patterns.iter().any(|pattern| glob(pattern, id));
-    let findings = study.findings.iter().map(|finding| is_chosen(&finding.id));
-    let figures = study.figures.iter().map(|figure| is_chosen(&figure.id));
     let positions = |chosen: &mut dyn Iterator<Item = bool>| {
         chosen.enumerate().filter(|(_, is_chosen)| *is_chosen).map(|(position, _)| position).collect()
     };
-    Ok(Selection { findings: positions(&mut { findings }), figures: positions(&mut { figures }) })
+    let selection = |study: &'a Study| {
+        let findings = study.findings.iter().map(|finding| is_chosen(&finding.id));
+        let figures = study.figures.iter().map(|figure| is_chosen(&figure.id));
+        Selection { study, findings: positions(&mut { findings }), figures: positions(&mut { figures }) }
+    };
+    Ok(studies.iter().map(selection).collect())
 }
 
 /// The ids of all findings and figures of a study.
@@ -238,14 +258,15 @@ mod tests {
             ("c", &[("one", "later"), ("two", "ycsb")]),
             ("d", &[("one", "wrong"), ("two", "ycsb")]),
         ]);
-        let plan = Plan::new(&study, &select(&study, &[]).unwrap(), &resolve);
+        let studies = [study];
+        let plan = Plan::new(&select(&studies, &[]).unwrap(), &resolve);
         let names: Vec<&str> = plan.runs.iter().map(|run| run.arguments[0].as_str()).collect();
         assert_eq!(names, ["counter", "tpcc", "micro", "later", "ycsb", "wrong"]);
         let runs = |names: &[(&str, usize)]| -> Vec<(String, usize)> {
             names.iter().map(|(name, number)| ((*name).to_owned(), *number)).collect()
         };
-        assert_eq!(plan.findings[0], (0, runs(&[("one", 0), ("two", 0), ("three", 1)])));
-        assert_eq!(plan.findings[1], (1, runs(&[("one", 1), ("two", 2)])));
+        assert_eq!(plan.studies[0].findings[0], (0, runs(&[("one", 0), ("two", 0), ("three", 1)])));
+        assert_eq!(plan.studies[0].findings[1], (1, runs(&[("one", 1), ("two", 2)])));
         let needed: Vec<bool> = plan.runs.iter().map(|run| run.needed).collect();
         assert_eq!(needed, [true, true, true, false, false, false]);
         assert_eq!(plan.needed(), 3);
@@ -254,10 +275,10 @@ mod tests {
     #[test]
     fn selects_by_patterns() {
         let run: &[(&str, &str)] = &[("a", "counter")];
-        let study = study(&[("x-1", run), ("y-2", run), ("x-3", run)]);
+        let studies = [study(&[("x-1", run), ("y-2", run), ("x-3", run)])];
         let select = |patterns: &[&str]| {
             let patterns: Vec<String> = patterns.iter().map(|one| (*one).to_owned()).collect();
-            select(&study, &patterns).map(|selection| selection.findings)
+            select(&studies, &patterns).map(|selections| selections[0].findings.clone())
         };
         assert_eq!(select(&[]), Ok(vec![0, 1, 2]));
         assert_eq!(select(&["x-*"]), Ok(vec![0, 2]));
@@ -271,17 +292,30 @@ mod tests {
             value = 'a.x'\n[finding.runs]\na = 'tpcc'\n[[figure]]\nid = 'g-1'\nsource = ''\nabout = ''\n\
             x = { label = '', values = ['tpcc', 'later', 'micro'] }\ny = { label = '', value = 'run.x' }\n\
             run = '{x}'\n[figure.series]\ns = ''\nt = { value = '2 * run.x' }";
-        let study = Study::parse(text, Size::Normal).unwrap();
-        let selection = select(&study, &[]).unwrap();
-        let plan = Plan::new(&study, &selection, &resolve);
+        let studies = [Study::parse(text, Size::Normal).unwrap()];
+        let plan = Plan::new(&select(&studies, &[]).unwrap(), &resolve);
         let names: Vec<&str> = plan.runs.iter().map(|run| run.arguments[0].as_str()).collect();
         assert_eq!(names, ["tpcc", "later", "micro"]);
         let positions = |runs: &NamedRuns| runs[0].1;
-        for series in &plan.figures[0].series {
+        for series in &plan.studies[0].figures[0].series {
             assert_eq!(series.iter().map(positions).collect::<Vec<_>>(), [0, 1, 2]);
         }
         assert_eq!(plan.needed(), 2);
-        let selected = select(&study, &["g-*".to_owned()]).unwrap();
-        assert_eq!(selected, Selection { findings: vec![], figures: vec![0] });
+        let selected = select(&studies, &["g-*".to_owned()]).unwrap();
+        assert_eq!(selected, [Selection { study: &studies[0], findings: vec![], figures: vec![0] }]);
+    }
+
+    #[test]
+    fn studies_share_runs() {
+        let studies = [
+            study(&[("a", &[("one", "counter")])]),
+            study(&[("a", &[("one", "counter --default"), ("two", "tpcc")]), ("b", &[("one", "micro")])]),
+        ];
+        let plan = Plan::new(&select(&studies, &[]).unwrap(), &resolve);
+        assert_eq!(plan.needed(), 3);
+        assert_eq!(plan.studies[1].findings[0].1[0].1, 0);
+        // A pattern that fits in one study selects nothing in another.
+        let selected = select(&studies, &["b".to_owned()]).unwrap();
+        assert_eq!([selected[0].findings.len(), selected[1].findings.len()], [0, 1]);
     }
 }

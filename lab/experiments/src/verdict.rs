@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::execute::Outcome;
 use crate::expression::{Results, Value};
 use crate::file::{Accept, Finding, Study};
-use crate::plan::Plan;
+use crate::plan::PlannedStudy;
 
 /// Result of the test of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -64,15 +64,15 @@ pub struct Judgement<'a> {
     pub cached: Vec<String>,
 }
 
-/// Judges the findings of a plan by the outcomes of its runs, in the order of the plan.
-pub fn judge<'a>(study: &'a Study, plan: &Plan, outcomes: &[Outcome]) -> Vec<Judgement<'a>> {
+/// Judges the planned findings of a study by the outcomes of the plan's runs, in the order of the plan.
+pub fn judge<'a>(study: &'a Study, planned: &PlannedStudy, outcomes: &[Outcome]) -> Vec<Judgement<'a>> {
     let judgement = |(position, runs): &(usize, Vec<(String, usize)>)| {
         let finding = &study.findings[*position];
         let named: Vec<(&str, &Outcome)> =
             runs.iter().map(|(name, number)| (name.as_str(), &outcomes[*number])).collect();
         judge_one(finding, &named)
     };
-    plan.findings.iter().map(judgement).collect()
+    planned.findings.iter().map(judgement).collect()
 }
 
 fn judge_one<'a>(finding: &'a Finding, runs: &[(&str, &Outcome)]) -> Judgement<'a> {

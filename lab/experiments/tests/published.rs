@@ -51,3 +51,23 @@ fn the_study_of_1000_cores_parses_and_expects_what_was_published() {
 fn the_study_of_locks_parses_and_expects_what_was_published() {
     expects_what_was_published(include_str!("../../../studies/locks.toml"));
 }
+
+#[test]
+fn the_figures_of_all_publications_parse_in_all_sizes() {
+    let studies = [
+        include_str!("../../../studies/islands.toml"),
+        include_str!("../../../studies/cluster.toml"),
+        include_str!("../../../studies/atrapos.toml"),
+        include_str!("../../../studies/thousand.toml"),
+    ];
+    let mut published = 0;
+    for text in studies {
+        for size in Size::ALL {
+            let study = Study::parse(text, size).expect("a study");
+            assert!(study.findings.is_empty() && study.figures.len() > 15, "{}", study.title);
+            let series = study.figures.iter().flat_map(|figure| &figure.series);
+            published += series.filter(|series| series.published.is_some()).count();
+        }
+    }
+    assert!(published > 8 * 4, "{published} published series");
+}

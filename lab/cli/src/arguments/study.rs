@@ -13,6 +13,7 @@ const EXAMPLES: &str = "Examples:
   isles study studies/findings.toml --only 'islands-*'    those whose id fits
   isles study studies/findings.toml --json > result.json
   isles study studies/findings.toml --size smoke          short runs, where the file has them
+  isles study studies/ --size smoke                       all files of a folder, and one page: index.html
   isles study studies/thousand-cores.toml --jobs 1 --report thousand.html
 
 Runs of simulated machines go side by side in processes of their own and are kept: a second study takes
@@ -41,9 +42,10 @@ impl Choice for StudySize {
 #[derive(Clone, Debug, Default, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct StudyArguments {
-    /// Study file (TOML; its format is described in docs/studies.md)
-    #[arg(value_name = "FILE")]
-    pub file: String,
+    /// Study files (TOML; their format is described in docs/studies.md); a folder stands for those
+    /// in it
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<String>,
     /// Findings and figures: ids between commas, * and ? fit anything [default: all]
     #[arg(long, value_name = "IDS")]
     pub only: Option<String>,
@@ -60,9 +62,13 @@ pub struct StudyArguments {
     /// Make every run anew, and keep none
     #[arg(long)]
     pub no_cache: bool,
-    /// Page with plots [default: beside the study file, with the ending .html]
+    /// Page with plots [default: beside the study file, with the ending .html; of several files
+    /// index.html]
     #[arg(long, value_name = "FILE")]
     pub report: Option<String>,
+    /// Also write the table of all verdicts as Markdown
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<String>,
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,

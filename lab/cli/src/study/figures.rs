@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use ::experiments::measured_figure::ValueColumn;
 use ::experiments::numbers::si;
 use ::experiments::report::command_line;
 use ::experiments::{FigureStatus, MeasuredFigure};
@@ -18,7 +19,11 @@ pub(super) fn json(measured: &MeasuredFigure<'_>) -> Json {
             let commands: Vec<String> = point.runs.iter().map(command_line).collect();
             json!({"x": x, "y": y, "value": point.value.text(), "commands": commands})
         });
-        json!({"name": series.name, "points": points.collect::<Vec<Json>>()})
+        let mut object = json!({"name": series.name, "points": points.collect::<Vec<Json>>()});
+        if let Some(published) = &series.published {
+            object["published"] = json!(published);
+        }
+        object
     });
     json!({
         "id": figure.id,
@@ -51,18 +56,18 @@ pub(super) fn text(figures: &[MeasuredFigure<'_>], style: Style) -> String {
     text
 }
 
-/// The values of a figure: a row for each position, a column for each series.
+/// The values of a figure: a row for each position, a column for each series and for its published
+/// values.
 fn table(measured: &MeasuredFigure<'_>, style: Style) -> String {
     let figure = measured.figure;
     let title = one_line(&format!("{}  {}", figure.id, figure.source));
     let axes = one_line(&format!("{} over {}", figure.y_label, figure.x_label));
     let mut rows = vec![vec!["x".to_owned()]];
-    rows[0].extend(figure.series.iter().map(|series| one_line(&series.name)));
+    let columns = measured.columns();
+    rows[0].extend(columns.iter().map(|column| one_line(&column.heading)));
     for (at, x) in figure.x.iter().enumerate() {
-        let value = |values: &Vec<Option<f64>>| values[at].map_or("-".to_owned(), si);
-        rows.push(
-            std::iter::once(one_line(&x.to_string())).chain(measured.series.iter().map(value)).collect(),
-        );
+        let value = |column: &ValueColumn<'_>| column.values[at].map_or("-".to_owned(), si);
+        rows.push(std::iter::once(one_line(&x.to_string())).chain(columns.iter().map(value)).collect());
     }
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();

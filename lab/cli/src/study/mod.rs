@@ -1,6 +1,7 @@
-//! `isles study`: the runs of a study file, made by this very program in other processes.
+//! `isles study`: the runs of study files, made by this very program in other processes.
 
 mod figures;
+mod files;
 mod output;
 mod progress;
 
@@ -9,9 +10,10 @@ use std::path::{Path, PathBuf};
 
 use ::experiments::cache::{Cache, digest_of_file};
 use ::experiments::execute::Executor;
-use ::experiments::report::Origin;
+use ::experiments::report::{Origin, markdown};
 use ::experiments::{
-    FigureStatus, Plan, Resolution, Selection, Size, Study, Verdict, measured_figure, plan, report, verdict,
+    FigureStatus, Plan, Resolution, Selection, Size, Study, StudyResults, Verdict, measured_figure, plan,
+    report, verdict,
 };
 
 use crate::arguments::{Flag, StudyArguments, StudySize};
@@ -24,31 +26,40 @@ use crate::output::print;
 use crate::pages::Page;
 use crate::{machines, usage};
 
-use output::Results;
 use progress::{Counts, Follower};
 
-/// Runs a study.
+/// Name of the page of several studies.
+const INDEX: &str = "index.html";
+
+/// Runs studies.
 ///
 /// # Errors
 /// Bad input; or, after everything was reported, that findings or figures failed or that the user
 /// stopped the study.
 pub(crate) fn run(arguments: &StudyArguments) -> Result<(), Failure> {
-    let study = read(&arguments.file, size(arguments)?)?;
-    let selected = select(&study, arguments.only.as_deref())?;
+    let files = files::read(&arguments.files, size(arguments)?)?;
+    let (names, studies): (Vec<String>, Vec<Study>) =
+        files.into_iter().map(|file| (file.name, file.study)).unzip();
+    let selections = select(&studies, arguments.only.as_deref())?;
     let program = std::env::current_exe().map_err(Failure::of)?;
     let executor = Executor { jobs: jobs(arguments)?, cache: cache(arguments, &program)?, program };
-    let page = page(arguments)?;
-    let plan = Plan::new(&study, &selected, &resolve);
+    let page = page(arguments, &names)?;
+    let table = arguments.markdown.as_deref().map(|path| Page::of_flag("--markdown", path)).transpose()?;
+    let plan = Plan::new(&selections, &resolve);
     let interrupt = Interrupt::on_signals()?;
     let follower = Follower::new(&plan, &interrupt);
     let outcomes = executor.execute(&plan, &follower);
     let counts = follower.done();
-    let results = Results {
-        judgements: verdict::judge(&study, &plan, &outcomes),
-        figures: measured_figure::measure(&study, &plan, &outcomes),
-    };
-    let origin =
-        Origin { file: arguments.file.clone(), version: env!("CARGO_PKG_VERSION").to_owned(), host: host()? };
+    let planned = studies.iter().zip(names).zip(&plan.studies);
+    let results: Vec<StudyResults<'_>> = planned
+        .map(|((study, file), planned)| StudyResults {
+            study,
+            file,
+            judgements: verdict::judge(study, planned, &outcomes),
+            figures: measured_figure::measure(study, planned, &outcomes),
+        })
+        .collect();
+    let origin = Origin { version: env!("CARGO_PKG_VERSION").to_owned(), host: host()? };
     let text = if arguments.json {
         let page = page.as_ref().map(Page::path);
         format!("{}\n", output::json(&origin, &results, &counts, page))
@@ -56,8 +67,11 @@ pub(crate) fn run(arguments: &StudyArguments) -> Result<(), Failure> {
         output::text(&results)
     };
     let printed = print(&text);
+    if let Some(table) = table {
+        table.write(&markdown::tables(&results))?;
+    }
     if let Some(page) = page {
-        page.write(&report::page(&study, &origin, &results.judgements, &results.figures))?;
+        page.write(&report::page(&origin, &results))?;
         progress::note(&format!("report: {}", page.path().display()));
     }
     printed?;
@@ -65,14 +79,16 @@ pub(crate) fn run(arguments: &StudyArguments) -> Result<(), Failure> {
 }
 
 /// The end of a study after everything was reported.
-fn end(Results { judgements, figures }: &Results<'_>, counts: &Counts) -> Result<(), Failure> {
-    let is_stopped = judgements.iter().any(|one| one.verdict == Verdict::Stopped)
-        || figures.iter().any(|one| one.status == FigureStatus::Stopped);
+fn end(results: &[StudyResults<'_>], counts: &Counts) -> Result<(), Failure> {
+    let judgements = || results.iter().flat_map(|study| &study.judgements);
+    let figures = || results.iter().flat_map(|study| &study.figures);
+    let is_stopped = judgements().any(|one| one.verdict == Verdict::Stopped)
+        || figures().any(|one| one.status == FigureStatus::Stopped);
     if is_stopped {
         return Err(Failure::Failed(format!("stopped after {} of {} runs", counts.done, counts.all)));
     }
-    let findings = judgements.iter().filter(|one| one.verdict.is_bad()).map(|one| one.finding.id.as_str());
-    let figures = figures.iter().filter(|one| one.status.is_bad()).map(|one| one.figure.id.as_str());
+    let findings = judgements().filter(|one| one.verdict.is_bad()).map(|one| one.finding.id.as_str());
+    let figures = figures().filter(|one| one.status.is_bad()).map(|one| one.figure.id.as_str());
     let lists = [failed("finding", findings.collect()), failed("figure", figures.collect())];
     let failures: Vec<String> = lists.into_iter().flatten().collect();
     if failures.is_empty() { Ok(()) } else { Err(Failure::Violated(failures.join("; "))) }
@@ -95,20 +111,14 @@ fn size(arguments: &StudyArguments) -> Result<Size, BadInput> {
     })
 }
 
-fn read(file: &str, size: Size) -> Result<Study, BadInput> {
-    let text = std::fs::read_to_string(file).map_err(|error| {
-        BadInput::new(format!("FILE {file}"), error.to_string(), "a study file, see docs/studies.md")
-    })?;
-    Study::parse(&text, size).map_err(|error| BadInput::new(file, error.to_string(), ""))
-}
-
-fn select(study: &Study, only: Option<&str>) -> Result<Selection, BadInput> {
+fn select<'a>(studies: &'a [Study], only: Option<&str>) -> Result<Vec<Selection<'a>>, BadInput> {
     let patterns: Vec<String> =
         only.map_or(Vec::new(), |only| only.split(',').map(|pattern| pattern.trim().to_owned()).collect());
-    plan::select(study, &patterns).map_err(|pattern| {
-        let problem =
-            if study.figures.is_empty() { "fits no finding" } else { "fits neither a finding nor a figure" };
-        BadInput::value("--only", &pattern, problem, plan::ids(study).collect::<Vec<&str>>().join(", "))
+    plan::select(studies, &patterns).map_err(|pattern| {
+        let has_figures = studies.iter().any(|study| !study.figures.is_empty());
+        let problem = if has_figures { "fits neither a finding nor a figure" } else { "fits no finding" };
+        let ids: Vec<&str> = studies.iter().flat_map(plan::ids).collect();
+        BadInput::value("--only", &pattern, problem, ids.join(", "))
     })
 }
 
@@ -144,13 +154,14 @@ fn cache(arguments: &StudyArguments, program: &Path) -> Result<Option<Cache>, Fa
     }
 }
 
-/// The page: where `--report` says, otherwise beside the study file, otherwise in the working
+/// The page: where `--report` says, otherwise beside the first study file, otherwise in the working
 /// directory. `None` if none was given and neither can be written.
-fn page(arguments: &StudyArguments) -> Result<Option<Page>, BadInput> {
+fn page(arguments: &StudyArguments, files: &[String]) -> Result<Option<Page>, BadInput> {
     if let Some(path) = &arguments.report {
         return Page::at(path).map(Some);
     }
-    let beside = Path::new(&arguments.file).with_extension("html");
+    let first = Path::new(&files[0]);
+    let beside = if files.len() == 1 { first.with_extension("html") } else { first.with_file_name(INDEX) };
     let here = beside.file_name().map(PathBuf::from);
     let page = Page::try_at(&beside).or_else(|error| here.map_or(Err(error), |here| Page::try_at(&here)));
     if let Err(error) = &page {

@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 
 use ::experiments::report::{Origin, command_line};
-use ::experiments::{Judgement, MeasuredFigure, Verdict};
+use ::experiments::{Judgement, StudyResults, Verdict};
 use serde_json::{Map, Value as Json, json};
 
 use super::figures;
@@ -14,32 +14,47 @@ use super::progress::Counts;
 use crate::bad_input::one_line;
 use crate::report::Style;
 
-/// Findings and figures with their values.
-pub(super) struct Results<'a> {
-    pub judgements: Vec<Judgement<'a>>,
-    pub figures: Vec<MeasuredFigure<'a>>,
-}
-
-/// One object: every finding with its runs and their results, and every figure with its points.
+/// One object: every finding with its runs and their results, and every figure with its points;
+/// several studies are a list in it.
 pub(super) fn json(
     origin: &Origin,
-    Results { judgements, figures }: &Results<'_>,
+    results: &[StudyResults<'_>],
     counts: &Counts,
     page: Option<&Path>,
 ) -> Json {
-    let by_verdict: Map<String, Json> =
-        Verdict::ALL.into_iter().map(|verdict| (key(verdict), json!(count(judgements, verdict)))).collect();
-    json!({
-        "study": origin.file,
-        "counts": by_verdict,
-        "findings": judgements.iter().map(finding).collect::<Vec<Json>>(),
-        "figures": figures.iter().map(figures::json).collect::<Vec<Json>>(),
+    let mut object = match results {
+        [one] => study(one),
+        several => {
+            let all = several.iter().flat_map(|study| &study.judgements);
+            let studies: Vec<Json> = several.iter().map(|one| Json::Object(study(one))).collect();
+            Map::from_iter([("counts".to_owned(), by_verdict(all)), ("studies".to_owned(), json!(studies))])
+        }
+    };
+    let rest = json!({
         "runs": {"needed": counts.all, "done": counts.done, "cached": counts.cached},
         "report": page.map(|page| page.display().to_string()),
         "version": origin.version,
         "host": origin.host,
         "host_seconds": counts.host_seconds,
-    })
+    });
+    object.extend(rest.as_object().cloned().unwrap_or_default());
+    Json::Object(object)
+}
+
+fn study(results: &StudyResults<'_>) -> Map<String, Json> {
+    Map::from_iter([
+        ("study".to_owned(), json!(results.file)),
+        ("counts".to_owned(), by_verdict(results.judgements.iter())),
+        ("findings".to_owned(), results.judgements.iter().map(finding).collect()),
+        ("figures".to_owned(), results.figures.iter().map(figures::json).collect()),
+    ])
+}
+
+/// Number of findings by their verdict.
+fn by_verdict<'a>(judgements: impl Iterator<Item = &'a Judgement<'a>>) -> Json {
+    let verdicts: Vec<Verdict> = judgements.map(|one| one.verdict).collect();
+    let count = |verdict| verdicts.iter().filter(|other| **other == verdict).count();
+    Verdict::ALL.into_iter().map(|verdict| (key(verdict), json!(count(verdict)))).collect()
 }
 
 /// The name of a verdict in JSON.
@@ -78,9 +93,20 @@ fn finding(judgement: &Judgement<'_>) -> Json {
     })
 }
 
-/// A table of all findings, what failed and what is missing, with the reasons; then the figures.
-pub(super) fn text(Results { judgements, figures }: &Results<'_>) -> String {
+/// For each study a table of all findings, what failed and what is missing, with the reasons; then
+/// the figures. Studies without a selected finding or figure are left out.
+pub(super) fn text(results: &[StudyResults<'_>]) -> String {
     let style = Style::for_terminal(std::io::stdout().is_terminal());
+    let is_selected = |study: &&StudyResults<'_>| !study.judgements.is_empty() || !study.figures.is_empty();
+    let texts = results.iter().filter(is_selected).map(|study| {
+        let heading =
+            if results.len() == 1 { String::new() } else { style.heading(&format!("{}\n", study.file)) };
+        heading + &text_of_study(study, style)
+    });
+    texts.collect::<Vec<String>>().join("\n")
+}
+
+fn text_of_study(StudyResults { judgements, figures, .. }: &StudyResults<'_>, style: Style) -> String {
     let mut parts = Vec::new();
     if !judgements.is_empty() {
         parts.push(table(judgements, style));

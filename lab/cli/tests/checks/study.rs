@@ -171,6 +171,46 @@ fn figures_are_run_and_drawn() {
     assert!(command.ends_with("--threads 1 --warmup 0 --seconds 0.0002"), "{command}");
 }
 
+#[test]
+fn a_folder_of_studies_has_one_page_and_one_table() {
+    let scratch = Scratch::new("study-folder");
+    std::fs::create_dir(scratch.0.join("all")).expect("a folder");
+    scratch.write("all/findings.toml", SMALL);
+    let published =
+        FIGURES.replacen("[figure.series]", "published = { \"one counter\" = [1, nan] }\n[figure.series]", 1);
+    scratch.write("all/curves.toml", published);
+    scratch.write("all/later.toml", format!("in_folder = false\n{SMALL}"));
+    scratch.write("all/notes.md", "no study");
+    let outcome = run(&scratch, "study all --json --only counters,more-* --markdown all.md");
+    assert_eq!(outcome.status, 1, "{}", outcome.error);
+    assert!(
+        outcome.error.contains("isles: left out: all/later.toml (in_folder = false)\n"),
+        "{}",
+        outcome.error
+    );
+    let json = object(&outcome);
+    let files: Vec<&str> =
+        json["studies"].as_array().expect("a list").iter().filter_map(|one| one["study"].as_str()).collect();
+    assert_eq!(files, ["all/curves.toml", "all/findings.toml"]);
+    assert_eq!((&json["counts"]["pass"], &json["report"]), (&1.into(), &"all/index.html".into()));
+    // The runs of four threads are those of the finding.
+    assert_eq!(json["runs"], serde_json::json!({"needed": 4, "done": 4, "cached": 0}));
+    let series = &json["studies"][0]["figures"][0]["series"][0];
+    assert_eq!(series["published"], serde_json::json!([1.0, null]));
+    let page = scratch.read("all/index.html");
+    for part in ["All studies", "<a href=\"#findings:more-counters\">", ">one counter, published</text>"] {
+        assert!(page.contains(part), "{part} in {page}");
+    }
+    let table = scratch.read("all.md");
+    for part in
+        ["## A small \\<study>\n", "\n| `more-counters` | \\[T\\] 1 |", "| true | true | true | pass |\n"]
+    {
+        assert!(table.contains(part), "{part} in {table}");
+    }
+    let text = run(&scratch, "study all --only more-*").output;
+    assert!(text.starts_with("all/findings.toml\nfinding "), "{text}");
+}
+
 /// Command lines and the one line that answers each.
 const FAULTS: &[(&str, &str)] = &[
     ("study", "FILE: missing (accepted: a study file; see isles study --help)"),
@@ -183,6 +223,9 @@ const FAULTS: &[(&str, &str)] = &[
         "study small.toml --cache a --no-cache",
         "--cache with --no-cache: contradict (accepted: one of the two)",
     ),
+    ("study empty", "FILE empty: no study files (accepted: a folder with study files)"),
+    ("study small.toml bad.toml", "bad.toml: finding number 1: id: missing (accepted: text in quotes)"),
+    ("study small.toml --markdown no/where.md", "--markdown no/where.md: No such file or directory"),
     ("study small.toml --cache small.toml", "--cache small.toml: "),
     ("study small.toml --report no/where.html", "--report no/where.html: No such file or directory"),
     ("study small.toml --reports x", "--reports: unknown flag (similar: --report; see isles study --help)"),
@@ -194,6 +237,7 @@ fn bad_input_gets_one_line_and_status_2() {
     let scratch = Scratch::new("study-faults");
     scratch.write("small.toml", SMALL);
     scratch.write("bad.toml", "[[finding]]\n");
+    std::fs::create_dir(scratch.0.join("empty")).expect("a folder");
     for (line, expected) in FAULTS {
         let Outcome { status, output, error } = run(&scratch, line);
         assert_eq!((status, output.as_str()), (2, ""), "{line}: {error}");

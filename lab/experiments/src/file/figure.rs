@@ -3,6 +3,8 @@
 //! A figure is read into the runs of each of its points: arguments of the figure, of the series (or
 //! of the baseline), of the size of the study, and of this size of the figure, in this order.
 
+use std::collections::BTreeMap;
+
 use toml::{Table, Value as Toml};
 
 use super::error::StudyError;
@@ -12,12 +14,13 @@ use super::size::Size;
 use super::template::{Position, fill};
 use crate::expression::Expression;
 
-const KEYS: &str = "id, source, about, x, y, run, series, baseline, smoke, full";
+const KEYS: &str = "id, source, about, x, y, run, series, baseline, published, smoke, full";
 const VALUES: &str = "ascending numbers such as [0, 50, 100], or different words";
 const IN_BRACES: &str = "{x}, or an expression over x without spaces such as {x/100}";
 /// Names of runs in the value of a point.
 const RUN: &str = "run";
 const BASELINE: &str = "baseline";
+const PUBLISHED: &str = "published";
 
 /// Curves of a publication.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,6 +50,8 @@ pub struct FigureSeries {
     pub name: String,
     /// A point for each position on the horizontal axis.
     pub points: Vec<FigurePoint>,
+    /// The published value at each position, in the unit of the vertical axis; `None` without any.
+    pub published: Option<Vec<Option<f64>>>,
 }
 
 /// A point of a curve.
@@ -113,14 +118,23 @@ impl FigureReader<'_> {
         };
         let y_label = self.reader.text_in(y, "label", "y.label")?;
         let (other_positions, own_arguments) = self.of_size()?;
-        positions = other_positions.unwrap_or(positions);
         let curves = self.curves(y, &own_arguments)?;
+        let published = self.published(&positions, &curves)?;
+        let written = std::mem::replace(&mut positions, other_positions.unwrap_or_default());
+        if positions.is_empty() {
+            positions.clone_from(&written);
+        }
         if self.reader.table.contains_key(BASELINE) && !curves.iter().any(|(_, curve)| curve.uses(BASELINE)) {
             return Err(self.reader.fault(BASELINE, "not used by any value", "a value with baseline"));
         }
         let series = |(name, curve): &(String, Curve)| {
             let points = positions.iter().map(|x| self.point(curve, x)).collect::<Result<_, _>>()?;
-            Ok(FigureSeries { name: name.clone(), points })
+            let values = published.get(name.as_str());
+            let published = values.map(|values| {
+                let at = |x| written.iter().position(|other| other == x);
+                positions.iter().map(|x| at(x).and_then(|at| values[at])).collect()
+            });
+            Ok(FigureSeries { name: name.clone(), points, published })
         };
         let series = curves.iter().map(series).collect::<Result<_, _>>()?;
         Ok(Figure { id, source, about, x_label, x: positions, y_label, relative_to_peak, series })
@@ -169,6 +183,40 @@ impl FigureReader<'_> {
         Ok((positions.transpose()?, arguments.transpose()?.unwrap_or_default()))
     }
 
+    /// Published values of series, at the positions as written; `nan` stands for a value that was not
+    /// published.
+    fn published(
+        &self,
+        positions: &[Position],
+        curves: &[(String, Curve)],
+    ) -> Result<BTreeMap<&str, Vec<Option<f64>>>, StudyError> {
+        const ACCEPTED: &str = "a number for each of x.values, or nan";
+        let Some(given) = self.reader.table.get(PUBLISHED) else { return Ok(BTreeMap::new()) };
+        let Toml::Table(table) = given else {
+            return Err(self.reader.fault(
+                PUBLISHED,
+                given.type_str(),
+                "a table of names of series and lists",
+            ));
+        };
+        let list = |(name, values): (&'_ String, &Toml)| {
+            let key = format!("{PUBLISHED}.{name}");
+            if !curves.iter().any(|(series, _)| series == name) {
+                return Err(self.reader.fault(&key, "no such series", "names of series"));
+            }
+            let numbers = |values: &Vec<Toml>| -> Option<Vec<Option<f64>>> {
+                let is_number = |value: &Toml| matches!(value, Toml::Integer(_) | Toml::Float(_));
+                let is_whole = values.len() == positions.len() && values.iter().all(is_number);
+                is_whole.then(|| values.iter().map(number).collect())
+            };
+            match values.as_array().and_then(numbers) {
+                Some(numbers) => Ok(numbers),
+                None => Err(self.reader.fault(&key, values, ACCEPTED)),
+            }
+        };
+        table.iter().map(|entry| Ok((entry.0.as_str(), list(entry)?))).collect()
+    }
+
     fn curves(&self, y: &Table, own_arguments: &[String]) -> Result<Vec<(String, Curve)>, StudyError> {
         const ACCEPTED: &str =
             "a table of names and arguments, such as { \"4 instances\" = \"--deploy 4isl\" }";
@@ -182,13 +230,18 @@ impl FigureReader<'_> {
         };
         let curve = |(name, given): (&String, &Toml)| {
             let name_key = format!("series.{name}");
-            let (arguments, value) = match given {
-                Toml::Table(inner) => {
-                    self.reader.known(&format!("{name_key}."), inner, "arguments, value")?;
-                    (inner.get("arguments"), inner.get("value"))
+            let inner = given.as_table();
+            let (arguments, value, own_baseline) = match inner {
+                Some(inner) => {
+                    self.reader.known(&format!("{name_key}."), inner, "arguments, value, baseline")?;
+                    (inner.get("arguments"), inner.get("value"), inner.get(BASELINE))
                 }
-                given => (Some(given), None),
+                None => (Some(given), None, None),
             };
+            let own_baseline = own_baseline
+                .map(|value| self.reader.arguments(&format!("{name_key}.{BASELINE}"), value))
+                .transpose()?;
+            let baseline = own_baseline.as_ref().or(baseline.as_ref());
             let arguments = arguments.map(|given| self.reader.arguments(&name_key, given)).transpose()?;
             let (value, value_key) = match value {
                 Some(Toml::String(value)) => (value.clone(), format!("{name_key}.value")),
@@ -205,9 +258,7 @@ impl FigureReader<'_> {
                 value,
                 value_key,
                 run: with(&[&of_series, self.size_arguments, own_arguments]),
-                baseline: baseline
-                    .as_ref()
-                    .map(|baseline| with(&[baseline, self.size_arguments, own_arguments])),
+                baseline: baseline.map(|baseline| with(&[baseline, self.size_arguments, own_arguments])),
                 key: name_key,
             };
             Ok((name.clone(), curve))

@@ -8,9 +8,10 @@ use toml::{Table, Value as Toml};
 use super::error::StudyError;
 use super::reader::{Reader, number};
 use super::run::{self, Run};
+use super::size::Size;
 use crate::expression::{Expression, is_run_name};
 
-const KEYS: &str = "id, source, claim, published, accept, value, runs";
+const KEYS: &str = "id, source, claim, published, accept, value, runs, smoke, full";
 const ACCEPT: &str = "an interval such as [2.25, 9.0], or true";
 
 /// A published claim and how to test it.
@@ -80,14 +81,21 @@ impl Serialize for Accept {
     }
 }
 
-/// Reads one finding. `number` is its place in the file; `size_arguments` are appended to each run.
-pub(super) fn read(number: usize, table: &Table, size_arguments: &[String]) -> Result<Finding, StudyError> {
+/// Reads one finding in a size. `number` is its place in the file; `size_arguments` are those that
+/// the file gives all runs of the size.
+pub(super) fn read(
+    number: usize,
+    table: &Table,
+    size: Size,
+    size_arguments: &[String],
+) -> Result<Finding, StudyError> {
     let reader = Reader { table, kind: "finding", name: format!("number {number}") };
-    FindingReader { reader, size_arguments }.finding()
+    FindingReader { reader, size, size_arguments }.finding()
 }
 
 struct FindingReader<'a> {
     reader: Reader<'a>,
+    size: Size,
     size_arguments: &'a [String],
 }
 
@@ -134,10 +142,26 @@ impl FindingReader<'_> {
         if table.is_empty() {
             return Err(self.reader.fault("runs", "empty", ACCEPTED));
         }
-        table.iter().map(|(name, value)| self.run(name, value)).collect()
+        let own_arguments = self.of_size()?;
+        table.iter().map(|(name, value)| self.run(name, value, &own_arguments)).collect()
     }
 
-    fn run(&self, name: &str, value: &Toml) -> Result<Run, StudyError> {
+    /// Arguments of the finding in this size.
+    fn of_size(&self) -> Result<Vec<String>, StudyError> {
+        let name = self.size.name();
+        let Some(given) = self.reader.table.get(name).filter(|_| self.size != Size::Normal) else {
+            return Ok(Vec::new());
+        };
+        let Toml::Table(table) = given else {
+            return Err(self.reader.fault(name, given.type_str(), "{ arguments = \"...\" }"));
+        };
+        self.reader.known(&format!("{name}."), table, "arguments")?;
+        let arguments = table.get("arguments");
+        let arguments = arguments.map(|value| self.reader.arguments(&format!("{name}.arguments"), value));
+        Ok(arguments.transpose()?.unwrap_or_default())
+    }
+
+    fn run(&self, name: &str, value: &Toml, own_arguments: &[String]) -> Result<Run, StudyError> {
         let key = format!("runs.{name}");
         if !is_run_name(name) {
             let accepted = "letters, digits and _, not beginning with a digit, no word of the language";
@@ -145,6 +169,7 @@ impl FindingReader<'_> {
         }
         let mut arguments = self.reader.whole_arguments(&key, value)?;
         run::append(&mut arguments, self.size_arguments);
+        run::append(&mut arguments, own_arguments);
         Ok(Run { name: name.to_owned(), arguments })
     }
 

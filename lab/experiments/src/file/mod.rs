@@ -25,15 +25,17 @@ pub use run::Run;
 pub use size::Size;
 pub use template::Position;
 
-const KEYS: &str = "title, about, sizes, finding, figure";
+const KEYS: &str = "title, about, in_folder, sizes, finding, figure";
 
 /// A parsed study file.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Study {
     /// Heading of the report; empty if the file has none.
     pub title: String,
     /// Subject of the study; empty if the file has none.
     pub about: String,
+    /// False if the file is left out when its folder is run.
+    pub in_folder: bool,
     /// Findings in the order of the file.
     pub findings: Vec<Finding>,
     /// Figures in the order of the file.
@@ -61,7 +63,13 @@ impl Study {
 }
 
 fn read(file: &Table, size: Size) -> Result<Study, StudyError> {
-    let mut study = Study::default();
+    let mut study = Study {
+        title: String::new(),
+        about: String::new(),
+        in_folder: true,
+        findings: Vec::new(),
+        figures: Vec::new(),
+    };
     let mut size_arguments = Vec::new();
     let mut entries: [&[Toml]; 2] = [&[], &[]];
     for (key, value) in file {
@@ -69,6 +77,8 @@ fn read(file: &Table, size: Size) -> Result<Study, StudyError> {
             ("title", Toml::String(text)) => study.title.clone_from(text),
             ("about", Toml::String(text)) => study.about.clone_from(text),
             ("title" | "about", _) => return Err(StudyError::file(key, "not text", "text in quotes")),
+            ("in_folder", Toml::Boolean(in_folder)) => study.in_folder = *in_folder,
+            ("in_folder", _) => return Err(StudyError::file(key, value.type_str(), "true or false")),
             ("sizes", Toml::Table(sizes)) => size_arguments = size.arguments(sizes)?,
             ("sizes", _) => return Err(StudyError::file(key, "not a table", "[sizes.smoke], [sizes.full]")),
             ("finding", Toml::Array(tables)) => entries[0] = tables,
@@ -82,7 +92,7 @@ fn read(file: &Table, size: Size) -> Result<Study, StudyError> {
     let [findings, figures] = entries;
     let mut ids = BTreeSet::new();
     for (number, table) in tables("finding", findings) {
-        let finding = finding::read(number, table?, &size_arguments)?;
+        let finding = finding::read(number, table?, size, &size_arguments)?;
         check_id(&mut ids, "finding", &finding.id)?;
         study.findings.push(finding);
     }

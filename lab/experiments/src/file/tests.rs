@@ -30,7 +30,7 @@ const FAULTS: &[(&str, &str, &str)] = &[
     (
         "[[finding]]",
         "titles = 3\n[[finding]]",
-        "titles: unknown key (accepted: title, about, sizes, finding, figure)",
+        "titles: unknown key (accepted: title, about, in_folder, sizes, finding, figure)",
     ),
     ("[[finding]]", "title = 3\n[[finding]]", "title: not text (accepted: text in quotes)"),
     ("id = \"one\"", "", "finding number 1: id: missing (accepted: text in quotes)"),
@@ -109,6 +109,9 @@ fn a_figure_has_a_run_for_each_point() {
             "baseline: micro --multisite 0.2 --seconds 0.02 --deploy 1isl",
         ]
     );
+    let own = CURVES.replace("\"--deploy 24isl\"", "{ arguments = '--deploy 24isl', baseline = '--seed 2' }");
+    let own = Study::parse(&own, Size::Normal).unwrap();
+    assert_eq!(lines(&own, 0, 1)[1], "baseline: micro --multisite 0.2 --seconds 0.02 --seed 2");
     // A value of its own that needs no baseline.
     assert_eq!(lines(&study, 1, 2), ["run: micro --multisite 1 --deploy 4isl --seconds 1"]);
     assert_eq!(figure.series[1].points[2].value.text(), "run.timeline[100].throughput");
@@ -124,8 +127,25 @@ fn sizes_replace_positions_and_append_arguments() {
     assert_eq!(full.figures[0].x.len(), 3);
     assert_eq!(lines(&full, 0, 1)[0], "run: micro --multisite 0.1 --seconds 0.02 --deploy 24isl");
     let both = format!("{CURVES}{GOOD}");
-    let finding = &Study::parse(&both, Size::Smoke).unwrap().findings[0];
-    assert_eq!(finding.runs[0].arguments, ["counter", "--threads", "2", "--seconds", "0.001"]);
+    let finding = |text: &str| Study::parse(text, Size::Smoke).unwrap().findings[0].clone();
+    assert_eq!(finding(&both).runs[0].arguments, ["counter", "--threads", "2", "--seconds", "0.001"]);
+    let own = both.replace("accept =", "smoke = { arguments = '--seconds 3' }\n    accept =");
+    assert_eq!(finding(&own).runs[0].arguments, ["counter", "--threads", "2", "--seconds", "3"]);
+}
+
+#[test]
+fn published_values_are_at_their_positions() {
+    let published = "published = { \"4 instances\" = [1, nan, 0.5] }\n    smoke =";
+    let curves = CURVES.replace("smoke =", published);
+    let values = |size| {
+        let series = &Study::parse(&curves, size).unwrap().figures[0].series;
+        assert_eq!(series[0].published, None);
+        series[1].published.clone()
+    };
+    assert_eq!(values(Size::Normal), Some(vec![Some(1.0), None, Some(0.5)]));
+    assert_eq!(values(Size::Smoke), Some(vec![Some(1.0), Some(0.5)]));
+    // 10 is no position of the file as it is written.
+    assert_eq!(values(Size::Full), Some(vec![Some(1.0), None, Some(0.5)]));
 }
 
 #[test]
@@ -192,6 +212,17 @@ const FAULTS_OF_FIGURES: &[(&str, &str, &str)] = &[
         "figure curves: series.4 instances.flags: unknown key",
     ),
     ("[0, 10, 100]", "[1, 0]", "figure curves: full.values: not ascending (accepted:"),
+    ("smoke =", "published = 3\nsmoke =", "figure curves: published: integer (accepted: a table of names"),
+    (
+        "smoke =",
+        "published = { a = [1, 2, 3] }\nsmoke =",
+        "figure curves: published.a: no such series (accepted: names of series)",
+    ),
+    (
+        "smoke =",
+        "published = { '4 instances' = [1, 2] }\nsmoke =",
+        "figure curves: published.4 instances: [1, 2] (accepted: a number for each of x.values, or nan)",
+    ),
     ("\"--warmup 0\"", "0", "figure curves: smoke.arguments: integer (accepted: arguments of"),
     (
         "run = \"micro --multisite {x/100} --seconds 0.02\"",

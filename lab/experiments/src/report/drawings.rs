@@ -59,8 +59,12 @@ fn pair(finding: &Finding, pairing: &Pairing, all: &[Pairing]) -> String {
             values.to_vec()
         }
     };
-    let series =
-        |name: &str, values: &[f64], dashed| Series { name: name.to_owned(), values: shown(values), dashed };
+    let series = |name: &str, values: &[f64], dashed| Series {
+        name: name.to_owned(),
+        values: shown(values),
+        dashed,
+        like: None,
+    };
     let mut drawn =
         vec![series("measured", &pairing.first, false), series("published", &pairing.second, true)];
     let others = all.iter().filter(|other| other.paths.is_empty() && other.second == pairing.second);

@@ -1,9 +1,9 @@
 //! Figures on the page of a study: curves, or bars where the horizontal axis has categories, then
-//! the values and the command of each run.
+//! the values and the command of each run. Published values are dashed.
 
 use super::command::command_line;
-use crate::file::Position;
-use crate::measured_figure::{FigureStatus, MeasuredFigure};
+use crate::file::{FigureSeries, Position};
+use crate::measured_figure::{FigureStatus, MeasuredFigure, ValueColumn, published_name};
 use crate::numbers;
 use crate::pages::html::{self, chip, escape, push};
 use crate::pages::plot::{Column, Lines, Series, columns, lines};
@@ -11,7 +11,7 @@ use crate::pages::plot::{Column, Lines, Series, columns, lines};
 /// Height of a drawing.
 const HEIGHT: f64 = 340.0;
 
-/// The table of all figures.
+/// The table of all figures of a study.
 pub(super) fn summary(figures: &[MeasuredFigure<'_>]) -> String {
     let row = |measured: &MeasuredFigure<'_>| {
         let figure = measured.figure;
@@ -26,8 +26,8 @@ pub(super) fn summary(figures: &[MeasuredFigure<'_>]) -> String {
     html::table(&["figure", "source", "status", "about"], &[], &rows)
 }
 
-/// The section of one figure.
-pub(super) fn section(measured: &MeasuredFigure<'_>) -> String {
+/// The section of one figure, with `anchor` as the target of links.
+pub(super) fn section(measured: &MeasuredFigure<'_>, anchor: &str) -> String {
     let figure = measured.figure;
     let mut body = format!(
         "<p>{} <span class=\"source\">— {}</span></p>\n",
@@ -43,10 +43,10 @@ pub(super) fn section(measured: &MeasuredFigure<'_>) -> String {
     body.push_str(&html::figure(&drawing, &caption));
     body.push_str(&values(measured));
     body.push_str(&runs(measured));
-    html::section(&figure.id, &figure.id, &body)
+    html::section(anchor, &figure.id, &body)
 }
 
-fn status_chip(status: FigureStatus) -> String {
+pub(super) fn status_chip(status: FigureStatus) -> String {
     let tone = match status {
         FigureStatus::Done => "good",
         FigureStatus::Failed => "bad",
@@ -67,11 +67,15 @@ fn curves(measured: &MeasuredFigure<'_>) -> String {
         Position::Number(number) => Some(*number),
         Position::Word(_) => None,
     };
-    let series = figure.series.iter().zip(&measured.series).map(|(series, values)| Series {
-        name: series.name.clone(),
-        values: values.iter().map(|value| value.unwrap_or(f64::NAN)).collect(),
-        dashed: false,
-    });
+    let mut series = Vec::new();
+    for (at, (one, values)) in figure.series.iter().zip(&measured.series).enumerate() {
+        let (name, values) = (one.name.clone(), drawn(values));
+        series.push(Series { name, values, dashed: false, like: Some(at) });
+        if let Some(published) = &one.published {
+            let (name, values) = (published_name(&one.name), drawn(published));
+            series.push(Series { name, values, dashed: true, like: Some(at) });
+        }
+    }
     lines(&Lines {
         label: label(measured),
         x_name: figure.x_label.clone(),
@@ -82,7 +86,7 @@ fn curves(measured: &MeasuredFigure<'_>) -> String {
         dots: true,
         height: HEIGHT,
         marks: Vec::new(),
-        series: series.collect(),
+        series,
     })
 }
 
@@ -92,20 +96,32 @@ fn bars(measured: &MeasuredFigure<'_>) -> String {
     let column = |(at, x): (usize, &Position)| Column {
         group: x.to_string(),
         values: measured.series.iter().map(|values| values[at].unwrap_or(f64::NAN)).collect(),
+        marks: figure.series.iter().map(|series| published_at(series, at)).collect(),
         hint: x.to_string(),
     };
     let groups: Vec<Column> = figure.x.iter().enumerate().map(column).collect();
     columns(&label(measured), &names, &groups, HEIGHT, None)
 }
 
-/// The values: a row for each position, a column for each series.
+/// Values as a line has them.
+fn drawn(values: &[Option<f64>]) -> Vec<f64> {
+    values.iter().map(|value| value.unwrap_or(f64::NAN)).collect()
+}
+
+/// The published value of a series at a position; NaN without one.
+fn published_at(series: &FigureSeries, at: usize) -> f64 {
+    series.published.as_ref().and_then(|values| values[at]).unwrap_or(f64::NAN)
+}
+
+/// The values: a row for each position, a column for each series and for its published values.
 fn values(measured: &MeasuredFigure<'_>) -> String {
     let figure = measured.figure;
+    let columns = measured.columns();
     let mut headings = vec![figure.x_label.as_str()];
-    headings.extend(figure.series.iter().map(|series| series.name.as_str()));
+    headings.extend(columns.iter().map(|column| column.heading.as_str()));
     let row = |(at, x): (usize, &Position)| {
-        let cell = |values: &Vec<Option<f64>>| values[at].map_or("–".to_owned(), numbers::si);
-        std::iter::once(escape(&x.to_string())).chain(measured.series.iter().map(cell)).collect()
+        let cell = |column: &ValueColumn<'_>| column.values[at].map_or("–".to_owned(), numbers::si);
+        std::iter::once(escape(&x.to_string())).chain(columns.iter().map(cell)).collect()
     };
     let rows: Vec<Vec<String>> = figure.x.iter().enumerate().map(row).collect();
     let numbers: Vec<usize> = (1..headings.len()).collect();

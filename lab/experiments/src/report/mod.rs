@@ -1,13 +1,18 @@
 //! The page of a study: tables of all findings and figures, then each finding with its drawing, its
-//! value and its runs, and each figure with its curves, its values and its runs.
+//! value and its runs, and each figure with its curves, its values and its runs. A page of several
+//! studies has one table of all verdicts instead, and then each study.
 //!
 //! It has no time of day and no duration: the same results give the same bytes.
 
 mod command;
 mod drawings;
 mod figures;
+pub mod markdown;
 #[cfg(test)]
 mod tests;
+mod verdict_rows;
+
+use std::path::Path;
 
 use serde_json::Value as Json;
 
@@ -18,45 +23,92 @@ use crate::numbers;
 use crate::pages::html::{self, chip, escape, push};
 use crate::verdict::{Judgement, Verdict};
 
+/// A study with its results.
+#[derive(Clone, Debug)]
+pub struct StudyResults<'a> {
+    /// The study.
+    pub study: &'a Study,
+    /// Its file, as the user named it.
+    pub file: String,
+    /// The findings with their verdicts.
+    pub judgements: Vec<Judgement<'a>>,
+    /// The figures with their values.
+    pub figures: Vec<MeasuredFigure<'a>>,
+}
+
 /// Origin of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// The study file, as the user named it.
-    pub file: String,
     /// Version of the program.
     pub version: String,
     /// The machine on which the study was made, in words.
     pub host: String,
 }
 
-/// The page of a study.
-pub fn page(
-    study: &Study,
-    origin: &Origin,
-    judgements: &[Judgement<'_>],
-    figures: &[MeasuredFigure<'_>],
-) -> String {
-    let title = if study.title.is_empty() { format!("Study {}", origin.file) } else { study.title.clone() };
-    let mut body = format!("<h1>{}</h1>\n", escape(&title));
-    let lead = format!("{} · isles {} · made on {}", origin.file, origin.version, origin.host);
-    push(&mut body, format_args!("<p class=\"lead\">{}</p>\n", escape(&lead)));
-    for paragraph in study.about.split("\n\n").filter(|text| !text.trim().is_empty()) {
-        push(&mut body, format_args!("<p>{}</p>\n", escape(paragraph.trim())));
+impl StudyResults<'_> {
+    /// Name of the study in tables: that of its file without the ending.
+    pub fn name(&self) -> String {
+        let name = Path::new(&self.file).file_stem().map(|name| name.to_string_lossy().into_owned());
+        name.unwrap_or_else(|| self.file.clone())
     }
-    if !judgements.is_empty() {
-        body.push_str(&counts(judgements));
-        body.push_str(&summary(judgements));
+
+    fn title(&self) -> String {
+        if self.study.title.is_empty() { format!("Study {}", self.file) } else { self.study.title.clone() }
     }
-    if !figures.is_empty() {
-        body.push_str(&figures::summary(figures));
+
+    /// Paragraphs about the study.
+    fn about(&self) -> String {
+        let paragraphs = self.study.about.split("\n\n").filter(|text| !text.trim().is_empty());
+        paragraphs.map(|paragraph| format!("<p>{}</p>\n", escape(paragraph.trim()))).collect()
     }
-    judgements.iter().for_each(|judgement| body.push_str(&finding(judgement)));
-    figures.iter().for_each(|figure| body.push_str(&figures::section(figure)));
-    html::page(&title, &body)
+
+    /// The sections of all findings and figures; `prefix` is in front of their ids in anchors.
+    fn sections(&self, prefix: &str) -> String {
+        let findings = self.judgements.iter().map(|one| finding(one, &anchor(prefix, &one.finding.id)));
+        let figures = self.figures.iter().map(|one| figures::section(one, &anchor(prefix, &one.figure.id)));
+        findings.chain(figures).collect()
+    }
+}
+
+fn anchor(prefix: &str, id: &str) -> String {
+    format!("{prefix}{id}")
+}
+
+/// The page of one study or of several.
+pub fn page(origin: &Origin, studies: &[StudyResults<'_>]) -> String {
+    let made = format!("isles {} · made on {}", origin.version, origin.host);
+    let lead = |text: &str| format!("<p class=\"lead\">{}</p>\n", escape(text));
+    if let [one] = studies {
+        let title = one.title();
+        let mut body = format!("<h1>{}</h1>\n", escape(&title));
+        body.push_str(&lead(&format!("{} · {made}", one.file)));
+        body.push_str(&one.about());
+        if !one.judgements.is_empty() {
+            body.push_str(&counts(&one.judgements.iter().collect::<Vec<_>>()));
+            body.push_str(&summary(&one.judgements));
+        }
+        if !one.figures.is_empty() {
+            body.push_str(&figures::summary(&one.figures));
+        }
+        body.push_str(&one.sections(""));
+        return html::page(&title, &body);
+    }
+    let title = "All studies";
+    let mut body = format!("<h1>{title}</h1>\n");
+    body.push_str(&lead(&format!("{} studies · {made}", studies.len())));
+    body.push_str(&counts(&studies.iter().flat_map(|study| &study.judgements).collect::<Vec<_>>()));
+    body.push_str(&verdict_rows::table(studies));
+    for study in studies {
+        let name = study.name();
+        let head = format!("{}{}", lead(&study.file), study.about());
+        body.push_str(&html::section(&name, &study.title(), &head));
+        body.push_str(&study.sections(&format!("{name}:")));
+    }
+    html::page(title, &body)
 }
 
 /// Number of findings of each verdict.
-fn counts(judgements: &[Judgement<'_>]) -> String {
+fn counts(judgements: &[&Judgement<'_>]) -> String {
     let count = |verdict: Verdict| judgements.iter().filter(|judgement| judgement.verdict == verdict).count();
     let remark = |verdict: Verdict| match verdict {
         Verdict::Pass => "within the accepted range",
@@ -103,8 +155,8 @@ fn verdict_chip(verdict: Verdict) -> String {
     chip(tone, verdict.name())
 }
 
-/// The section of one finding.
-fn finding(judgement: &Judgement<'_>) -> String {
+/// The section of one finding, with `anchor` as the target of links.
+fn finding(judgement: &Judgement<'_>, anchor: &str) -> String {
     let finding = judgement.finding;
     let mut body = format!(
         "<p>{} <span class=\"source\">— {}</span></p>\n",
@@ -118,7 +170,7 @@ fn finding(judgement: &Judgement<'_>) -> String {
         format_args!("<p class=\"value-line\">value: <code>{}</code></p>\n", escape(finding.value.text())),
     );
     body.push_str(&runs(judgement));
-    html::section(&finding.id, &finding.id, &body)
+    html::section(anchor, &finding.id, &body)
 }
 
 /// Value, accepted range and published value in one sentence, or the reason for the missing value.

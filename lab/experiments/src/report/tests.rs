@@ -11,13 +11,17 @@ use crate::verdict::judge;
 use crate::{Plan, Size};
 
 fn origin() -> Origin {
-    Origin { file: "a<b>.toml".to_owned(), version: "1.2.3".to_owned(), host: "this & that".to_owned() }
+    Origin { version: "1.2.3".to_owned(), host: "this & that".to_owned() }
 }
 
 /// The page of a study whose runs have these throughputs, in the order of the value; a run without
 /// one has no result.
 fn page_of(study: &Study, throughputs: &[Option<f64>]) -> String {
-    let plan = Plan::new(study, &select(study, &[]).unwrap(), &testing::ready);
+    page(&origin(), &[results_of(study, "a<b>.toml", throughputs)])
+}
+
+fn results_of<'a>(study: &'a Study, file: &str, throughputs: &[Option<f64>]) -> StudyResults<'a> {
+    let plan = Plan::new(&select(std::slice::from_ref(study), &[]).unwrap(), &testing::ready);
     let outcome = |throughput: &Option<f64>| match throughput {
         Some(number) => Outcome::Done {
             result: json!({"throughput": number, "machine": "octo<socket>", "seed": 7, "version": "1.2.3"}),
@@ -26,7 +30,13 @@ fn page_of(study: &Study, throughputs: &[Option<f64>]) -> String {
         None => Outcome::NotYet("--engine paged: not available in this version".to_owned()),
     };
     let outcomes: Vec<Outcome> = throughputs.iter().map(outcome).collect();
-    page(study, &origin(), &judge(study, &plan, &outcomes), &measure(study, &plan, &outcomes))
+    let planned = &plan.studies[0];
+    StudyResults {
+        study,
+        file: file.to_owned(),
+        judgements: judge(study, planned, &outcomes),
+        figures: measure(study, planned, &outcomes),
+    }
 }
 
 #[test]
@@ -134,4 +144,39 @@ fn categories_are_bars() {
     }
     // Two for the legend, and one for each value.
     assert_eq!(page.matches("<rect ").count(), 5);
+}
+
+#[test]
+fn several_studies_have_one_table_of_verdicts() {
+    let finding = testing::study("b.throughput / a.throughput", "[2, 4]");
+    let mut figure = testing::figure("[1, 2]", "value = 'run.throughput'");
+    figure.figures[0].series[0].published = Some(vec![Some(2.0), None]);
+    let results = [
+        results_of(&finding, "x/one.toml", &[Some(3000.0), Some(1000.0)]),
+        results_of(&figure, "x/two.toml", &[Some(1.0), Some(2.0), Some(3.0), None]),
+    ];
+    let page = page(&origin(), &results);
+    for part in [
+        "2 studies · isles 1.2.3",
+        "<a href=\"#one:one\">one</a>",
+        "<a href=\"#two:curves\">curves</a>",
+        "<section id=\"one:one\">",
+        "<section id=\"two:curves\">",
+        "<td class=\"number\">2 to 4</td><td class=\"number\">3</td><td><span class=\"chip good\">pass",
+        "<td class=\"number\">1 point</td>",
+        "<td class=\"number\">0.5 times</td><td><span class=\"chip plain\">not yet",
+        ">a, published</text>",
+        "stroke-dasharray",
+    ] {
+        assert!(page.contains(part), "{part} in {page}");
+    }
+    let text = markdown::tables(&results);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "## Study x/one.toml");
+    assert_eq!(lines[4], "| `one` | \\[S\\] Fig. 1 | a \\< b & c | 3 | 2 to 4 | 3 | pass |");
+    assert!(lines[10].starts_with("| `curves` |"), "{text}");
+    assert!(
+        lines[10].ends_with("| not yet: b at 2: --engine paged: not available in this version |"),
+        "{text}"
+    );
 }

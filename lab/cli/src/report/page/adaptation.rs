@@ -101,6 +101,7 @@ fn cores(story: &Story, one: &Repartitioning) -> Vec<Column> {
         let is_absent = one.absent.iter().any(|absent| absent.index() == core);
         let gone = if is_absent { ", gone" } else { "" };
         Column {
+            marks: Vec::new(),
             group: format!("socket {socket}"),
             values: all.iter().map(|loads| loads.get(core).copied().unwrap_or(0.0)).collect(),
             hint: format!("core {core}{gone}"),

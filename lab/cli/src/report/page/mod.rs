@@ -108,6 +108,7 @@ fn timeline(report: &Report) -> String {
             name: "throughput".to_owned(),
             values: bins.iter().map(|bin| bin.throughput).collect(),
             dashed: false,
+            like: None,
         }],
     });
     let caption = format!(

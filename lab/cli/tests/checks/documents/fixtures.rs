@@ -115,7 +115,7 @@ fn shorten_run(line: &str) -> String {
 
 /// True if a key is one of a finding or of the study, not a run's.
 fn is_field(key: &str) -> bool {
-    ["id", "title", "about", "source", "claim", "published", "accept", "value", "needs", "note"]
+    ["id", "title", "about", "source", "claim", "published", "accept", "value", "arguments", "needs", "note"]
         .contains(&key.trim())
 }
 

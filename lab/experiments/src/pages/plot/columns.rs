@@ -16,6 +16,9 @@ pub struct Column {
     pub group: String,
     /// One value for each series, not negative; one that is not finite has no bar.
     pub values: Vec<f64>,
+    /// A value to compare with each, drawn as a dashed line over the bar; one that is not finite, or
+    /// that is missing, has no line.
+    pub marks: Vec<f64>,
     /// Tooltip.
     pub hint: String,
 }
@@ -30,7 +33,8 @@ pub fn columns(
     line: Option<(f64, &str)>,
 ) -> String {
     let mut drawing = Drawing::new(height, label);
-    let most = columns.iter().flat_map(|column| &column.values).copied().fold(0.0, f64::max);
+    let values = |column: &'_ Column| [column.values.as_slice(), &column.marks].concat();
+    let most = columns.iter().flat_map(values).fold(0.0, f64::max);
     let most = most.max(line.map_or(0.0, |(value, _)| value));
     let bottom = height - BOTTOM;
     let scale = Scale::linear(0.0..if most > 0.0 { most } else { 1.0 }, bottom..TOP);
@@ -64,6 +68,10 @@ pub fn columns(
             let colour = format!("var(--c{})", place % COLOURS);
             let area = Rectangle { x, y: top, width: each, height: bottom - top };
             drawing.rectangle(area, 0.0, &colour, &hint);
+        }
+        for (place, value) in column.marks.iter().enumerate().filter(|(_, value)| value.is_finite()) {
+            let x = left + place as f64 * each;
+            drawing.path(&[(x, scale.at(*value)), (x + each, scale.at(*value))], "var(--ink)", true);
         }
         left += width;
         let is_last = number + 1 == columns.len() || new_group(number + 1);

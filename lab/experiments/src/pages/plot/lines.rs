@@ -18,7 +18,7 @@ const LEGEND_ROW: f64 = 18.0;
 const LEGEND_LINE: f64 = 24.0;
 
 /// One line.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
     /// Its name in the legend.
     pub name: String,
@@ -26,6 +26,15 @@ pub struct Series {
     pub values: Vec<f64>,
     /// True if it is dashed, like values that were not measured here.
     pub dashed: bool,
+    /// Position of the line whose colour and markers it has; its own without one.
+    pub like: Option<usize>,
+}
+
+impl Series {
+    /// Number of the colour and the markers of the line at this position.
+    fn style(&self, number: usize) -> usize {
+        self.like.unwrap_or(number)
+    }
 }
 
 /// Several lines over the same positions.
@@ -80,6 +89,7 @@ pub fn lines(lines: &Lines) -> String {
     draw_marks(&mut drawing, &lines.marks, &axes);
     for (number, (row, x)) in legend.into_iter().enumerate() {
         let (series, y) = (&lines.series[number], 27.0 + LEGEND_ROW * row as f64);
+        let number = series.style(number);
         drawing.path(&[(x, y), (x + LEGEND_LINE, y)], &colour(number), series.dashed);
         if lines.dots {
             drawing.marker(number, x + LEGEND_LINE / 2.0, y, 3.5, &colour(number), "");
@@ -145,6 +155,7 @@ fn positions(lines: &Lines, x: &Scale) -> Vec<(f64, String)> {
 }
 
 fn draw_series(drawing: &mut Drawing, lines: &Lines, number: usize, series: &Series, axes: &Axes) {
+    let number = series.style(number);
     let colour = colour(number);
     let points: Vec<(f64, f64)> = lines
         .positions

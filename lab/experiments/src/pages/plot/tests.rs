@@ -77,8 +77,11 @@ fn a_gauge_shows_what_there_is() {
 }
 
 fn two_lines() -> Lines {
-    let series =
-        |name: &str, values: &[f64]| Series { name: name.to_owned(), values: values.to_vec(), dashed: false };
+    let series = |name: &str, values: &[f64]| Series {
+        name: name.to_owned(),
+        values: values.to_vec(),
+        ..Series::default()
+    };
     Lines {
         label: "l".to_owned(),
         x_name: "--cores".to_owned(),
@@ -104,7 +107,7 @@ fn lines_have_a_dot_a_value_and_a_legend() {
     }
     let empty = Lines { positions: vec![], series: vec![], ..two_lines() };
     let zeros = Lines {
-        series: vec![Series { name: "z".to_owned(), values: vec![0.0; 4], dashed: true }],
+        series: vec![Series { name: "z".to_owned(), values: vec![0.0; 4], dashed: true, like: None }],
         ..two_lines()
     };
     for odd in [empty, zeros] {
@@ -128,6 +131,7 @@ fn a_long_legend_has_rows() {
         name: format!("a series with a long name, {number}"),
         values: vec![1.0; 4],
         dashed: false,
+        like: None,
     };
     let drawing = lines(&Lines { series: (0..7).map(series).collect(), ..two_lines() });
     for y in ["31.0", "49.0"] {
@@ -158,6 +162,7 @@ fn three_columns() -> String {
     let column = |group: &str, values: [f64; 2]| Column {
         group: group.to_owned(),
         values: values.to_vec(),
+        marks: Vec::new(),
         hint: "<core>".to_owned(),
     };
     let all =
