@@ -64,7 +64,8 @@ pub struct Judgement<'a> {
     pub cached: Vec<String>,
 }
 
-/// Judges the planned findings of a study by the outcomes of the plan's runs, in the order of the plan.
+/// Judges the planned findings of a study by the outcomes of the plan's runs, in the order of the
+/// plan.
 pub fn judge<'a>(study: &'a Study, planned: &PlannedStudy, outcomes: &[Outcome]) -> Vec<Judgement<'a>> {
     let judgement = |(position, runs): &(usize, Vec<(String, usize)>)| {
         let finding = &study.findings[*position];

@@ -183,8 +183,8 @@ impl FigureReader<'_> {
         Ok((positions.transpose()?, arguments.transpose()?.unwrap_or_default()))
     }
 
-    /// Published values of series, at the positions as written; `nan` stands for a value that was not
-    /// published.
+    /// Published values of series, at the positions as written; `nan` stands for a value that was
+    /// not published.
     fn published(
         &self,
         positions: &[Position],

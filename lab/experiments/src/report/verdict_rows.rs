@@ -28,16 +28,17 @@ pub(super) struct VerdictRow {
     pub outcome: Outcome,
     /// The claim, or the set-up of the figure.
     pub claim: String,
-    /// Reason for a missing value, or comparisons behind one that is not accepted; empty without any.
+    /// Reason for a missing value, or comparisons behind one that is not accepted; empty without
+    /// any.
     pub reason: String,
 }
 
 /// The outcome of a row.
 #[derive(Clone, Copy)]
 pub(super) enum Outcome {
-    /// Of a finding.
+    /// The verdict of a finding.
     Verdict(Verdict),
-    /// Of a figure.
+    /// The status of a figure.
     Status(FigureStatus),
 }
 

@@ -16,8 +16,8 @@ pub struct Column {
     pub group: String,
     /// One value for each series, not negative; one that is not finite has no bar.
     pub values: Vec<f64>,
-    /// A value to compare with each, drawn as a dashed line over the bar; one that is not finite, or
-    /// that is missing, has no line.
+    /// A value to compare with each, drawn as a dashed line over the bar; one that is not finite,
+    /// or that is missing, has no line.
     pub marks: Vec<f64>,
     /// Tooltip.
     pub hint: String,
