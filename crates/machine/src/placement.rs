@@ -26,6 +26,8 @@ pub enum Placement {
     Island,
     /// Each instance on as many sockets as possible.
     Spread,
+    /// As [`Placement::Island`], with threads of two cores of a socket, then of the next socket.
+    Mix,
     /// Placement by the operating system: nothing is pinned. The sets then only give the number of
     /// threads of each instance. As a stand-in without any information about the machine, threads
     /// are dealt in turn by the operating system's numbers.
@@ -37,6 +39,7 @@ impl fmt::Display for Placement {
         formatter.write_str(match self {
             Placement::Island => "island",
             Placement::Spread => "spread",
+            Placement::Mix => "mix",
             Placement::Os => "os",
         })
     }
@@ -49,6 +52,7 @@ impl FromStr for Placement {
         match text {
             "island" => Ok(Placement::Island),
             "spread" => Ok(Placement::Spread),
+            "mix" => Ok(Placement::Mix),
             "os" => Ok(Placement::Os),
             _ => Err(PlaceError::UnknownPlacement(text.to_owned())),
         }
@@ -99,6 +103,14 @@ pub enum PlaceError {
         /// Number of machines of the workers.
         machines: usize,
     },
+    /// Workers that cannot be divided evenly.
+    #[error("{workers} workers cannot be divided evenly among {machines} machines")]
+    Uneven {
+        /// Number of workers.
+        workers: usize,
+        /// Number of machines.
+        machines: usize,
+    },
     /// Workers of several machines that are not pinned.
     #[error("no operating system moves workers between machines")]
     NoOneSystem,
@@ -118,13 +130,17 @@ pub struct WorkerRequest {
     pub instances: usize,
     /// Placement of the instances.
     pub placement: Placement,
+    /// Machines of a cluster among which the workers are divided evenly; `None` fills each machine
+    /// before the next.
+    pub machines: Option<usize>,
 }
 
 /// Chooses a hardware thread for each worker of each instance.
 ///
-/// The threads are the first ones in fill order. With [`Placement::Spread`] they go round the
-/// sockets: the first thread of the first core of each socket, then of the second core, and the
-/// cores' other threads last. An instance's threads are in the order in which they were chosen.
+/// The threads are the first ones in fill order, of each machine in use. With [`Placement::Spread`]
+/// they go round the sockets: the first thread of the first core of each socket, then of the second
+/// core, and the cores' other threads last. [`Placement::Mix`] does the same with two cores of each
+/// socket at a time. An instance's threads are in the order in which they were chosen.
 ///
 /// # Errors
 /// [`PlaceError`]: fewer threads than workers, no instances, more instances than workers.
@@ -132,15 +148,19 @@ pub fn place_workers(
     topology: &Topology,
     request: &WorkerRequest,
 ) -> Result<Vec<Vec<HardwareThread>>, PlaceError> {
-    let WorkerRequest { workers, smt, instances, placement } = *request;
-    let shares = shares(topology, workers, smt)?;
-    let threads: Vec<HardwareThread> = match placement {
-        Placement::Spread => {
-            let inside = shares.iter().enumerate();
-            inside.flat_map(|(machine, share)| round_the_sockets(topology, machine, *share, smt)).collect()
+    let WorkerRequest { smt, instances, placement, .. } = *request;
+    let shares = shares(topology, request)?;
+    let filled = topology.cores_limited(usize::MAX, smt);
+    let of_machine = |(machine, share): (usize, &usize)| match placement {
+        Placement::Spread => round_the_sockets(topology, machine, *share, smt, 1),
+        Placement::Mix => round_the_sockets(topology, machine, *share, smt, 2),
+        Placement::Island | Placement::Os => {
+            let inside =
+                |thread: &HardwareThread| topology.machine_of(*thread).unwrap_or(0) as usize == machine;
+            filled.iter().copied().filter(inside).take(*share).collect()
         }
-        Placement::Island | Placement::Os => topology.cores_limited(workers, smt),
     };
+    let threads: Vec<HardwareThread> = shares.iter().enumerate().flat_map(of_machine).collect();
     if placement == Placement::Os && shares.len() > 1 {
         return Err(PlaceError::NoOneSystem);
     }
@@ -150,8 +170,26 @@ pub fn place_workers(
     Ok(sets)
 }
 
-/// Number of workers on each machine in use: machines are filled one after the other.
-fn shares(topology: &Topology, workers: usize, smt: usize) -> Result<Vec<usize>, PlaceError> {
+/// Number of workers on each machine in use.
+fn shares(topology: &Topology, request: &WorkerRequest) -> Result<Vec<usize>, PlaceError> {
+    let WorkerRequest { workers, smt, machines, .. } = *request;
+    if let Some(machines) = machines {
+        let usable = topology.cores_limited(usize::MAX, smt);
+        let of = |machine: usize| {
+            usable
+                .iter()
+                .filter(|thread| topology.machine_of(**thread).unwrap_or(0) as usize == machine)
+                .count()
+        };
+        let least = (0..machines).map(of).min().unwrap_or(0);
+        if !workers.is_multiple_of(machines.max(1)) {
+            return Err(PlaceError::Uneven { workers, machines });
+        }
+        if least * machines < workers {
+            return Err(PlaceError::TooFewThreads { wanted: workers, available: least * machines });
+        }
+        return Ok(vec![workers / machines; machines]);
+    }
     let mut shares = Vec::new();
     let threads = topology.cores_limited(workers, smt);
     if threads.len() < workers {
@@ -165,9 +203,15 @@ fn shares(topology: &Topology, workers: usize, smt: usize) -> Result<Vec<usize>,
     Ok(shares)
 }
 
-/// The first `count` threads of a machine when its sockets are filled in turn: first one thread of
-/// each core, then their siblings.
-fn round_the_sockets(topology: &Topology, machine: usize, count: usize, smt: usize) -> Vec<HardwareThread> {
+/// The first `count` threads of a machine when its sockets are filled in turn with this many cores
+/// at a time: first one thread of each core, then their siblings.
+fn round_the_sockets(
+    topology: &Topology,
+    machine: usize,
+    count: usize,
+    smt: usize,
+    cores: usize,
+) -> Vec<HardwareThread> {
     let threads = topology.threads();
     let rank = |info: &ThreadInfo| {
         let before = threads.iter().filter(|other| other.package == info.package && other.core < info.core);
@@ -175,8 +219,8 @@ fn round_the_sockets(topology: &Topology, machine: usize, count: usize, smt: usi
     };
     let usable =
         threads.iter().filter(|info| info.machine as usize == machine && (info.sibling as usize) < smt);
-    let mut keyed: Vec<_> =
-        usable.map(|info| ((info.sibling, rank(info), info.package), info.thread)).collect();
+    let key = |info: &ThreadInfo| (info.sibling, rank(info) / cores, info.package, rank(info) % cores);
+    let mut keyed: Vec<_> = usable.map(|info| (key(info), info.thread)).collect();
     keyed.sort_unstable_by_key(|(key, _)| *key);
     keyed.into_iter().take(count).map(|(_, thread)| thread).collect()
 }
@@ -215,7 +259,7 @@ pub fn place(
     for (positions, instances) in on_machines(machines.collect(), instances)? {
         let positions = positions.to_vec();
         sets.extend(match placement {
-            Placement::Island => Divider::new(topology).divide(positions, instances, 0),
+            Placement::Island | Placement::Mix => Divider::new(topology).divide(positions, instances, 0),
             Placement::Spread => spread(topology, positions, instances),
             Placement::Os => divide_in_turn(topology, positions, instances),
         });

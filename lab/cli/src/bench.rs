@@ -1,5 +1,6 @@
 //! `isles bench`, and the process of one instance of it.
 
+use std::ffi::OsString;
 use std::io::IsTerminal;
 
 use crate::arguments::{BenchArguments, TextFlag};
@@ -9,7 +10,7 @@ use crate::interrupt::Interrupt;
 use crate::machine_facts::MachineFacts;
 use crate::output::print;
 use crate::progress::Progress;
-use crate::report::{self, Report, Style};
+use crate::report::{self, Repetitions, Report, Style};
 use crate::{machines, pages, runner};
 
 /// Runs it.
@@ -20,9 +21,55 @@ pub fn run(arguments: &BenchArguments) -> Result<(), Failure> {
     let interrupt = Interrupt::on_signals()?;
     let progress = Progress::on_standard_error();
     // Behind the names of program and command: processes of instances get the same flags.
-    let flags = std::env::args_os().skip(2).collect();
-    let report = runner::run(&config, flags, &progress, &interrupt)?;
+    let flags: Vec<OsString> = std::env::args_os().skip(2).collect();
+    let mut report = runner::run(&config, flags.clone(), &progress, &interrupt)?;
+    if config.repeat > 1 {
+        report = repeated(&config, report, &flags, &progress, &interrupt)?;
+    }
     print_report(&config, &report, page.as_ref())
+}
+
+/// The report of the first run with the throughput of all; a run whose checks are violated is
+/// reported instead.
+fn repeated(
+    config: &Config,
+    first: Report,
+    flags: &[OsString],
+    progress: &Progress,
+    interrupt: &Interrupt,
+) -> Result<Report, Failure> {
+    let mut throughput = vec![first.throughput];
+    for number in 1..config.repeat {
+        if interrupt.requested() || first.verdict().is_err() {
+            break;
+        }
+        let mut next = config.clone();
+        next.plan.seed = config.plan.seed.wrapping_add(number);
+        let report = runner::run(&next, with_seed(flags, next.plan.seed), progress, interrupt)?;
+        if report.verdict().is_err() {
+            return Ok(report);
+        }
+        if !report.interrupted {
+            throughput.push(report.throughput);
+        }
+    }
+    Ok(Report { repetitions: Some(Repetitions::of(throughput)), ..first })
+}
+
+/// The flags of one run with this seed.
+fn with_seed(flags: &[OsString], seed: u64) -> Vec<OsString> {
+    let mut with = Vec::new();
+    let mut words = flags.iter();
+    while let Some(word) = words.next() {
+        let text = word.to_string_lossy();
+        match text.split('=').next().unwrap_or_default() {
+            "--seed" | "--repeat" if text.contains('=') => {}
+            "--seed" | "--repeat" => drop(words.next()),
+            _ => with.push(word.clone()),
+        }
+    }
+    with.extend(["--seed".into(), seed.to_string().into()]);
+    with
 }
 
 /// Prints what came of a run, and writes the page of it.
@@ -61,4 +108,19 @@ fn write_page(page: &pages::Page, report: &Report) -> Result<(), Failure> {
     let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     let line = ::experiments::report::shell_line(std::iter::once("isles".to_owned()).chain(words));
     page.write(&report::page(report, &description, &line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_of_a_repetition_have_its_seed_only() {
+        let flags = |line: &str| -> Vec<OsString> { line.split(' ').map(OsString::from).collect() };
+        for line in
+            ["tpcc --seed 3 --cores 2 --repeat 4", "tpcc --repeat=4 --cores 2 --seed=3", "tpcc --cores 2"]
+        {
+            assert_eq!(with_seed(&flags(line), 5), flags("tpcc --cores 2 --seed 5"), "{line}");
+        }
+    }
 }

@@ -156,6 +156,30 @@ choices! {
         Nvme = "nvme",
         /// A turning disk.
         Hdd = "hdd",
+        /// Two turning disks with alternate stripes.
+        StripedHdd = "hdd:2",
+    }
+}
+
+choices! {
+    /// The instances of the remote rows of a transaction.
+    RemoteRows {
+        /// Any, also that of the transaction.
+        Any = "any",
+        /// Others than that of the transaction.
+        OtherInstance = "other-instance",
+    }
+}
+
+choices! {
+    /// The simulated device of the log.
+    LogDisk {
+        /// Memory that is mapped as a disk.
+        Ram = "ram",
+        /// A solid-state disk.
+        Ssd = "ssd",
+        /// A turning disk.
+        Hdd = "hdd",
     }
 }
 

@@ -152,6 +152,9 @@ fn asked(flags: &[OsString], file: &RunFile) -> Result<Config, String> {
         host_memory_bytes: None,
     };
     let config = config::resolve(&bench, &machine).map_err(|fault| format!("run: {fault}"))?;
+    if config.repeat > 1 {
+        return Err("run: --repeat: the instances are started once".to_owned());
+    }
     match (file.paths.is_empty(), config.plan.durability) {
         (false, _) if config.plan.path.is_some() => Err("run: --path: the instances have paths".to_owned()),
         (false, _) if deployment.instances.len() == 1 && file.machines.is_none() => {

@@ -35,15 +35,27 @@ pub fn threads_by_smt(topology: &Topology) -> (Vec<usize>, Vec<Vec<u32>>) {
 
 impl MachineFacts {
     /// Sockets that this many workers are on, of which at most `smt` share a core. Machines are
-    /// filled one after the other.
-    pub fn sockets(&self, workers: usize, smt: usize, placement: Placement) -> usize {
+    /// filled one after the other, or this many evenly.
+    pub fn sockets(
+        &self,
+        workers: usize,
+        smt: usize,
+        placement: Placement,
+        machines: Option<usize>,
+    ) -> usize {
         let threads = &self.sockets_by_smt[smt - 1];
         let count = |threads: &[u32]| threads.iter().collect::<BTreeSet<_>>().len();
         let inside = self.threads_of_one(smt);
         let on_machine = |(machine, threads): (usize, &[u32])| {
-            let here = workers.saturating_sub(machine * inside).min(threads.len());
+            let here = match machines {
+                Some(machines) if machine < machines => workers / machines,
+                Some(_) => 0,
+                None => workers.saturating_sub(machine * inside),
+            };
+            let here = here.min(threads.len());
             match placement {
                 Placement::Spread => count(threads).min(here),
+                Placement::Mix => count(threads).min(here.div_ceil(2)),
                 Placement::Island | Placement::Os => count(&threads[..here]),
             }
         };
@@ -55,7 +67,7 @@ impl MachineFacts {
         (self.threads_by_smt[smt - 1] / self.machines).max(1)
     }
 
-    /// Machines that this many workers are on.
+    /// Machines that this many workers are on, where each is filled before the next.
     pub fn machines_in_use(&self, workers: usize, smt: usize) -> usize {
         workers.div_ceil(self.threads_of_one(smt))
     }

@@ -54,6 +54,7 @@ names! {
     Placement {
         Island = "island",
         Spread = "spread",
+        Mix = "mix",
         Os = "os",
     }
 }

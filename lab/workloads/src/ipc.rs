@@ -1,6 +1,6 @@
 //! The message experiment (Porobic et al., "OLTP on Hardware Islands", PVLDB 2012, section 3.2):
-//! two peers send a message of 256 bytes back and forth. It shows the cost of a mechanism of
-//! communication within and across sockets, without a database.
+//! two peers send a message, in the paper of 256 bytes, back and forth. It shows the cost of a
+//! mechanism of communication within and across sockets, without a database.
 //!
 //! Each peer sends, and then waits for the answer; a round trip is two messages. The first peer
 //! measures. The peers are two pinned threads of one process ([`run_ipc`]), or two processes, each
@@ -14,6 +14,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
+pub use platform::link::MESSAGE_BYTES_MAX;
 use platform::link::{
     Bell, End, Limits, LinkError, Links, Mechanism, Patience, ReceiveError, SendError, Side, Wire, connect,
 };
@@ -27,8 +28,13 @@ pub const MESSAGE_BYTES: usize = 256;
 /// Messages in flight in one direction: there is at most one request, and the stop message.
 const MESSAGES_MAX: usize = 4;
 
-/// Bounds of the link.
-pub const LIMITS: Limits = Limits { message_bytes_max: MESSAGE_BYTES, messages_max: MESSAGES_MAX };
+/// Bytes of the smallest message: a command and a number.
+pub const MESSAGE_BYTES_MIN: usize = 9;
+
+/// Bounds of a link for messages of this size.
+pub fn limits(message_bytes: usize) -> Limits {
+    Limits { message_bytes_max: message_bytes, messages_max: MESSAGES_MAX }
+}
 
 /// Round trips of a line or of a message whose mean is one measurement.
 const PASSES: u64 = 200;
@@ -48,6 +54,8 @@ const STOP: u8 = 2;
 pub struct IpcSpec {
     /// The mechanism by which messages are sent.
     pub mechanism: Mechanism,
+    /// Bytes of a message, from [`MESSAGE_BYTES_MIN`] to [`MESSAGE_BYTES_MAX`].
+    pub message_bytes: usize,
     /// The hardware threads of the peers.
     pub places: [Place; 2],
     /// Their memory nodes.
@@ -134,7 +142,7 @@ pub fn run_ipc<P: Links>(
     let side = |peer: usize| -> Result<Side<P>, OutOfMemory> {
         Ok(Side { bell: Arc::new(Bell::new(c, spec.nodes[peer])?), node: spec.nodes[peer] })
     };
-    let ends = connect::<P>(c, spec.mechanism, [side(0)?, side(1)?], LIMITS, spec.wire)?;
+    let ends = connect::<P>(c, spec.mechanism, [side(0)?, side(1)?], limits(spec.message_bytes), spec.wire)?;
     let times = IpcTimes { warm_up_nanos: spec.warm_up_nanos, nanos: spec.nanos };
     let ends = ends.map(|end| Mutex::new(Some(end)));
     let results = Mutex::new(Vec::new());
@@ -142,9 +150,9 @@ pub fn run_ipc<P: Links>(
         let end = ends[peer].lock().ok().and_then(|mut end| end.take());
         let Some(mut end) = end else { return };
         let result = if peer == 0 {
-            send_requests::<P>(c, &mut end, times, observe, stop).map(Some)
+            send_requests::<P>(c, &mut end, spec.message_bytes, times, observe, stop).map(Some)
         } else {
-            answer_requests::<P>(c, &mut end).map(|()| None)
+            answer_requests::<P>(c, &mut end, spec.message_bytes).map(|()| None)
         };
         if let Ok(mut results) = results.lock() {
             results.push(result);
@@ -162,28 +170,28 @@ pub fn run_ipc<P: Links>(
 fn round_trip<P: Links>(
     c: P::Core,
     end: &mut End<P>,
-    message: &[u8; MESSAGE_BYTES],
-    answer: &mut [u8; MESSAGE_BYTES],
+    message: &[u8],
+    answer: &mut [u8],
 ) -> Result<(), IpcError> {
     end.sender.send(c, message)?;
     let bytes = end.receiver.receive(c, answer, Patience::Forever)?.unwrap_or(0);
-    if bytes != MESSAGE_BYTES || answer != message {
+    if bytes != message.len() || answer != message {
         return Err(IpcError::Damaged { bytes });
     }
     Ok(())
 }
 
-/// Runs the side of the peer that sends requests and measures; `observe` and `stop` are as in
-/// [`run_ipc`].
+/// Runs the side of the peer that sends requests of this size and measures; `observe` and `stop`
+/// are as in [`run_ipc`].
 pub fn send_requests<P: Links>(
     c: P::Core,
     end: &mut End<P>,
+    message_bytes: usize,
     times: IpcTimes,
     observe: &(dyn Fn(u64) + Sync),
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<IpcResult, IpcError> {
-    let mut answer = [0; MESSAGE_BYTES];
-    let mut message = [GO; MESSAGE_BYTES];
+    let (mut message, mut answer) = (vec![GO; message_bytes], vec![0; message_bytes]);
     let warm_up_ends = P::now(c).plus(times.warm_up_nanos);
     while P::now(c) < warm_up_ends && !stop() {
         round_trip(c, end, &message, &mut answer)?;
@@ -198,14 +206,15 @@ pub fn send_requests<P: Links>(
         observe(after.since(now));
         (now, round_trips) = (after, round_trips + 1);
     }
-    end.sender.send(c, &[STOP; MESSAGE_BYTES])?;
+    message.fill(STOP);
+    end.sender.send(c, &message)?;
     Ok(IpcResult { messages: 2 * round_trips, elapsed_nanos: now.since(begin) })
 }
 
 /// The median round-trip time of a message, in nanoseconds, measured as [`pass_line`] measures a
 /// line: the clock is read once for many round trips. The other side runs [`answer_requests`].
-pub fn pass_messages<P: Links>(c: P::Core, end: &mut End<P>) -> Result<f64, IpcError> {
-    let (message, mut answer) = ([GO; MESSAGE_BYTES], [0; MESSAGE_BYTES]);
+pub fn pass_messages<P: Links>(c: P::Core, end: &mut End<P>, message_bytes: usize) -> Result<f64, IpcError> {
+    let (message, mut answer) = (vec![GO; message_bytes], vec![0; message_bytes]);
     let mut times = Vec::new();
     for _ in 0..REPETITIONS {
         let begin = P::now(c);
@@ -215,9 +224,9 @@ pub fn pass_messages<P: Links>(c: P::Core, end: &mut End<P>) -> Result<f64, IpcE
     Ok(median(times).unwrap_or(f64::NAN))
 }
 
-/// Runs the side of the peer that answers.
-pub fn answer_requests<P: Links>(c: P::Core, end: &mut End<P>) -> Result<(), IpcError> {
-    let mut message = [0; MESSAGE_BYTES];
+/// Runs the side of the peer that answers messages of this size.
+pub fn answer_requests<P: Links>(c: P::Core, end: &mut End<P>, message_bytes: usize) -> Result<(), IpcError> {
+    let mut message = vec![0; message_bytes];
     loop {
         let bytes = end.receiver.receive(c, &mut message, Patience::Forever)?.unwrap_or(0);
         if message[0] == STOP {
@@ -300,6 +309,7 @@ mod tests {
     fn spec(mechanism: Mechanism, threads: [Option<u32>; 2], nanos: u64) -> IpcSpec {
         IpcSpec {
             mechanism,
+            message_bytes: MESSAGE_BYTES,
             places: threads.map(|thread| Place { thread: thread.map(HardwareThread) }),
             nodes: threads.map(|thread| thread.map(|thread| Node(thread / 2))),
             wire: None,
@@ -329,6 +339,16 @@ mod tests {
             assert_eq!(near.elapsed_nanos, round_trips.iter().sum::<u64>(), "{name}");
             let (far, _) = simulate(&spec(mechanism, [Some(0), Some(2)], 1_000_000));
             assert!(near.throughput() > far.throughput(), "{name}: {near:?} {far:?}");
+        }
+    }
+
+    #[test]
+    fn longer_messages_cost_more_with_every_mechanism() {
+        for (name, mechanism) in Mechanism::ALL {
+            let base = spec(mechanism, [Some(0), Some(1)], 1_000_000);
+            let throughput = |message_bytes| simulate(&IpcSpec { message_bytes, ..base }).0.throughput();
+            let (short, long) = (throughput(MESSAGE_BYTES_MIN), throughput(MESSAGE_BYTES_MAX));
+            assert!(short > long, "{name}: {short} {long}");
         }
     }
 

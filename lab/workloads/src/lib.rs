@@ -15,6 +15,7 @@ pub mod changing;
 pub mod counter;
 mod dense;
 pub mod dependent;
+pub mod equal_instances;
 mod findings;
 pub mod flow;
 pub mod ipc;

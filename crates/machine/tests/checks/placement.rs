@@ -114,7 +114,7 @@ fn islands_have_every_granularity() {
 fn instances_lie_within_one_machine() {
     let cluster = Description::shipped("cluster").expect("shipped").whole();
     let request = |workers, instances, placement| {
-        place_workers(&cluster, &WorkerRequest { workers, smt: 1, instances, placement })
+        place_workers(&cluster, &WorkerRequest { workers, smt: 1, instances, placement, machines: None })
     };
     let machines = |instance: &Vec<HardwareThread>| -> BTreeSet<u32> {
         instance.iter().map(|&thread| cluster.machine_of(thread).expect("known")).collect()
@@ -204,7 +204,7 @@ proptest! {
     ) {
         let topology = described(sockets_count, cores, smt);
         let threads = topology.cores_limited(limit, smt);
-        for placement in [Placement::Island, Placement::Spread, Placement::Os] {
+        for placement in [Placement::Island, Placement::Spread, Placement::Mix, Placement::Os] {
             if instances > threads.len() {
                 prop_assert!(place(&topology, &threads, instances, placement).is_err());
                 continue;
@@ -268,7 +268,8 @@ fn workers(
     instances: usize,
     placement: Placement,
 ) -> Vec<Vec<HardwareThread>> {
-    place_workers(topology, &WorkerRequest { workers, smt, instances, placement }).expect("placed")
+    place_workers(topology, &WorkerRequest { workers, smt, instances, placement, machines: None })
+        .expect("placed")
 }
 
 #[test]
@@ -310,11 +311,47 @@ fn spread_workers_go_round_the_sockets() {
 }
 
 #[test]
+fn mixed_workers_are_two_on_a_socket() {
+    let quad = shipped("quad-socket");
+    let packages = |count| -> Vec<u32> {
+        let set = &workers(&quad, count, 1, 1, Placement::Mix)[0];
+        set.iter().map(|thread| quad.socket_of(*thread).expect("known")).collect()
+    };
+    assert_eq!(packages(4), [0, 0, 1, 1]);
+    assert_eq!(packages(3), [0, 0, 1]);
+    assert_eq!(packages(10), [0, 0, 1, 1, 2, 2, 3, 3, 0, 0]);
+    assert_eq!(packages(24).len(), 24);
+}
+
+#[test]
+fn workers_can_be_divided_evenly_among_machines() {
+    let cluster = Description::shipped("cluster").expect("shipped").whole();
+    let request = |workers, machines| WorkerRequest {
+        workers,
+        smt: 1,
+        instances: 2,
+        placement: Placement::Island,
+        machines: Some(machines),
+    };
+    let sets = place_workers(&cluster, &request(12, 2)).expect("placed");
+    let machine = |set: &Vec<HardwareThread>| -> BTreeSet<Option<u32>> {
+        set.iter().map(|thread| cluster.machine_of(*thread)).collect()
+    };
+    assert_eq!(sets.iter().map(Vec::len).collect::<Vec<_>>(), [6, 6]);
+    assert_eq!(sets.iter().map(machine).collect::<Vec<_>>(), [[Some(0)].into(), [Some(1)].into()]);
+    let refused =
+        |workers, machines| place_workers(&cluster, &request(workers, machines)).expect_err("refused");
+    assert_eq!(refused(13, 2), PlaceError::Uneven { workers: 13, machines: 2 });
+    assert_eq!(refused(26, 2), PlaceError::TooFewThreads { wanted: 26, available: 24 });
+}
+
+#[test]
 fn workers_without_a_place_are_refused() {
     let quad = shipped("quad-socket");
     let refused = |workers, smt, instances| {
         let placement = Placement::Island;
-        place_workers(&quad, &WorkerRequest { workers, smt, instances, placement }).expect_err("refused")
+        place_workers(&quad, &WorkerRequest { workers, smt, instances, placement, machines: None })
+            .expect_err("refused")
     };
     assert_eq!(refused(25, 1, 1), PlaceError::TooFewThreads { wanted: 25, available: 24 });
     assert_eq!(refused(1, 0, 1), PlaceError::TooFewThreads { wanted: 1, available: 0 });

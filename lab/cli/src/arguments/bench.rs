@@ -12,6 +12,7 @@ use harness::{
 use machine::Placement;
 use platform::link::Mechanism;
 use storage::Optimisation;
+use workloads::ipc::{MESSAGE_BYTES_MAX, MESSAGE_BYTES_MIN};
 use workloads::lock::{HELD_WORDS_MAX, HeldLine, LockKind};
 use workloads::micro::Operation;
 use workloads::tpcc::{FullOrSmall, HotRows, Stocks};
@@ -19,7 +20,8 @@ use workloads::ycsb::YcsbWorkload;
 
 use super::given::{Given, named, number, parsed, text, whole};
 use crate::choices::{
-    ConcurrencyControl, DiskKind, Engine, Like, Switch, WorkloadName, memory_placement, optimisations,
+    ConcurrencyControl, DiskKind, Engine, Like, LogDisk, RemoteRows, Switch, WorkloadName, memory_placement,
+    optimisations,
 };
 use crate::hot::Hot;
 use crate::values;
@@ -79,6 +81,8 @@ const BENCH_EXAMPLES: &str = "Examples:
                                                        a lock alone: acquisitions a second
   isles bench lock --lock ttas --machine octo-socket --threads 20 --held-words 4 --held-line lock
   isles bench ipc --mechanism shm                      messages of 256 bytes to and fro
+  isles bench counter --machine dual-socket --repeat 3
+                                                       mean and deviation over three seeds
   isles bench ipc --mechanism shm --processes 2        the same between two processes, beside a bare line of memory
   isles bench memory --machine octo-socket --cores 1 --memory hops=2
   isles bench tpcc --report run.html                   a page with plots besides
@@ -113,6 +117,10 @@ pub const WAREHOUSES_MAX: u64 = 65_535;
 pub const TABLE_ROWS_MAX: u64 = 10_000_000_000;
 /// From the smallest row, which holds a counter that updates increment, to the largest.
 const ROW_BYTES: RangeInclusive<u64> = 8..=65_536;
+/// Sizes of messages.
+const IPC_BYTES: RangeInclusive<u64> = MESSAGE_BYTES_MIN as u64..=MESSAGE_BYTES_MAX as u64;
+/// Most repetitions of a run.
+const REPETITIONS_MAX: u64 = 1_000;
 /// Most locks.
 const LOCKS_MAX: u64 = 1_000_000;
 /// Longest computation, in work units, and longest unit of backoff, in nanoseconds.
@@ -183,6 +191,10 @@ pub struct CommonFlags {
     /// machine [default: all; with one instance, all of one machine]
     #[arg(long, value_name = "N", value_parser = text(), help_heading = "Machine")]
     pub cores: Option<Given<String>>,
+    /// Machines of a cluster among which the workers are divided evenly [default: each machine is
+    /// filled before the next]
+    #[arg(long, value_name = "N", value_parser = text(), help_heading = "Machine")]
+    pub machines: Option<Given<String>>,
     /// Hardware threads used per physical core [default: all the machine has]
     #[arg(long, value_name = "N", value_parser = text(), help_heading = "Machine")]
     pub smt: Option<Given<String>>,
@@ -190,7 +202,8 @@ pub struct CommonFlags {
     /// machine (one a machine in use). On this machine each of several is a process [default: 1isl]
     #[arg(long, value_name = "NAME", value_parser = text(), help_heading = "Machine")]
     pub deploy: Option<Given<String>>,
-    /// Where workers run: island (close together), spread (far apart) or os [default: island]
+    /// Where workers run: island (close together), spread (far apart), mix (two a socket, then the
+    /// next socket) or os (nothing is pinned) [default: island]
     #[arg(long, value_name = "NAME", value_parser = named::<Placement>(), help_heading = "Machine")]
     pub placement: Option<Given<Placement>>,
     /// How instances on one machine talk: shm (rings in shared memory), uds (Unix domain sockets)
@@ -250,9 +263,13 @@ pub struct CommonFlags {
     /// which nothing is logged yet]
     #[arg(long, value_name = "NAME", value_parser = named::<Durability>(), help_heading = "Engine")]
     pub durability: Option<Given<Durability>>,
-    /// Simulated device below the log: ram, nvme or hdd [default: ram]
+    /// Simulated device below log and data: ram, nvme, hdd or hdd:2 (two hdd, by stripes of 64 KiB)
+    /// [default: ram]
     #[arg(long, value_name = "NAME", value_parser = named::<DiskKind>(), help_heading = "Engine")]
     pub disk: Option<Given<DiskKind>>,
+    /// Simulated device of the log alone: ram, ssd or hdd [default: that of --disk]
+    #[arg(long, value_name = "NAME", value_parser = named::<LogDisk>(), help_heading = "Engine")]
+    pub log_disk: Option<Given<LogDisk>>,
     /// Directory of the database, which is opened again if it holds one [default: a temporary one]
     #[arg(long, value_name = "DIR", value_parser = text(), help_heading = "Engine")]
     pub path: Option<Given<String>>,
@@ -311,6 +328,10 @@ pub struct CommonFlags {
     /// Seed of data and transactions; on a simulated machine it fixes the whole run [default: 1]
     #[arg(long, value_name = "N", value_parser = whole(0..=u64::MAX), help_heading = "Run")]
     pub seed: Option<Given<u64>>,
+    /// Runs with this seed, the next one and so on: the result has mean and standard deviation of
+    /// the throughput; all else is of the first run [default: 1]
+    #[arg(long, value_name = "N", value_parser = whole(1..=REPETITIONS_MAX), help_heading = "Run")]
+    pub repeat: Option<Given<u64>>,
     /// Print one JSON object instead of text
     #[arg(long, help_heading = "Run")]
     pub json: bool,
@@ -412,6 +433,10 @@ pub struct RowFlags {
     /// 0]
     #[arg(long, value_name = "F", value_parser = number(SHARE), help_heading = "micro, tatp and dependent")]
     pub multisite: Option<Given<f64>>,
+    /// Instances of the remote rows of a transaction: any (also its own) or other-instance (never
+    /// its own; instances have equally many workers) [default: any]
+    #[arg(long, value_name = "NAME", value_parser = named::<RemoteRows>(), help_heading = "micro, tpcb and tpcc")]
+    pub remote_rows: Option<Given<RemoteRows>>,
     /// Share of requests that go to a share of the data, as in 0.8:0.2 [default: none]
     #[arg(long, value_name = "F:F", value_parser = parsed(Hot::of_flag), help_heading = "micro and tatp")]
     pub hot: Option<Given<Hot>>,
@@ -475,6 +500,9 @@ pub struct IpcFlags {
     /// How messages travel: pipe, fifo, mq, uds, tcp or shm [default: uds]
     #[arg(long, value_name = "NAME", value_parser = named::<Mechanism>(), help_heading = "ipc")]
     pub mechanism: Option<Given<Mechanism>>,
+    /// Bytes of a message [default: 256]
+    #[arg(long, value_name = "N", value_parser = whole(IPC_BYTES), help_heading = "ipc")]
+    pub bytes: Option<Given<u64>>,
     /// Where the two peers run: same-socket, other-socket or, of a cluster, other-machine (tcp
     /// only) [default: same-socket]
     #[arg(long, value_name = "NAME", value_parser = named::<Peers>(), help_heading = "ipc")]

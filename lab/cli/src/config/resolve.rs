@@ -17,10 +17,10 @@ use super::like::Ways;
 use super::pages;
 use super::resolved::Config;
 use super::workloads::{RowCount, Workload};
-use crate::arguments::{BenchArguments, CommonFlags, Flag, Given, TextFlag, WorkloadFlag, refuse};
+use crate::arguments::{AnyFlag, BenchArguments, CommonFlags, Flag, Given, TextFlag, WorkloadFlag, refuse};
 use crate::bad_input::BadInput;
 use crate::choices::{
-    ConcurrencyControl, DiskKind, Engine, Switch, WorkloadName, choose_instances, named_value,
+    ConcurrencyControl, DiskKind, Engine, LogDisk, Switch, WorkloadName, choose_instances, named_value,
 };
 use crate::machine_facts::{MachineFacts, NATIVE};
 
@@ -63,9 +63,10 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let like = common.like.value()?;
     let ways = Ways::of(like);
     let smt = smt(common, machine)?;
-    let cores = cores(arguments, machine, smt)?;
-    let sockets = machine.sockets(cores, smt, placement);
-    let machines = machine.machines_in_use(cores, smt);
+    let evenly = common.machines.whole(1..=machine.machines as u64)?.map(|machines| machines as usize);
+    let cores = cores(arguments, machine, smt, evenly)?;
+    let sockets = machine.sockets(cores, smt, placement, evenly);
+    let machines = evenly.unwrap_or_else(|| machine.machines_in_use(cores, smt));
     let instances = choose_instances(common.deploy.text(), cores, sockets, machines)?;
     let durability_default = if logs { ways.durability } else { Durability::None };
     let durability = common.durability.value_or(durability_default)?;
@@ -89,6 +90,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     }
     let stores = uses_pages || durability != Durability::None;
     let disk = disk(common, stores, native)?;
+    let log_disk = log_disk(common, durability, native)?;
     let path = path(common, durability, native)?;
     let timestamps = common.timestamp.value_or(TimestampSource::Clock)?;
     let without = common.without.value_or(ways.without.to_vec())?;
@@ -100,6 +102,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let instrument = common.instrument.value_or(Switch::On)?;
     let workload = Workload::resolve(workload_name, arguments, cores)?;
     divisible(common, instances, &workload)?;
+    remote_rows(common, instances, cores, &workload)?;
     let scale_caches = scale_caches(common, native, &workload)?;
     let length = length(common, native)?;
     let warmup_default = if native { WARMUP_SECONDS_NATIVE } else { WARMUP_SECONDS_VIRTUAL };
@@ -116,6 +119,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let deployment = DeploymentRequest {
         workers: cores,
         smt,
+        machines: evenly,
         instances,
         placement,
         memory,
@@ -123,6 +127,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         partitioning: workload.partitioning(),
         transport: transport(common, instances, machines)?,
     };
+    let repeat = repeat(common, path.as_deref())?;
     let failure = |at: &At| Some(harness::Failure { seconds: at.seconds, socket: at.fails? });
     let shift = |at: &At| Some(harness::Shift { seconds: at.seconds, count: at.shifts? });
     let plan = Plan {
@@ -153,9 +158,11 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         cc,
         adaptive,
         disk,
+        log_disk,
         like,
         at,
         plan,
+        repeat,
         json: common.json,
         report: common.report.clone(),
     };
@@ -165,6 +172,17 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         fits_memory(&config.workload, config.deployment.workers, machine)?;
     }
     Ok(config)
+}
+
+/// The number of runs: a database of a directory would not begin empty in the second one.
+fn repeat(common: &CommonFlags, path: Option<&str>) -> Result<u64, BadInput> {
+    match common.repeat.value_or(1)? {
+        repeat if repeat > 1 && path.is_some() => {
+            let problem = "the database of the first run would be there in the next";
+            Err(BadInput::new(format!("--repeat {repeat} with --path"), problem, "one of the two"))
+        }
+        repeat => Ok(repeat),
+    }
 }
 
 /// How deadlocks are found: only managers of rows know who waits for whom.
@@ -248,6 +266,30 @@ fn divisible(common: &CommonFlags, instances: usize, workload: &Workload) -> Res
     }
 }
 
+/// Refuses remote rows in other instances where there is no other one, or where the instances of
+/// rows do not follow from their numbers.
+fn remote_rows(
+    common: &CommonFlags,
+    instances: usize,
+    cores: usize,
+    workload: &Workload,
+) -> Result<(), BadInput> {
+    let Some((flag, parts)) = workload.parts_of_other_instances(cores) else { return Ok(()) };
+    let refused = |problem: &str, accepted: &str| {
+        Err(BadInput::value("--remote-rows", "other-instance", problem, accepted))
+    };
+    if common.deploy.is_none() {
+        return refused("there is one instance", "any, or --deploy");
+    }
+    if instances > 1 && !cores.is_multiple_of(instances) {
+        return refused("instances have different sizes", "any, or --cores that --deploy divides");
+    }
+    if instances > 1 && !parts.is_multiple_of(cores) {
+        return refused("workers have different shares", &format!("any, or {flag} a multiple of --cores"));
+    }
+    Ok(())
+}
+
 /// Resolves `--scale-caches`: on if caches shrink with the data.
 fn scale_caches(common: &CommonFlags, native: bool, workload: &Workload) -> Result<Switch, BadInput> {
     let switch = common.scale_caches.value_or(Switch::Off)?;
@@ -308,6 +350,18 @@ fn in_flight(common: &CommonFlags, instances: usize, durability: Durability) -> 
     common.in_flight.value_or(if waits { IN_FLIGHT_DURABLE } else { 1 })
 }
 
+/// The simulated device of the log, if it has one of its own.
+fn log_disk(common: &CommonFlags, durability: Durability, native: bool) -> Result<Option<LogDisk>, BadInput> {
+    let flags: [&dyn AnyFlag; 1] = [&common.log_disk];
+    if native {
+        refuse(&flags, "this machine has the disk it has", "no --log-disk, or --machine")?;
+    }
+    if durability == Durability::None {
+        refuse(&flags, "nothing is logged", "no --log-disk, or --durability async, group, sync")?;
+    }
+    common.log_disk.value()
+}
+
 /// The simulated device; none on hardware, and where nothing is stored.
 fn disk(common: &CommonFlags, stores: bool, native: bool) -> Result<Option<DiskKind>, BadInput> {
     let disk = common.disk.value_or(DiskKind::Ram)?;
@@ -357,8 +411,13 @@ fn smt(common: &CommonFlags, machine: &MachineFacts) -> Result<usize, BadInput> 
 }
 
 /// The number of workers: `--cores`, or `--threads` of the counter workload.
-fn cores(arguments: &BenchArguments, machine: &MachineFacts, smt: usize) -> Result<usize, BadInput> {
-    let most = machine.threads_by_smt[smt - 1];
+fn cores(
+    arguments: &BenchArguments,
+    machine: &MachineFacts,
+    smt: usize,
+    machines: Option<usize>,
+) -> Result<usize, BadInput> {
+    let most = machines.map_or(machine.threads_by_smt[smt - 1], |some| some * machine.threads_of_one(smt));
     let range: RangeInclusive<u64> = 1..=most as u64;
     // An instance lies within one machine.
     let is_one = arguments.common.deploy.text().is_none_or(|deploy| deploy == "1isl");
@@ -368,6 +427,13 @@ fn cores(arguments: &BenchArguments, machine: &MachineFacts, smt: usize) -> Resu
         return peers(cores, most);
     }
     let threads = arguments.counter.threads.whole(range)?;
+    let given = cores.or(threads);
+    if let (Some(machines), Some(workers)) = (machines, given)
+        && !workers.is_multiple_of(machines as u64)
+    {
+        let problem = format!("{machines} machines cannot have equally many of them");
+        return Err(BadInput::value("--cores", &workers.to_string(), problem, "a multiple of --machines"));
+    }
     match (cores, threads) {
         (Some(cores), Some(threads)) if cores != threads => Err(BadInput::new(
             format!("--threads {threads} with --cores {cores}"),

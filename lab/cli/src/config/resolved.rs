@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::changes::At;
 use super::workloads::{Split, Workload};
-use crate::choices::{ConcurrencyControl, DiskKind, Like, Switch};
+use crate::choices::{ConcurrencyControl, DiskKind, Like, LogDisk, Switch};
 use crate::errors::Failure;
 use crate::machine_facts::NATIVE;
 
@@ -31,6 +31,8 @@ pub struct Config {
     pub adaptive: Option<Switch>,
     /// The simulated device below the log; `None` where nothing is logged, or on hardware.
     pub disk: Option<DiskKind>,
+    /// The simulated device of the log alone; `None` where log and data share one.
+    pub log_disk: Option<LogDisk>,
     /// The program whose ways are the defaults of the flags that differ from program to program.
     pub like: Option<Like>,
     /// Changes of the workload during the run, in the order of their moments.
@@ -38,6 +40,8 @@ pub struct Config {
     /// The plan of each instance.
     #[serde(flatten)]
     pub plan: Plan,
+    /// Number of runs, of which each has the seed after that of the one before.
+    pub repeat: u64,
     /// True if the result is one JSON object. No property of the run, so not in the result.
     #[serde(skip)]
     pub json: bool,
@@ -60,7 +64,7 @@ impl Config {
         let split = match (self.deployment.instances, self.plan.execution.sharing()) {
             (1, None) => Split::Whole,
             (1, Some(_)) => Split::Workers,
-            _ => Split::Instances,
+            (instances, _) => Split::Instances(instances),
         };
         let for_harness = |workload: &Workload| workload.for_harness(self.deployment.workers, split);
         let first = for_harness(&self.workload)?;

@@ -9,7 +9,7 @@ use std::time::Instant;
 use machine::{HardwareThread, Level, Topology};
 use platform::link::Mechanism;
 use platform::{Hardware, HardwareCore, Place, Platform};
-use workloads::ipc::{IpcSpec, run_ipc};
+use workloads::ipc::{IpcSpec, MESSAGE_BYTES, run_ipc};
 use workloads::measure::{
     Repeats, atomic_nanos, clock_nanos, line_transfer_nanos, load_nanos, median, read_gbps, repeated_nanos,
 };
@@ -219,6 +219,7 @@ fn ipc(c: HardwareCore, topology: &Topology, effort: Effort) -> Vec<Channel> {
         say(&format!("messages, {name}"));
         let spec = IpcSpec {
             mechanism,
+            message_bytes: MESSAGE_BYTES,
             places: [place(first.thread), place(second.thread)],
             nodes: [Some(first.node), Some(second.node)],
             wire: None,

@@ -13,6 +13,6 @@ mod text;
 mod timeline;
 
 pub use page::page;
-pub use result::{Caches, Report, SimulationCost};
+pub use result::{Caches, Repetitions, Report, SimulationCost};
 pub use text::{Style, render};
 pub use timeline::{BINS, Bin};

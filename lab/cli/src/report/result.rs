@@ -17,6 +17,9 @@ use crate::errors::Failure;
 pub struct Report {
     /// Commits per second.
     pub throughput: f64,
+    /// Throughput of all runs of `--repeat`; absent with one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repetitions: Option<Repetitions>,
     /// Committed transactions.
     pub commits: u64,
     /// Attempts that the engine aborted.
@@ -109,6 +112,27 @@ pub struct Report {
     pub memory: Option<MemoryFigures>,
 }
 
+/// Throughput of several runs that differ in their seeds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Repetitions {
+    /// Mean of the runs, in commits a second.
+    pub mean: f64,
+    /// Standard deviation of a sample; 0 of one run.
+    pub deviation: f64,
+    /// The throughput of each run, in the order of the seeds.
+    pub throughput: Vec<f64>,
+}
+
+impl Repetitions {
+    /// Mean and deviation of these runs.
+    pub fn of(throughput: Vec<f64>) -> Self {
+        let count = throughput.len() as f64;
+        let mean = throughput.iter().sum::<f64>() / count;
+        let squares: f64 = throughput.iter().map(|one| (one - mean).powi(2)).sum();
+        Repetitions { mean, deviation: (squares / (count - 1.0).max(1.0)).sqrt(), throughput }
+    }
+}
+
 /// The host's cost of simulating the measured time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SimulationCost {
@@ -167,6 +191,7 @@ impl Report {
         let timeline = timeline::bins(&measurement.bins, measurement.bin_seconds, elapsed_seconds);
         Report {
             throughput: if elapsed_seconds > 0.0 { commits as f64 / elapsed_seconds } else { 0.0 },
+            repetitions: None,
             commits,
             aborts,
             abort_ratio: abort_ratio(commits, aborts),

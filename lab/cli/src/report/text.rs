@@ -7,7 +7,7 @@ use harness::{
     Recovery, RequestFigures, RoundTrip, ThreadFigures,
 };
 
-use super::result::Report;
+use super::result::{Repetitions, Report};
 use super::timeline::Bin;
 use crate::bad_input::one_line;
 use crate::choices::Switch;
@@ -142,6 +142,17 @@ fn summary(text: &mut String, report: &Report, style: Style) {
     of_data(text, report);
 }
 
+/// Mean and deviation of all runs.
+fn of_repetitions(
+    Repetitions { mean, deviation, throughput }: &Repetitions,
+    seed: u64,
+    unit: &str,
+) -> String {
+    let share = percent(if *mean > 0.0 { deviation / mean } else { 0.0 });
+    let last = seed.wrapping_add(throughput.len() as u64 - 1);
+    format!("mean {} {unit}/s, deviation {share}, seeds {seed} to {last}", si(*mean))
+}
+
 /// How fast transactions were, or operations.
 fn of_transactions(text: &mut String, report: &Report, style: Style) {
     let unit = report.config.workload.counts();
@@ -152,6 +163,9 @@ fn of_transactions(text: &mut String, report: &Report, style: Style) {
         "throughput",
         &format!("{throughput} over {}, last quarter {last}", seconds(report.elapsed_seconds)),
     );
+    if let Some(repetitions) = &report.repetitions {
+        line(text, "repetitions", &of_repetitions(repetitions, report.seed, unit));
+    }
     line(text, "", &style.bar(&sparkline(&report.timeline)));
     line(text, unit, &thousands(report.commits));
     if unit == "commits" {

@@ -8,19 +8,31 @@ use sim::{CacheSizes, Config as SimConfig, Disk, DiskFaults, DiskModel, VirtualM
 use storage::Optimisation;
 
 use super::faults;
-use crate::choices::{DiskKind, Switch};
+use crate::choices::{DiskKind, LogDisk, Switch};
 use crate::config::Config;
 use crate::errors::Failure;
 use crate::machines;
 
-/// A new disk of this kind.
-fn disk(kind: DiskKind) -> Disk {
+/// A new disk of this kind, with the log on a device of its own if it has one.
+fn disk(kind: DiskKind, log: Option<LogDisk>) -> Disk {
+    let log = log.map(|log| match log {
+        LogDisk::Ram => DiskModel::RAM,
+        LogDisk::Ssd => DiskModel::NVME,
+        LogDisk::Hdd => DiskModel::HDD,
+    });
     let model = match kind {
         DiskKind::Ram => DiskModel::RAM,
         DiskKind::Nvme => DiskModel::NVME,
         DiskKind::Hdd => DiskModel::HDD,
+        DiskKind::StripedHdd => DiskModel { spindles: 2, ..DiskModel::HDD },
     };
-    Disk::new(model, DiskFaults::default())
+    let disk = Disk::new(model, DiskFaults::default());
+    log.map_or(disk.clone(), |log| disk.with_device_of_files(log, is_of_log))
+}
+
+/// True for the files of the logs: segments of rows in memory and of pages.
+fn is_of_log(name: &str) -> bool {
+    name.starts_with("log-") || name.starts_with("wal-")
 }
 
 /// Bytes of the copies of tables that are never written, roughly: each instance has them on each of
@@ -68,12 +80,13 @@ pub(super) fn run(
         (Switch::On, Some(scale)) => described.model.with_scaled_caches(scale),
         _ => described.model,
     };
+    let new_disk = |kind| disk(kind, config.log_disk);
     let sim = SimConfig {
         model,
         seed: config.plan.seed,
         expected_bytes: expected_bytes(config, &plan, &deployment),
-        disk: config.disk.map(disk),
-        more_disks: (1..machines).filter_map(|_| config.disk.map(disk)).collect(),
+        disk: config.disk.map(new_disk),
+        more_disks: (1..machines).filter_map(|_| config.disk.map(new_disk)).collect(),
         ..described
     };
     let outcome =

@@ -1,5 +1,6 @@
 //! The binary as a user meets it, and what its sources promise of each other.
 
+mod bench_flags;
 mod circles;
 mod command_line;
 mod documents;

@@ -1,11 +1,12 @@
 //! Figures on the page of a study: curves, or bars where the horizontal axis has categories, then
 //! the values and the command of each run. Published values are dashed.
 
+use super::chips::status_chip;
 use super::command::command_line;
 use crate::file::{FigureSeries, Position};
 use crate::measured_figure::{FigureStatus, MeasuredFigure, ValueColumn, published_name};
 use crate::numbers;
-use crate::pages::html::{self, chip, escape, push};
+use crate::pages::html::{self, escape, push};
 use crate::pages::plot::{Column, Lines, Series, columns, lines};
 
 /// Height of a drawing.
@@ -44,16 +45,6 @@ pub(super) fn section(measured: &MeasuredFigure<'_>, anchor: &str) -> String {
     body.push_str(&values(measured));
     body.push_str(&runs(measured));
     html::section(anchor, &figure.id, &body)
-}
-
-pub(super) fn status_chip(status: FigureStatus) -> String {
-    let tone = match status {
-        FigureStatus::Done => "good",
-        FigureStatus::Failed => "bad",
-        FigureStatus::Stopped => "warn",
-        FigureStatus::NotYet => "plain",
-    };
-    chip(tone, status.name())
 }
 
 fn label(measured: &MeasuredFigure<'_>) -> String {

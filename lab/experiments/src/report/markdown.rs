@@ -2,7 +2,8 @@
 //!
 //! As on the page, there is no time: the same results give the same bytes.
 
-use super::{StudyResults, verdict_rows};
+use super::study_results::StudyResults;
+use super::verdict_rows;
 
 /// Headings of the table.
 const HEADINGS: [&str; 7] =

@@ -4,37 +4,26 @@
 //!
 //! It has no time of day and no duration: the same results give the same bytes.
 
+mod chips;
 mod command;
 mod drawings;
 mod figures;
 pub mod markdown;
+mod study_results;
 #[cfg(test)]
 mod tests;
 mod verdict_rows;
 
-use std::path::Path;
-
 use serde_json::Value as Json;
 
+use self::chips::verdict_chip;
 pub use self::command::{command_line, shell_line};
-use crate::file::{Run, Study};
-use crate::measured_figure::MeasuredFigure;
+pub use self::study_results::StudyResults;
+use self::study_results::anchor;
+use crate::file::Run;
 use crate::numbers;
-use crate::pages::html::{self, chip, escape, push};
+use crate::pages::html::{self, escape, push};
 use crate::verdict::{Judgement, Verdict};
-
-/// A study with its results.
-#[derive(Clone, Debug)]
-pub struct StudyResults<'a> {
-    /// The study.
-    pub study: &'a Study,
-    /// Its file, as the user named it.
-    pub file: String,
-    /// The findings with their verdicts.
-    pub judgements: Vec<Judgement<'a>>,
-    /// The figures with their values.
-    pub figures: Vec<MeasuredFigure<'a>>,
-}
 
 /// Origin of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,33 +34,12 @@ pub struct Origin {
     pub host: String,
 }
 
-impl StudyResults<'_> {
-    /// Name of the study in tables: that of its file without the ending.
-    pub fn name(&self) -> String {
-        let name = Path::new(&self.file).file_stem().map(|name| name.to_string_lossy().into_owned());
-        name.unwrap_or_else(|| self.file.clone())
-    }
-
-    fn title(&self) -> String {
-        if self.study.title.is_empty() { format!("Study {}", self.file) } else { self.study.title.clone() }
-    }
-
-    /// Paragraphs about the study.
-    fn about(&self) -> String {
-        let paragraphs = self.study.about.split("\n\n").filter(|text| !text.trim().is_empty());
-        paragraphs.map(|paragraph| format!("<p>{}</p>\n", escape(paragraph.trim()))).collect()
-    }
-
-    /// The sections of all findings and figures; `prefix` is in front of their ids in anchors.
-    fn sections(&self, prefix: &str) -> String {
-        let findings = self.judgements.iter().map(|one| finding(one, &anchor(prefix, &one.finding.id)));
-        let figures = self.figures.iter().map(|one| figures::section(one, &anchor(prefix, &one.figure.id)));
-        findings.chain(figures).collect()
-    }
-}
-
-fn anchor(prefix: &str, id: &str) -> String {
-    format!("{prefix}{id}")
+/// The sections of all findings and figures of a study; `prefix` is in front of their ids in
+/// anchors.
+fn sections(study: &StudyResults<'_>, prefix: &str) -> String {
+    let findings = study.judgements.iter().map(|one| finding(one, &anchor(prefix, &one.finding.id)));
+    let figures = study.figures.iter().map(|one| figures::section(one, &anchor(prefix, &one.figure.id)));
+    findings.chain(figures).collect()
 }
 
 /// The page of one study or of several.
@@ -90,7 +58,7 @@ pub fn page(origin: &Origin, studies: &[StudyResults<'_>]) -> String {
         if !one.figures.is_empty() {
             body.push_str(&figures::summary(&one.figures));
         }
-        body.push_str(&one.sections(""));
+        body.push_str(&sections(one, ""));
         return html::page(&title, &body);
     }
     let title = "All studies";
@@ -102,7 +70,7 @@ pub fn page(origin: &Origin, studies: &[StudyResults<'_>]) -> String {
         let name = study.name();
         let head = format!("{}{}", lead(&study.file), study.about());
         body.push_str(&html::section(&name, &study.title(), &head));
-        body.push_str(&study.sections(&format!("{name}:")));
+        body.push_str(&sections(study, &format!("{name}:")));
     }
     html::page(title, &body)
 }
@@ -143,16 +111,6 @@ fn summary(judgements: &[Judgement<'_>]) -> String {
     };
     let rows: Vec<Vec<String>> = judgements.iter().map(row).collect();
     html::table(&["finding", "published", "accepted", "measured", "verdict", "claim"], &[1, 2, 3], &rows)
-}
-
-fn verdict_chip(verdict: Verdict) -> String {
-    let tone = match verdict {
-        Verdict::Pass => "good",
-        Verdict::Fail | Verdict::Failed => "bad",
-        Verdict::Stopped => "warn",
-        Verdict::NotYet => "plain",
-    };
-    chip(tone, verdict.name())
 }
 
 /// The section of one finding, with `anchor` as the target of links.

@@ -8,7 +8,7 @@ use crate::measured_figure::measure;
 use crate::plan::select;
 use crate::testing;
 use crate::verdict::judge;
-use crate::{Plan, Size};
+use crate::{Plan, Size, Study};
 
 fn origin() -> Origin {
     Origin { version: "1.2.3".to_owned(), host: "this & that".to_owned() }

@@ -1,6 +1,7 @@
 //! One table of all verdicts: a row for each finding and each figure of all studies.
 
-use super::{StudyResults, anchor, figures, verdict_chip};
+use super::chips::{status_chip, verdict_chip};
+use super::study_results::{StudyResults, anchor};
 use crate::measured_figure::{FigureStatus, MeasuredFigure};
 use crate::numbers;
 use crate::pages::html::{self, escape};
@@ -54,7 +55,7 @@ impl Outcome {
     fn chip(self) -> String {
         match self {
             Outcome::Verdict(verdict) => verdict_chip(verdict),
-            Outcome::Status(status) => figures::status_chip(status),
+            Outcome::Status(status) => status_chip(status),
         }
     }
 }

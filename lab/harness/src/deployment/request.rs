@@ -19,6 +19,8 @@ pub struct DeploymentRequest {
     pub workers: usize,
     /// Most hardware threads used on a physical core.
     pub smt: usize,
+    /// Machines among which the workers are divided evenly; `None` fills each before the next.
+    pub machines: Option<usize>,
     /// Number of instances, whose numbers of workers differ by at most one.
     #[serde(rename = "deploy", serialize_with = "serialize_instances")]
     pub instances: usize,
@@ -52,6 +54,7 @@ impl Default for DeploymentRequest {
         DeploymentRequest {
             workers: 1,
             smt: usize::MAX,
+            machines: None,
             instances: 1,
             placement: Placement::Island,
             memory: MemoryPlacement::Local,
@@ -83,10 +86,10 @@ impl Deployment {
         hops: &[Vec<u32>],
         host_memory_bytes: u64,
     ) -> Result<Self, DeploymentError> {
-        let DeploymentRequest { workers, smt, instances, placement, .. } = *request;
+        let DeploymentRequest { workers, smt, machines, instances, placement, .. } = *request;
         let sets = match request.peers {
             Some(peers) => peer_sets(place_peers(topology, peers)?, instances)?,
-            None => place_workers(topology, &WorkerRequest { workers, smt, instances, placement })?,
+            None => place_workers(topology, &WorkerRequest { workers, smt, instances, placement, machines })?,
         };
         // The number of peers is two, that of other workers the requested one.
         let available = sets.iter().map(Vec::len).sum();

@@ -78,7 +78,9 @@ fn on_platform<P: Host>(c: P::Core, workload: &Workload, cx: Context<'_>) -> Res
     match workload {
         Workload::Counter(groups) => counter::run::<P>(c, *groups, cx),
         Workload::Lock(wanted) => lock::run::<P>(c, wanted, cx),
-        Workload::Ipc(mechanism) => experiments::ipc::<P>(c, *mechanism, cx),
+        Workload::Ipc { mechanism, message_bytes } => {
+            experiments::ipc::<P>(c, *mechanism, *message_bytes, cx)
+        }
         Workload::Memory { rows } => experiments::memory::<P>(c, *rows, cx),
         _ => Err(RunError::Refused("a simulated machine has no processes".to_owned())),
     }

@@ -98,6 +98,7 @@ pub(crate) fn peers(deployment: &Deployment) -> Result<([Place; 2], [Option<Node
 pub(crate) fn ipc<P: Host + Links>(
     c: P::Core,
     mechanism: Mechanism,
+    message_bytes: usize,
     cx: Context<'_>,
 ) -> Result<Measurement, RunError> {
     let (plan, deployment) = (cx.plan, cx.deployment);
@@ -106,6 +107,7 @@ pub(crate) fn ipc<P: Host + Links>(
     let (places, nodes) = peers(deployment)?;
     let spec = IpcSpec {
         mechanism,
+        message_bytes,
         places,
         nodes,
         wire: None,

@@ -19,7 +19,7 @@ use platform::{
 };
 use secure_links::{Connection, Doorbell, Endpoint, Hello, Identity, Listener, Peer, connect};
 use workloads::ipc::{
-    IpcResult, IpcTimes, LIMITS, Waiting, answer_requests, pass_line, pass_messages, send_requests,
+    IpcResult, IpcTimes, Waiting, answer_requests, limits, pass_line, pass_messages, send_requests,
 };
 
 use crate::context::Context;
@@ -38,6 +38,8 @@ const LINE_DISTANCE: usize = 4 * LINE_BYTES;
 pub struct OtherProcess {
     /// The mechanism by which messages are sent.
     pub mechanism: Mechanism,
+    /// Bytes of a message.
+    pub message_bytes: usize,
     /// Its program, which calls [`answer_messages`] with its last argument.
     pub program: PathBuf,
     /// The arguments before that.
@@ -48,6 +50,7 @@ pub struct OtherProcess {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Task {
     mechanism: Mechanism,
+    message_bytes: usize,
     endpoint: Endpoint,
     place: Place,
     node: Option<Node>,
@@ -56,10 +59,10 @@ struct Task {
 
 impl fmt::Display for Task {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Task { mechanism, endpoint, place, node, line } = self;
+        let Task { mechanism, message_bytes, endpoint, place, node, line } = self;
         let number = |number: Option<u32>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
         let (thread, node) = (number(place.thread.map(|thread| thread.0)), number(node.map(|node| node.0)));
-        write!(to, "{mechanism}\n{thread}\n{node}\n{}\n{endpoint}", line.display())
+        write!(to, "{mechanism}\n{message_bytes}\n{thread}\n{node}\n{}\n{endpoint}", line.display())
     }
 }
 
@@ -69,14 +72,15 @@ impl FromStr for Task {
     fn from_str(text: &str) -> Result<Self, RunError> {
         let refused =
             || RunError::Refused("no task for a second process: isles bench ipc gives one".to_owned());
-        let [mechanism, thread, node, line, endpoint] =
-            <[&str; 5]>::try_from(text.splitn(5, '\n').collect::<Vec<_>>()).map_err(|_| refused())?;
+        let [mechanism, message_bytes, thread, node, line, endpoint] =
+            <[&str; 6]>::try_from(text.splitn(6, '\n').collect::<Vec<_>>()).map_err(|_| refused())?;
         let number = |text: &str| -> Result<Option<u32>, RunError> {
             if text == "-" { Ok(None) } else { text.parse().map(Some).map_err(|_| refused()) }
         };
         let known = Mechanism::ALL.into_iter().find(|(name, _)| *name == mechanism);
         Ok(Task {
             mechanism: known.ok_or_else(refused)?.1,
+            message_bytes: message_bytes.parse().map_err(|_| refused())?,
             endpoint: endpoint.parse().map_err(|_| refused())?,
             place: Place { thread: number(thread)?.map(HardwareThread) },
             node: number(node)?.map(Node),
@@ -144,6 +148,7 @@ pub(crate) fn ipc(c: HardwareCore, other: &OtherProcess, cx: Context<'_>) -> Res
     let mut listener = Listener::bind(c, &endpoint(other.mechanism), identity).map_err(RunError::of)?;
     let task = Task {
         mechanism: other.mechanism,
+        message_bytes: other.message_bytes,
         endpoint: listener.endpoint().clone(),
         place: places[1],
         node: nodes[1],
@@ -153,15 +158,16 @@ pub(crate) fn ipc(c: HardwareCore, other: &OtherProcess, cx: Context<'_>) -> Res
     let meet = |c: HardwareCore, listener: &mut Listener| -> Result<Connection, RunError> {
         let doorbell = Doorbell::new(c, nodes[0]).map_err(RunError::of)?;
         let patience = Patience::Until(Hardware::now(c).plus(PATIENCE_NANOS));
-        let met = listener.accept(c, &mut |_| Ok((doorbell.clone(), LIMITS)), patience);
+        let met = listener.accept(c, &mut |_| Ok((doorbell.clone(), limits(other.message_bytes))), patience);
         met.map_err(RunError::of)?.ok_or(RunError::Worker("the second process did not connect"))
     };
     let run = |c: HardwareCore, listener: &mut Listener| -> Result<(IpcResult, f64, [Passed; 2]), RunError> {
         let mut connection = meet(c, listener)?;
         let before = pass(c, &lines, 0)?;
-        let message_ns = pass_messages(c, &mut connection.end).map_err(RunError::of)?;
+        let message_ns = pass_messages(c, &mut connection.end, other.message_bytes).map_err(RunError::of)?;
         let observe = |nanos: u64| latencies.record(nanos.saturating_mul(1000));
-        let result = send_requests(c, &mut connection.end, times, &observe, cx.control.stop_requested);
+        let stop = cx.control.stop_requested;
+        let result = send_requests(c, &mut connection.end, other.message_bytes, times, &observe, stop);
         let result = result.map_err(RunError::of)?;
         Ok((result, message_ns, [before, pass(c, &lines, 0)?]))
     };
@@ -216,7 +222,7 @@ pub fn answer_messages(task: &str) -> Result<(), RunError> {
         from: Peer { instance: 1, worker: 0 },
         to: Peer { instance: 0, worker: 0 },
         mechanism: task.mechanism,
-        limits: LIMITS,
+        limits: limits(task.message_bytes),
     };
     pinned(c, task.place, &mut |c| {
         let doorbell = Doorbell::new(c, task.node).map_err(RunError::of)?;
@@ -224,7 +230,7 @@ pub fn answer_messages(task: &str) -> Result<(), RunError> {
         let connection = connect(c, &task.endpoint, hello, &doorbell, patience);
         let mut connection = connection.map_err(RunError::of)?;
         pass(c, &lines, 1)?;
-        answer_requests(c, &mut connection.end).map_err(RunError::of)?;
+        answer_requests(c, &mut connection.end, task.message_bytes).map_err(RunError::of)?;
         pass(c, &lines, 1).map(|_| ())
     })
 }

@@ -38,7 +38,12 @@ pub enum Workload {
     /// not those of the parameters.
     Lock(LockSpec),
     /// Messages between the first two workers.
-    Ipc(link::Mechanism),
+    Ipc {
+        /// The mechanism by which messages are sent.
+        mechanism: link::Mechanism,
+        /// Bytes of a message.
+        message_bytes: usize,
+    },
     /// As `Ipc`, with the second worker in another process.
     IpcBetweenProcesses(OtherProcess),
     /// Reads of rows on each worker's memory node.

@@ -15,7 +15,13 @@ pub struct DiskModel {
     pub bytes_per_second: u64,
     /// Requests that the device serves at the same time.
     pub queue_depth: usize,
+    /// Equal devices with alternate stripes of [`STRIPE_BYTES`] (RAID-0), each with a queue of its
+    /// own.
+    pub spindles: u64,
 }
+
+/// Bytes of a stripe on one of several spindles.
+const STRIPE_BYTES: u64 = 64 << 10;
 
 /// Bytes a second that the operating system copies to and from its cache.
 const COPY_BYTES_PER_SECOND: u64 = 8_000_000_000;
@@ -33,6 +39,7 @@ impl DiskModel {
         seek_nanos: 0,
         bytes_per_second: COPY_BYTES_PER_SECOND,
         queue_depth: 64,
+        spindles: 1,
     };
 
     /// A data-centre SSD, whose cache survives a loss of power.
@@ -43,6 +50,7 @@ impl DiskModel {
         seek_nanos: 0,
         bytes_per_second: 4_000_000_000,
         queue_depth: 64,
+        spindles: 1,
     };
 
     /// A disk of 10,000 turns a minute: half a turn to the first byte, a turn until the cache is on
@@ -54,6 +62,7 @@ impl DiskModel {
         seek_nanos: 4_500_000,
         bytes_per_second: 150_000_000,
         queue_depth: 1,
+        spindles: 1,
     };
 
     /// The disk of this name: `ram`, `nvme` or `hdd`.
@@ -85,6 +94,11 @@ pub(crate) enum Request {
 /// State of the device.
 pub(crate) struct Device {
     model: DiskModel,
+    spindles: Vec<Spindle>,
+}
+
+/// State of one of the equal devices.
+struct Spindle {
     /// End of the latest request in each slot of the queue.
     slots_ps: Vec<u64>,
     /// Moment from which the path to the device is free.
@@ -99,7 +113,8 @@ fn passing_ps(bytes: u64, bytes_per_second: u64) -> u64 {
 
 impl Device {
     pub(crate) fn new(model: DiskModel) -> Device {
-        Device { model, slots_ps: vec![0; model.queue_depth.max(1)], way_ps: 0, head: u64::MAX }
+        let spindle = || Spindle { slots_ps: vec![0; model.queue_depth.max(1)], way_ps: 0, head: u64::MAX };
+        Device { model, spindles: (0..model.spindles.max(1)).map(|_| spindle()).collect() }
     }
 
     /// Restarts time, with nothing under way.
@@ -121,18 +136,51 @@ impl Device {
                     _ => self.transfer(called_ps, place, dirty, self.model.write_nanos),
                 };
                 // A flush waits for all requests of the device.
-                let idle_ps = self.slots_ps.iter().fold(written_ps, |latest, slot| latest.max(*slot));
+                let slots = self.spindles.iter().flat_map(|spindle| &spindle.slots_ps);
+                let idle_ps = slots.fold(written_ps, |latest, slot| latest.max(*slot));
                 idle_ps + self.model.flush_nanos * 1000
             }
         }
     }
 
+    /// End of a transfer, each part of which goes to the spindle of its stripes.
     fn transfer(&mut self, from_ps: u64, place: u64, bytes: u64, latency_nanos: u64) -> u64 {
-        let seek_nanos = if place == self.head { 0 } else { self.model.seek_nanos };
+        let count = self.spindles.len() as u64;
+        if count == 1 {
+            return self.spindles[0].transfer(&self.model, from_ps, place, bytes, latency_nanos);
+        }
+        let (end, mut done_ps) = (place + bytes, from_ps);
+        for number in 0..count {
+            // Bytes of the spindle in front of a place of the whole.
+            let inside = |place: u64| {
+                let (row, rest) = (place / (STRIPE_BYTES * count), place % (STRIPE_BYTES * count));
+                row * STRIPE_BYTES + rest.saturating_sub(number * STRIPE_BYTES).min(STRIPE_BYTES)
+            };
+            let (first, last) = (inside(place), inside(end));
+            if last > first || (bytes == 0 && place / STRIPE_BYTES % count == number) {
+                let spindle = &mut self.spindles[number as usize];
+                let part_ps = spindle.transfer(&self.model, from_ps, first, last - first, latency_nanos);
+                done_ps = done_ps.max(part_ps);
+            }
+        }
+        done_ps
+    }
+}
+
+impl Spindle {
+    fn transfer(
+        &mut self,
+        model: &DiskModel,
+        from_ps: u64,
+        place: u64,
+        bytes: u64,
+        latency_nanos: u64,
+    ) -> u64 {
+        let seek_nanos = if place == self.head { 0 } else { model.seek_nanos };
         self.head = place + bytes;
         let free = (0..self.slots_ps.len()).min_by_key(|slot| self.slots_ps[*slot]).unwrap_or(0);
         let begin_ps = from_ps.max(self.slots_ps[free]) + seek_nanos * 1000;
-        self.way_ps = begin_ps.max(self.way_ps) + passing_ps(bytes, self.model.bytes_per_second);
+        self.way_ps = begin_ps.max(self.way_ps) + passing_ps(bytes, model.bytes_per_second);
         self.slots_ps[free] = self.way_ps + latency_nanos * 1000;
         self.slots_ps[free]
     }
@@ -165,6 +213,23 @@ mod tests {
         let in_order = micros(DiskModel::HDD, &[write(0), write(4096)]);
         let apart = micros(DiskModel::HDD, &[write(0), write(8192)]);
         assert_eq!(apart - in_order, DiskModel::HDD.seek_nanos / 1000);
+    }
+
+    #[test]
+    fn two_spindles_serve_two_stripes_at_the_same_time() {
+        let striped = DiskModel { spindles: 2, ..DiskModel::HDD };
+        let read = |place| Request::Read { place, bytes: 8192 };
+        // Alternate stripes are on both, every second one is on the same.
+        let apart = micros(striped, &[read(0), read(STRIPE_BYTES)]);
+        let same = micros(striped, &[read(0), read(2 * STRIPE_BYTES + 8192)]);
+        assert_eq!(apart, micros(DiskModel::HDD, &[read(0)]));
+        assert_eq!(same, micros(DiskModel::HDD, &[read(0), read(MEGABYTE)]));
+        // A long transfer takes half the time on each; what follows is not sought.
+        let long = [Request::Write { place: 0, bytes: 300 * MEGABYTE }];
+        let (one, two) = (micros(DiskModel::HDD, &long), micros(striped, &long));
+        assert!((one / 2..one / 2 + 10_000).contains(&two), "{one} {two}");
+        let next = Request::Read { place: 8192, bytes: 8192 };
+        assert!(micros(striped, &[read(0), next]) < same);
     }
 
     #[test]

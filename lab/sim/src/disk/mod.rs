@@ -44,7 +44,7 @@ pub use queues::DiskUse;
 
 use crate::random::Random;
 use device::Device;
-use queues::{DiskState, Queues};
+use queues::{DeviceOfFiles, DiskState, Queues};
 use store::Store;
 use terms::random::mix;
 
@@ -74,6 +74,7 @@ impl Disk {
             store: Store::new(),
             queues: Queues::default(),
             device: Device::new(model),
+            apart: None,
             used: DiskUse::default(),
             faults: DiskFaults { sector_bytes, ..faults },
             calls: 0,
@@ -82,6 +83,13 @@ impl Disk {
             stopped_ps: 0,
             perturbed: false,
         })))
+    }
+
+    /// The same disk, whose files of these names are on a device of their own.
+    #[must_use]
+    pub fn with_device_of_files(self, model: DiskModel, names: fn(&str) -> bool) -> Disk {
+        self.state().apart = Some(DeviceOfFiles { names, device: Device::new(model) });
+        self
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, DiskState> {
@@ -156,6 +164,9 @@ impl Disk {
         state.store.settle_all(u64::MAX);
         state.queues = Queues::default();
         state.device.reset();
+        if let Some(apart) = &mut state.apart {
+            apart.device.reset();
+        }
     }
 
     /// Drops operations that have not begun: the machine has stopped.

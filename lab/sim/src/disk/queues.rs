@@ -44,6 +44,8 @@ pub(crate) struct DiskState {
     pub(crate) store: Store,
     pub(crate) queues: Queues,
     pub(crate) device: Device,
+    /// The device of the files with some names.
+    pub(super) apart: Option<DeviceOfFiles>,
     pub(crate) used: DiskUse,
     pub(crate) faults: DiskFaults,
     /// Calls of the kind that the faults refuse.
@@ -56,6 +58,12 @@ pub(crate) struct DiskState {
     pub(super) stopped_ps: u64,
     /// The machine explores schedules: operations take longer by chance.
     pub(super) perturbed: bool,
+}
+
+/// A device for the files of some names alone.
+pub(crate) struct DeviceOfFiles {
+    pub names: fn(&str) -> bool,
+    pub device: Device,
 }
 
 /// Result of an operation, without its buffers.
@@ -207,11 +215,11 @@ impl DiskState {
         match operation {
             Operation::Write { file, offset, buffers } => {
                 let (request, result) = self.write(&file, offset, &buffers);
-                (self.device.done_ps(start_ps, request), buffers, result)
+                (self.device_of(&file).done_ps(start_ps, request), buffers, result)
             }
             Operation::Read { file, offset, mut buffer } => {
                 let (request, result) = self.read(&file, offset, &mut buffer);
-                (self.device.done_ps(start_ps, request), vec![buffer], result)
+                (self.device_of(&file).done_ps(start_ps, request), vec![buffer], result)
             }
             Operation::Flush { file } => {
                 let (done_ps, result) = self.flush(start_ps, &file);
@@ -228,6 +236,15 @@ impl DiskState {
                 let (request, result) = self.name(directory, other);
                 (self.device.done_ps(start_ps, request), Vec::new(), result)
             }
+        }
+    }
+
+    /// The device of a file.
+    fn device_of(&mut self, file: &VirtualFile) -> &mut Device {
+        let name = file.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        match &mut self.apart {
+            Some(apart) if (apart.names)(name) => &mut apart.device,
+            _ => &mut self.device,
         }
     }
 
@@ -335,7 +352,7 @@ impl DiskState {
     fn flush(&mut self, start_ps: u64, file: &VirtualFile) -> (u64, Outcome) {
         self.store.settle(file.number, start_ps);
         let (place, dirty) = self.store.take_dirty(file.number);
-        let done_ps = self.device.done_ps(start_ps, Request::Flush { place, dirty });
+        let done_ps = self.device_of(file).done_ps(start_ps, Request::Flush { place, dirty });
         let one_in = self.faults.flush_failure_one_in;
         if one_in > 0 && self.random.below(one_in) == 0 {
             self.used.failed_flushes += 1;

@@ -2,6 +2,7 @@
 
 use super::spec::{MicroSpec, Skew};
 use crate::batch::{Batches, Grouping, key};
+use crate::equal_instances::EqualInstances;
 use crate::zipf::Zipf;
 use terms::random::Random;
 
@@ -92,6 +93,7 @@ pub struct Choice {
     grouping: Grouping,
     /// True if rows are not skewed: a transaction starts at its worker's site.
     is_even: bool,
+    other_instances: Option<EqualInstances>,
     everywhere: Rows,
     of_site: Vec<Rows>,
 }
@@ -113,6 +115,7 @@ impl Choice {
             rows_per_site: spec.rows_per_site,
             grouping: spec.grouping,
             is_even: spec.skew == Skew::None,
+            other_instances: spec.other_instances,
             everywhere: Rows::new(spec.skew, all, 0, all),
             of_site: of_site.collect(),
         }
@@ -150,6 +153,13 @@ impl Choice {
         let site = self.pick(first, random, &mut picking);
         let others = if multisite { &self.everywhere } else { &self.of_site[usize::from(site)] };
         for _ in 1..count {
+            let others = match self.other_instances {
+                Some(instances) if multisite => {
+                    let sites = self.of_site.len() as u64;
+                    &self.of_site[instances.part_of_another(random, u64::from(site), sites) as usize]
+                }
+                _ => others,
+            };
             self.pick(others, random, &mut picking);
         }
         picking.chosen
@@ -235,6 +245,18 @@ mod tests {
         // One of five rows at home, and a quarter of the others.
         assert!((1900..2100).contains(&sites[2]), "{sites:?}");
         assert!((900..1100).contains(&sites[0]), "{sites:?}");
+    }
+
+    #[test]
+    fn other_rows_can_all_be_in_other_instances() {
+        let other_instances = Some(EqualInstances { workers: 4, size: 2 });
+        let spec = MicroSpec { sites: 4, rows_per_site: 1000, other_instances, ..MicroSpec::default() };
+        let (choice, mut random) = (Choice::new(&spec), Random::new(7, 0));
+        for _ in 0..100 {
+            let sites: Vec<u16> = keys(&choice, true, 5, &mut random).into_iter().map(partition).collect();
+            assert!(sites[0] == 2 && sites[1..].iter().all(|site| *site < 2), "{sites:?}");
+            assert!(keys(&choice, false, 5, &mut random).into_iter().all(|key| partition(key) == 2));
+        }
     }
 
     #[test]

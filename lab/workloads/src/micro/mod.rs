@@ -3,8 +3,8 @@
 //!
 //! Sources: Porobic et al., "OLTP on Hardware Islands" (PVLDB 2012, section 6.1) and the studies
 //! after it. The table is divided into sites, one a worker; a *local* transaction touches rows of
-//! one site, a *multisite* one takes one row from its site and the others from all sites. Rows are
-//! chosen uniformly, or with a skew over all rows.
+//! one site, a *multisite* one takes one row from its site and the others from all sites, or from
+//! those of other instances alone. Rows are chosen uniformly, or with a skew over all rows.
 //!
 //! - [`rows`]: the layouts of a row; [`choice`]: the choice of rows; [`procedure`]: the
 //!   transaction; `check`: the checks.

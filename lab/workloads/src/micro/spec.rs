@@ -1,6 +1,7 @@
 //! Parameters of the microbenchmark.
 
 use crate::batch::Grouping;
+use crate::equal_instances::EqualInstances;
 
 /// The popularity of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -68,6 +69,9 @@ pub struct MicroSpec {
     pub rows_per_site: u64,
     /// Share of the transactions that are multisite.
     pub multisite: f64,
+    /// The instances, if the other rows of a multisite transaction are all in other instances than
+    /// its first row; rows are then not skewed.
+    pub other_instances: Option<EqualInstances>,
     /// The popularity of rows.
     pub skew: Skew,
     /// The index of the table.
@@ -86,6 +90,7 @@ impl Default for MicroSpec {
             sites: 1,
             rows_per_site: 10_000,
             multisite: 0.0,
+            other_instances: None,
             skew: Skew::None,
             index: RowIndex::Hash,
             grouping: Grouping::ByPartition,

@@ -2,6 +2,8 @@
 
 use terms::random::Random;
 
+use crate::equal_instances::EqualInstances;
+
 /// Tellers of a branch.
 pub const TELLERS: u8 = 10;
 /// Accounts of a branch at scale 1.
@@ -16,6 +18,8 @@ pub struct Tpcb {
     pub branches: u16,
     /// Percent of transactions whose account is of another branch, if there are several.
     pub remote_percent: f64,
+    /// The instances, if the branch of a remote account is always in another instance.
+    pub other_instances: Option<EqualInstances>,
     /// Accounts of a branch relative to the standard.
     pub scale: f64,
 }
@@ -23,7 +27,7 @@ pub struct Tpcb {
 impl Tpcb {
     /// The standard's benchmark with this number of branches.
     pub fn new(branches: u16) -> Self {
-        Tpcb { branches, remote_percent: 15.0, scale: 1.0 }
+        Tpcb { branches, remote_percent: 15.0, other_instances: None, scale: 1.0 }
     }
 
     /// Accounts of a branch, at least one.
@@ -56,6 +60,10 @@ impl Tpcb {
 
     /// Draws a branch other than `b_id`.
     pub(super) fn other_branch(&self, random: &mut Random, b_id: u16) -> u16 {
+        if let Some(instances) = self.other_instances {
+            let own = u64::from(b_id) - 1;
+            return instances.part_of_another(random, own, u64::from(self.branches)) as u16 + 1;
+        }
         let other = random.between(1, u64::from(self.branches) - 1) as u16;
         if other >= b_id { other + 1 } else { other }
     }

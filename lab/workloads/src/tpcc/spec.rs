@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use super::names::{UnknownName, named};
 use super::ways::Ways;
+use crate::equal_instances::EqualInstances;
 use terms::random::Random;
 
 /// Districts of a warehouse.
@@ -180,6 +181,8 @@ pub struct Tpcc {
     pub remote_payment_percent: f64,
     /// Percent of order lines supplied by another warehouse; 1 in the standard.
     pub remote_items_percent: f64,
+    /// The instances, if a remote warehouse is always in another instance.
+    pub other_instances: Option<EqualInstances>,
     /// True if NewOrder and Payment insert rows.
     pub inserts: bool,
     /// Choices that the standard leaves open.
@@ -197,6 +200,7 @@ impl Tpcc {
             scale: 1.0,
             remote_payment_percent: 15.0,
             remote_items_percent: 1.0,
+            other_instances: None,
             inserts: true,
             ways: Ways::default(),
         }
@@ -256,6 +260,10 @@ impl Tpcc {
 
     /// Draws a warehouse other than `w_id`, or `w_id` if it is the only one.
     pub(super) fn other_warehouse(&self, random: &mut Random, w_id: u16) -> u16 {
+        if let Some(instances) = self.other_instances {
+            let own = u64::from(w_id) - 1;
+            return instances.part_of_another(random, own, u64::from(self.warehouses)) as u16 + 1;
+        }
         if self.warehouses == 1 {
             return w_id;
         }

@@ -129,7 +129,7 @@ pub(super) const FAULTS: &[(&str, &str)] = &[
         "tpcc --deploy 2isl --without bounded-spin",
         "--without bounded-spin: several instances need bounded waits (accepted: other optimisations, or one instance)",
     ),
-    ("tpcc --placement near", "--placement near: unknown value (accepted: island, spread, os)"),
+    ("tpcc --placement near", "--placement near: unknown value (accepted: island, spread, mix, os)"),
     ("tpcc --memory far", "--memory far: unknown value (accepted: local, central, remote, hops=N)"),
     ("tpcc --memory hops=x", "--memory hops=x: unknown value (accepted: local, central, remote, hops=N)"),
     ("tpcc --memory hops=-1", "--memory hops=-1: unknown value (accepted: local, central, remote, hops=N)"),
@@ -213,7 +213,31 @@ pub(super) const FAULTS: &[(&str, &str)] = &[
         "--scale-caches on: this machine has the caches it has (accepted: off, or --machine)",
     ),
     ("tpcc --scale-caches maybe", "--scale-caches maybe: unknown value (accepted: on, off)"),
-    ("tpcc --disk tape", "--disk tape: unknown value (accepted: ram, nvme, hdd)"),
+    ("tpcc --disk tape", "--disk tape: unknown value (accepted: ram, nvme, hdd, hdd:2)"),
+    (
+        "tpcc --log-disk ram",
+        "--log-disk ram: this machine has the disk it has (accepted: no --log-disk, or --machine)",
+    ),
+    (
+        "tpcc --remote-rows other-instance",
+        "--remote-rows other-instance: there is one instance (accepted: any, or --deploy)",
+    ),
+    (
+        "tpcc --remote-rows other-instance --cores 4 --warehouses 6 --deploy 2isl",
+        "--remote-rows other-instance: workers have different shares (accepted: any, or --warehouses a multiple of --cores)",
+    ),
+    (
+        "tpcb --remote-rows other-instance --cores 5 --deploy 2isl",
+        "--remote-rows other-instance: instances have different sizes (accepted: any, or --cores that --deploy divides)",
+    ),
+    (
+        "micro --remote-rows other-instance --zipf 0.5 --deploy 2isl",
+        "--remote-rows other-instance: the skew chooses among all rows (accepted: no --zipf, no --hot)",
+    ),
+    (
+        "tpcc --remote-rows other-instance --load block --deploy 2isl",
+        "--remote-rows other-instance: warehouses are loaded in blocks (accepted: any, or --load home)",
+    ),
     ("tpcc --in-flight 0", "--in-flight 0: out of range (accepted: 1 to 1024)"),
     ("tpcc --commit lotus", "--commit lotus: unknown value (accepted: classic, published)"),
     (

@@ -77,17 +77,17 @@ fn defaults_are_those_of_the_contract() {
     let config = serde_json::to_value(resolved("tpcc")).unwrap();
     let expected: serde_json::Value = serde_json::from_str(
         r#"{
-        "workload": "tpcc", "warehouses": 8, "mix": "full", "remote_payment": 15.0, "remote_items": 1.0,
+        "workload": "tpcc", "warehouses": 8, "mix": "full", "remote_payment": 15.0, "remote_items": 1.0, "remote_rows": "any",
         "schema": "full", "scale": 1.0, "inserts": "on", "load": "home", "hot_rows": "late", "stocks": "sorted",
         "index_inserts": "on", "unvalidated_reads": "off",
-        "machine": "native", "cores": 8, "smt": 2, "deploy": "1isl", "placement": "island", "memory": "local",
+        "machine": "native", "cores": 8, "smt": 2, "machines": null, "deploy": "1isl", "placement": "island", "memory": "local",
         "transport": "shm", "in_flight": 1, "commit": "classic",
         "scale_caches": "off",
-        "engine": "memory", "pool": null, "cc": "silo", "execution": "inline", "adaptive": null, "adapt_interval": null, "durability": "group", "disk": null,
+        "engine": "memory", "pool": null, "cc": "silo", "execution": "inline", "adaptive": null, "adapt_interval": null, "durability": "group", "disk": null, "log_disk": null,
         "path": null, "timestamp": "clock", "without": [],
         "row_lock": "word", "retry": "exponential", "clients": "worker", "row_copies": "fields", "commit_locks": "ordered",
         "deadlocks": "graph", "like": null,
-        "seconds": 10.0, "transactions": null, "at": [], "warmup": 1.0, "instrument": "on", "seed": 1
+        "seconds": 10.0, "transactions": null, "at": [], "warmup": 1.0, "instrument": "on", "seed": 1, "repeat": 1
     }"#,
     )
     .expect("JSON");

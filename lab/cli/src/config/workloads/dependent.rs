@@ -50,7 +50,7 @@ impl BenchWorkload for Dependent {
             sites,
             rows_per_site,
             multisite,
-            divided: split == Split::Instances,
+            divided: matches!(split, Split::Instances(_)),
         };
         workload.validate().map_err(Failure::Failed)?;
         Ok(harness::Workload::Dependent(workload))

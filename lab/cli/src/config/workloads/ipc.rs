@@ -3,6 +3,7 @@
 use harness::{Choice, OtherProcess, Peers, serialize_name};
 use platform::link::{KernelMechanism, Mechanism};
 use serde::Serialize;
+use workloads::ipc::MESSAGE_BYTES;
 
 use super::terms::{BenchWorkload, RowCount, Split};
 use crate::arguments::{BenchArguments, Flag, PEER_COMMAND};
@@ -21,6 +22,8 @@ pub struct Ipc {
     /// How messages travel.
     #[serde(serialize_with = "serialize_name")]
     pub mechanism: Mechanism,
+    /// Bytes of a message.
+    pub bytes: u64,
     /// Where the peers run.
     #[serde(serialize_with = "serialize_name")]
     pub peers: Peers,
@@ -42,7 +45,8 @@ impl BenchWorkload for Ipc {
             return Err(BadInput::new(flag, "two machines share no memory and no kernel", "tcp"));
         }
         let processes = arguments.ipc.processes.value_or(1)?;
-        let ipc = Ipc { mechanism, peers, processes };
+        let bytes = arguments.ipc.bytes.value_or(MESSAGE_BYTES as u64)?;
+        let ipc = Ipc { mechanism, bytes, peers, processes };
         if processes > 1 && arguments.common.machine.as_deref().is_some_and(|machine| machine != NATIVE) {
             return Err(BadInput::value("--processes", "2", "a simulated machine has no processes", "1"));
         }
@@ -62,16 +66,17 @@ impl BenchWorkload for Ipc {
     fn describe(&self) -> String {
         let between = if self.processes > 1 { ", between two processes" } else { "" };
         let (mechanism, peers) = (self.mechanism.name(), self.peers.name());
-        format!("256-byte messages to and fro, {mechanism}, {peers}{between}")
+        format!("{}-byte messages to and fro, {mechanism}, {peers}{between}", self.bytes)
     }
 
     fn for_harness(&self, _: usize, _: Split) -> Result<harness::Workload, Failure> {
-        let mechanism = self.mechanism;
+        let (mechanism, message_bytes) = (self.mechanism, self.bytes as usize);
         if self.processes == 1 {
-            return Ok(harness::Workload::Ipc(mechanism));
+            return Ok(harness::Workload::Ipc { mechanism, message_bytes });
         }
         let program = std::env::current_exe().map_err(Failure::of)?;
-        let other = OtherProcess { mechanism, program, arguments: vec![PEER_COMMAND.to_owned()] };
+        let arguments = vec![PEER_COMMAND.to_owned()];
+        let other = OtherProcess { mechanism, message_bytes, program, arguments };
         Ok(harness::Workload::IpcBetweenProcesses(other))
     }
 

@@ -4,9 +4,10 @@ use serde::Serialize;
 use workloads::micro::{MicroSpec, Operation, RowIndex, Skew};
 
 use super::limits::{ROWS_MAX, grouping, partitions, rows_fit};
-use super::terms::{BenchWorkload, RowCount, Split};
+use super::terms::{BenchWorkload, RowCount, Split, other_instances};
 use crate::arguments::{BenchArguments, Flag, TABLE_ROWS_MAX, TextFlag};
 use crate::bad_input::BadInput;
+use crate::choices::RemoteRows;
 use crate::config::asked::{Asked, Change};
 use crate::errors::Failure;
 use crate::hot::Hot;
@@ -27,6 +28,8 @@ pub struct Micro {
     pub rows_per_site: u64,
     /// Share of transactions over several sites.
     pub multisite: f64,
+    /// The instances of the other rows of a multisite transaction.
+    pub remote_rows: RemoteRows,
     /// Skew over all rows; `None` chooses uniformly, local transactions from the worker's own site.
     pub zipf: Option<f64>,
     /// Hot spot, if any.
@@ -45,6 +48,7 @@ impl BenchWorkload for Micro {
             row_bytes,
             rows_per_site,
             multisite: flags.multisite.value_or(0.0)?,
+            remote_rows: flags.remote_rows.value_or(RemoteRows::Any)?,
             zipf: flags.zipf.value()?,
             hot: flags.hot.value()?,
         };
@@ -54,6 +58,10 @@ impl BenchWorkload for Micro {
                 "each gives the skew of the choice of rows",
                 "one of the two",
             ));
+        }
+        if micro.remote_rows == RemoteRows::OtherInstance && (micro.hot.is_some() || micro.zipf.is_some()) {
+            let problem = "the skew chooses among all rows";
+            return Err(BadInput::value("--remote-rows", "other-instance", problem, "no --zipf, no --hot"));
         }
         rows_fit(rows, "--rows-per-site", micro.rows_per_site)?;
         Ok(micro)
@@ -82,10 +90,17 @@ impl BenchWorkload for Micro {
 
     fn changed(&self, asked: &Asked<'_>) -> Result<Self, BadInput> {
         match asked.change {
+            Change::Hot(_) if self.remote_rows == RemoteRows::OtherInstance => {
+                Err(asked.refused("multisite=F"))
+            }
             Change::Hot(hot) => Ok(Micro { hot: Some(hot), zipf: None, ..self.clone() }),
             Change::Multisite(multisite) => Ok(Micro { multisite, ..self.clone() }),
             Change::Mix(_) => Err(asked.refused("hot=F:F, multisite=F")),
         }
+    }
+
+    fn parts_of_other_instances(&self, workers: usize) -> Option<(&'static str, usize)> {
+        (self.remote_rows == RemoteRows::OtherInstance).then_some(("--cores", workers))
     }
 
     /// One site a worker.
@@ -102,6 +117,7 @@ impl BenchWorkload for Micro {
             sites: partitions(workers)?,
             rows_per_site: self.rows_per_site,
             multisite: self.multisite,
+            other_instances: other_instances(self.remote_rows, workers, split),
             skew,
             index: RowIndex::Hash,
             grouping: grouping(split),

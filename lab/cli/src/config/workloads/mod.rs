@@ -95,6 +95,13 @@ macro_rules! workloads {
                 }
             }
 
+            /// [`BenchWorkload::parts_of_other_instances`].
+            pub fn parts_of_other_instances(&self, workers: usize) -> Option<(&'static str, usize)> {
+                match self {
+                    $(Workload::$workload(workload) => workload.parts_of_other_instances(workers),)+
+                }
+            }
+
             /// [`BenchWorkload::for_harness`].
             ///
             /// # Errors

@@ -75,14 +75,14 @@ impl BenchWorkload for Tatp {
             .map_err(|_| Failure::Failed(format!("--subscribers: at most {SUBSCRIBERS_MAX}")))?;
         let each = match split {
             Split::Workers => PARTS_EACH.min(self.subscribers / workers.max(1) as u64).max(1) as usize,
-            Split::Whole | Split::Instances => 1,
+            Split::Whole | Split::Instances(_) => 1,
         };
         let hot = self.hot.map(|Hot { requests, data }| workloads::tatp::Hot { requests, data });
         let workload = workloads::tatp::Tatp {
             mix: self.mix,
             multisite: self.multisite,
             hot,
-            divided: split == Split::Instances,
+            divided: matches!(split, Split::Instances(_)),
             parts_each: each as u16,
             ..workloads::tatp::Tatp::new(subscribers, partitions(workers * each)?)
         };

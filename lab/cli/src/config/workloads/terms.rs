@@ -1,9 +1,11 @@
 //! The trait of the workloads of `isles bench`.
 
 use harness::{Partitioning, Peers};
+use workloads::equal_instances::EqualInstances;
 
 use crate::arguments::BenchArguments;
 use crate::bad_input::BadInput;
+use crate::choices::RemoteRows;
 use crate::config::asked::Asked;
 use crate::errors::Failure;
 
@@ -39,8 +41,18 @@ pub enum Split {
     Whole,
     /// Workers of one instance, who own partitions.
     Workers,
-    /// Instances.
-    Instances,
+    /// This many instances.
+    Instances(usize),
+}
+
+/// The instances, of equal size, if remote rows are in others than the transaction's.
+pub fn other_instances(rows: RemoteRows, workers: usize, split: Split) -> Option<EqualInstances> {
+    match (rows, split) {
+        (RemoteRows::OtherInstance, Split::Instances(instances)) => {
+            Some(EqualInstances { workers: workers as u64, size: (workers / instances) as u64 })
+        }
+        _ => None,
+    }
 }
 
 /// A workload with its flags, resolved.
@@ -98,6 +110,11 @@ pub trait BenchWorkload: Sized {
 
     /// Where two workers run as peers, if they do.
     fn peers(&self) -> Option<Peers> {
+        None
+    }
+
+    /// The flag and the number of parts of the data, where remote rows are all in other instances.
+    fn parts_of_other_instances(&self, _workers: usize) -> Option<(&'static str, usize)> {
         None
     }
 

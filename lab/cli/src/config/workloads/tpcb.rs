@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 
-use super::terms::{BenchWorkload, RowCount, Split};
+use super::terms::{BenchWorkload, RowCount, Split, other_instances};
 use crate::arguments::{BRANCHES_MAX, BenchArguments, Flag, TextFlag};
 use crate::bad_input::BadInput;
+use crate::choices::RemoteRows;
 use crate::errors::Failure;
 
 /// Smallest TPC-B: a branch keeps one account.
@@ -25,6 +26,8 @@ pub struct Tpcb {
     /// Percent of transactions whose account is of another branch.
     #[serde(rename = "remote")]
     pub remote_percent: f64,
+    /// The instances of these accounts.
+    pub remote_rows: RemoteRows,
     /// Accounts of a branch relative to the standard.
     pub scale: f64,
 }
@@ -35,6 +38,7 @@ impl BenchWorkload for Tpcb {
         Ok(Tpcb {
             branches: u32::try_from(branches).expect("within BRANCHES_MAX"),
             remote_percent: arguments.tpcb.remote.value_or(15.0)?,
+            remote_rows: arguments.row.remote_rows.value_or(RemoteRows::Any)?,
             scale: arguments.tpcc.scale.number(SCALE_MIN..=SCALE_MAX)?.unwrap_or(1.0),
         })
     }
@@ -51,16 +55,21 @@ impl BenchWorkload for Tpcb {
         if self.scale == 1.0 { text } else { format!("{text}, scale {}", self.scale) }
     }
 
-    fn for_harness(&self, _: usize, _: Split) -> Result<harness::Workload, Failure> {
+    fn for_harness(&self, workers: usize, split: Split) -> Result<harness::Workload, Failure> {
         let branches = u16::try_from(self.branches)
             .map_err(|_| Failure::Failed("--branches: at most 65535".to_owned()))?;
         let workload = workloads::tpcb::Tpcb {
             remote_percent: self.remote_percent,
+            other_instances: other_instances(self.remote_rows, workers, split),
             scale: self.scale,
             ..workloads::tpcb::Tpcb::new(branches)
         };
         workload.validate().map_err(Failure::Failed)?;
         Ok(harness::Workload::Tpcb(workload))
+    }
+
+    fn parts_of_other_instances(&self, _: usize) -> Option<(&'static str, usize)> {
+        (self.remote_rows == RemoteRows::OtherInstance).then_some(("--branches", self.branches as usize))
     }
 
     fn scale(&self) -> Option<f64> {

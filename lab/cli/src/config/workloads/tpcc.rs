@@ -4,10 +4,10 @@ use harness::{Partitioning, serialize_name};
 use serde::Serialize;
 use workloads::tpcc::{FullOrSmall, HotRows, Mix, Stocks};
 
-use super::terms::{BenchWorkload, RowCount, Split};
+use super::terms::{BenchWorkload, RowCount, Split, other_instances};
 use crate::arguments::{BenchArguments, Flag, TextFlag, WAREHOUSES_MAX};
 use crate::bad_input::BadInput;
-use crate::choices::Switch;
+use crate::choices::{RemoteRows, Switch};
 use crate::config::asked::{Asked, Change};
 use crate::config::like::Ways;
 use crate::errors::Failure;
@@ -43,6 +43,8 @@ pub struct Tpcc {
     /// Percent of order lines supplied by another warehouse.
     #[serde(rename = "remote_items")]
     pub remote_items_percent: f64,
+    /// The instances of remote warehouses.
+    pub remote_rows: RemoteRows,
     /// Columns.
     #[serde(serialize_with = "serialize_name")]
     pub schema: FullOrSmall,
@@ -84,6 +86,18 @@ fn index_inserts(arguments: &BenchArguments, mix: Mix, default: Switch) -> Resul
     Ok(chosen)
 }
 
+/// Resolves `--remote-rows`: blocks of warehouses do not follow the numbers of their workers.
+fn remote_rows(arguments: &BenchArguments, load: Partitioning) -> Result<RemoteRows, BadInput> {
+    let load = arguments.tpcc.load.value_or(load)?;
+    match arguments.row.remote_rows.value_or(RemoteRows::Any)? {
+        RemoteRows::OtherInstance if load == Partitioning::Blocks => {
+            let problem = "warehouses are loaded in blocks";
+            Err(BadInput::value("--remote-rows", "other-instance", problem, "any, or --load home"))
+        }
+        rows => Ok(rows),
+    }
+}
+
 impl BenchWorkload for Tpcc {
     fn resolve(arguments: &BenchArguments, cores: usize) -> Result<Self, BadInput> {
         let flags = &arguments.tpcc;
@@ -96,6 +110,7 @@ impl BenchWorkload for Tpcc {
             changes: !arguments.common.at.is_empty(),
             remote_payment_percent: flags.remote_payment.value_or(15.0)?,
             remote_items_percent: flags.remote_items.value_or(1.0)?,
+            remote_rows: remote_rows(arguments, ways.load)?,
             schema: flags.schema.value_or(FullOrSmall::Full)?,
             scale: flags.scale.number(SCALE_MIN..=SCALE_MAX)?.unwrap_or(1.0),
             inserts: flags.inserts.value_or(Switch::On)?,
@@ -122,7 +137,7 @@ impl BenchWorkload for Tpcc {
         if self.scale == 1.0 { text } else { format!("{text}, scale {}", self.scale) }
     }
 
-    fn for_harness(&self, _: usize, _: Split) -> Result<harness::Workload, Failure> {
+    fn for_harness(&self, workers: usize, split: Split) -> Result<harness::Workload, Failure> {
         let warehouses = u16::try_from(self.warehouses)
             .map_err(|_| Failure::Failed("--warehouses: at most 65535".to_owned()))?;
         let workload = workloads::tpcc::Tpcc {
@@ -132,6 +147,7 @@ impl BenchWorkload for Tpcc {
             scale: self.scale,
             remote_payment_percent: self.remote_payment_percent,
             remote_items_percent: self.remote_items_percent,
+            other_instances: other_instances(self.remote_rows, workers, split),
             inserts: self.inserts == Switch::On,
             ways: workloads::tpcc::Ways {
                 hot_rows: self.hot_rows,
@@ -154,6 +170,10 @@ impl BenchWorkload for Tpcc {
             }
             _ => Ok(Tpcc { mix, ..self.clone() }),
         }
+    }
+
+    fn parts_of_other_instances(&self, _: usize) -> Option<(&'static str, usize)> {
+        (self.remote_rows == RemoteRows::OtherInstance).then_some(("--warehouses", self.warehouses as usize))
     }
 
     fn read_only_bytes(&self) -> f64 {
