@@ -93,7 +93,7 @@ pub(super) const FAULTS: &[(&str, &str)] = &[
     ("tpcb --scale 0", "--scale 0: out of range (accepted: 0.00001 to 1000)"),
     (
         "tpcb --warehouses 2",
-        "--warehouses: a flag of workload tpcc, not of tpcb (accepted: --branches, --remote, --scale)",
+        "--warehouses: a flag of workload tpcc, not of tpcb (accepted: --branches, --remote, --scale, --remote-rows)",
     ),
     ("tpcc --cores 0", "--cores 0: out of range (accepted: 1 to 8)"),
     ("tpcc --cores 9", "--cores 9: out of range (accepted: 1 to 8)"),
@@ -315,7 +315,7 @@ pub(super) const FAULTS: &[(&str, &str)] = &[
     (
         "micro --warehouses 2",
         "--warehouses: a flag of workload tpcc, not of micro (accepted: --rows, --zipf, --op, --row-bytes, \
-         --rows-per-site, --multisite, --hot)",
+         --rows-per-site, --multisite, --remote-rows, --hot)",
     ),
     (
         "counter --rows 1",

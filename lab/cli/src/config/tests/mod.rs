@@ -95,7 +95,7 @@ fn defaults_are_those_of_the_contract() {
     let workload = |line| serde_json::to_value(resolved(line).workload).unwrap();
     let micro = serde_json::json!({
         "workload": "micro", "op": "read", "rows": 10, "row_bytes": 250, "rows_per_site": 10_000,
-        "multisite": 0.0, "zipf": null, "hot": null
+        "multisite": 0.0, "remote_rows": "any", "zipf": null, "hot": null
     });
     assert_eq!(workload("micro"), micro);
     let ycsb = serde_json::json!({
@@ -110,7 +110,7 @@ fn defaults_are_those_of_the_contract() {
     });
     assert_eq!(workload("lock"), lock);
     let ipc = serde_json::json!({
-        "workload": "ipc", "mechanism": "uds", "peers": "same-socket", "processes": 1
+        "workload": "ipc", "mechanism": "uds", "bytes": 256, "peers": "same-socket", "processes": 1
     });
     assert_eq!(workload("ipc"), ipc);
     assert_eq!(workload("memory"), serde_json::json!({"workload": "memory", "rows": 1_000_000}));
