@@ -125,12 +125,7 @@ impl Host for VirtualMachine {
 
     fn counts(c: Self::Core) -> Counts {
         let statistics = VirtualMachine::statistics(c);
-        let counters = Counters {
-            llc_misses: Some(statistics.counts.llc_misses()),
-            interconnect_bytes: Some(statistics.interconnect_bytes),
-            memory_bytes: Some(statistics.memory_bytes),
-            ..Counters::default()
-        };
+        let counters = Counters::of_simulation(&statistics);
         let simulation = Simulation {
             events: statistics.counts.events,
             simulated_seconds: statistics.counted.0 as f64 / 1e9,

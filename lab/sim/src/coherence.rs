@@ -21,7 +21,7 @@ use crate::arrivals::Arrivals;
 use crate::bandwidth::Ports;
 use crate::cores::CoreState;
 use crate::directory::{Line, OldLeases};
-use crate::line::{Access, LineNumber};
+use crate::line::{Access, Arrival, LineNumber};
 use crate::memory::{Memory, PAGE_BYTES};
 use crate::model::{Model, transfer_row};
 use crate::statistics::Counts;
@@ -179,8 +179,8 @@ impl Coherence {
         kept.is_some_and(|version| self.holds(core, tag(line, version)))
     }
 
-    /// Appends a request to the line's queue. Returns the moment at which the line arrives. With
-    /// `lease` readers keep their copies until then.
+    /// Appends a request to the line's queue. Returns the arrival of the line. With `lease` readers
+    /// keep their copies until then.
     pub(crate) fn fetch(
         &mut self,
         core: usize,
@@ -189,7 +189,7 @@ impl Coherence {
         present: bool,
         lease: bool,
         now_ps: u64,
-    ) -> u64 {
+    ) -> Arrival {
         let place = self.model.cores[core];
         let (group, node) = (usize::from(place.group), usize::from(place.node));
         let entry = self.lines[line as usize];
@@ -205,9 +205,12 @@ impl Coherence {
         }
         let invalidation_ps = self.invalidation_ps(group, access, &entry);
         self.count(&transfer, invalidation_ps > 0, &entry, line, group, node == home);
+        let shared = transfer.source != Source::Memory && entry.owner() != Some(core);
+        self.counts.shared_lines += u64::from(shared);
         if transfer.source == Source::Shared {
             if access == Access::Read && entry.owner().is_none() {
-                return self.read_from_l3(core, group, node, tag(line, entry.version), now_ps);
+                let at_ps = self.read_from_l3(core, group, node, tag(line, entry.version), now_ps);
+                return Arrival { at_ps, shared };
             }
             start_ps = start_ps.max(self.arrivals.ready_ps(group, line, start_ps));
         }
@@ -225,7 +228,7 @@ impl Coherence {
         self.fill(core, group, node, tag(line, version), start_ps);
         self.arrivals.set(group, line, arrival_ps, now_ps);
         self.cores[core].expect(arrival_ps);
-        arrival_ps
+        Arrival { at_ps: arrival_ps, shared }
     }
 
     /// Panics: machines share no memory, so an access to another machine's memory is an error of

@@ -1,7 +1,7 @@
 //! Operations of one core that are under way: misses, stores, and lines that will soon leave the
 //! core.
 
-use crate::line::LineNumber;
+use crate::line::{Arrival, LineNumber};
 use crate::model::{FILL_BUFFERS_MAX, STORE_BUFFER_MAX};
 use crate::recent::{LineEvent, Recent};
 
@@ -19,7 +19,7 @@ struct Lease {
 #[derive(Clone, Copy)]
 struct Miss {
     line: LineNumber,
-    arrival_ps: u64,
+    arrival: Arrival,
     /// The core may write the line after its arrival.
     owned: bool,
 }
@@ -44,7 +44,7 @@ impl LineEvent for Miss {
 
     #[inline(always)]
     fn end_ps(&self) -> u64 {
-        self.arrival_ps
+        self.arrival.at_ps
     }
 }
 
@@ -108,12 +108,11 @@ impl CoreState {
         self.pending_until_ps = self.pending_until_ps.max(arrival_ps);
     }
 
-    /// Arrival of a line that is under way to this core (for `write`, with the right to write); 0
-    /// if none is.
+    /// Arrival of a line that is under way to this core (for `write`, with the right to write).
     #[inline]
-    pub(crate) fn arrival_ps(&self, line: LineNumber, write: bool, now_ps: u64) -> u64 {
-        let brings = |miss: &Miss| miss.arrival_ps > now_ps && (miss.owned || !write);
-        self.misses.newest(line, now_ps, brings).map_or(0, |miss| miss.arrival_ps)
+    pub(crate) fn arrival(&self, line: LineNumber, write: bool, now_ps: u64) -> Option<Arrival> {
+        let brings = |miss: &Miss| miss.arrival.at_ps > now_ps && (miss.owned || !write);
+        self.misses.newest(line, now_ps, brings).map(|miss| miss.arrival)
     }
 
     /// The fill buffer that is free first, of the first `limit`: its number, and the moment at
@@ -138,12 +137,12 @@ impl CoreState {
         buffer: usize,
         line: LineNumber,
         owned: bool,
-        arrival_ps: u64,
+        arrival: Arrival,
         now_ps: u64,
     ) {
-        self.misses.push(Miss { line, arrival_ps, owned }, now_ps);
-        self.fill_buffers[buffer] = arrival_ps;
-        self.expect(arrival_ps);
+        self.misses.push(Miss { line, arrival, owned }, now_ps);
+        self.fill_buffers[buffer] = arrival.at_ps;
+        self.expect(arrival.at_ps);
     }
 }
 
@@ -205,18 +204,21 @@ mod tests {
     #[test]
     fn a_miss_is_known_until_its_line_arrives_and_keeps_its_buffer_so_long() {
         let mut core = CoreState::new();
-        for (line, arrival_ps) in [(1, 100), (2, 50)] {
+        for (line, at_ps) in [(1, 100), (2, 50)] {
             let (buffer, start_ps) = core.fill_buffer(2, 0);
             assert_eq!(start_ps, 0);
-            core.fill(buffer, line, line == 1, arrival_ps, 0);
+            core.fill(buffer, line, line == 1, Arrival { at_ps, shared: false }, 0);
         }
-        assert_eq!([1, 2, 3].map(|line| core.arrival_ps(line, false, 49)), [100, 50, 0]);
+        let arrival_ps = |line: LineNumber, write: bool, now_ps: u64| {
+            core.arrival(line, write, now_ps).map_or(0, |arrival| arrival.at_ps)
+        };
+        assert_eq!([1, 2, 3].map(|line| arrival_ps(line, false, 49)), [100, 50, 0]);
         assert_eq!(
-            [1, 2].map(|line| core.arrival_ps(line, true, 49)),
+            [1, 2].map(|line| arrival_ps(line, true, 49)),
             [100, 0],
             "the second was asked for to read"
         );
-        assert_eq!([1, 2].map(|line| core.arrival_ps(line, false, 50)), [100, 0]);
+        assert_eq!([1, 2].map(|line| arrival_ps(line, false, 50)), [100, 0]);
         assert_eq!(core.fill_buffer(2, 10), (1, 50), "the first that is free");
         assert_eq!(core.fill_buffer(2, 60), (1, 60));
     }

@@ -5,7 +5,7 @@
 
 use crate::coherence::Coherence;
 use crate::cores::StoreBuffer;
-use crate::line::{Access, LineNumber, PRIVATE_LINE};
+use crate::line::{Access, Arrival, LineNumber, PRIVATE_LINE};
 use crate::model::WorkerSeat;
 use crate::statistics::Counts;
 use crate::tags::tag;
@@ -33,6 +33,17 @@ pub(crate) struct CostModel {
     drained_ps: Vec<u64>,
     /// Capacity of a hardware thread's share of the store buffer: siblings divide it.
     store_buffer: usize,
+    /// By hardware thread.
+    waits: Vec<Waits>,
+}
+
+/// Waits of a hardware thread that are counted: overlapping ones once.
+#[derive(Clone, Copy, Default)]
+struct Waits {
+    /// End of the last wait.
+    stalled_until_ps: u64,
+    /// End of the last access to a line that other cores have.
+    shared_until_ps: u64,
 }
 
 impl CostModel {
@@ -43,6 +54,7 @@ impl CostModel {
             stores: vec![StoreBuffer::new(); model.threads.len()],
             drained_ps: vec![0; model.threads.len()],
             store_buffer: (model.costs.store_buffer / model.smt()).max(1),
+            waits: vec![Waits::default(); model.threads.len()],
         })
     }
 
@@ -58,8 +70,41 @@ impl CostModel {
     }
 
     /// Moment at which all stores of a hardware thread have arrived.
-    pub(crate) fn drained_ps(&self, seat: WorkerSeat) -> u64 {
+    fn drained_ps(&self, seat: WorkerSeat) -> u64 {
         self.drained_ps[seat.slot as usize]
+    }
+
+    /// Waits until all stores of a hardware thread have arrived. Returns when the core continues.
+    pub(crate) fn drain(&mut self, seat: WorkerSeat, now_ps: u64) -> u64 {
+        self.stalled_until(seat, now_ps, now_ps.max(self.drained_ps(seat)))
+    }
+
+    /// Counts a wait of a hardware thread, and returns its end.
+    #[inline]
+    fn stalled_until(&mut self, seat: WorkerSeat, from_ps: u64, until_ps: u64) -> u64 {
+        let counted_ps = &mut self.waits[seat.slot as usize].stalled_until_ps;
+        self.coherence.counts.stalled_ps += until_ps.saturating_sub(from_ps.max(*counted_ps));
+        *counted_ps = until_ps.max(*counted_ps);
+        until_ps
+    }
+
+    /// Counts the time of an access to a line that other cores have.
+    #[inline]
+    fn count_shared(&mut self, seat: WorkerSeat, from_ps: u64, until_ps: u64) {
+        let counted_ps = &mut self.waits[seat.slot as usize].shared_until_ps;
+        self.coherence.counts.shared_ps += until_ps.saturating_sub(from_ps.max(*counted_ps));
+        *counted_ps = until_ps.max(*counted_ps);
+    }
+
+    /// Counts an access that waits for the arrival of a line and would take until `own_ps` if the
+    /// core had the line.
+    #[inline]
+    fn wait_for(&mut self, seat: WorkerSeat, arrival: Arrival, now_ps: u64, own_ps: u64) -> Ready {
+        let until_ps = arrival.at_ps.max(own_ps);
+        if arrival.shared {
+            self.count_shared(seat, now_ps, until_ps);
+        }
+        Ready::Arrives(self.stalled_until(seat, own_ps, until_ps))
     }
 
     /// Duration of a computation that takes `picoseconds` on a core without busy siblings.
@@ -143,7 +188,7 @@ impl CostModel {
         let core = seat.core as usize;
         let drained_ps = self.drained_ps(seat);
         if access == Access::Atomic && drained_ps > now_ps {
-            return Ready::Later(drained_ps);
+            return Ready::Later(self.stalled_until(seat, now_ps, drained_ps));
         }
         let entry = self.coherence.lines[line as usize];
         let current = tag(line, entry.version);
@@ -157,11 +202,11 @@ impl CostModel {
         let leased = state.holds(line, now_ps);
         // A miss of a sibling, or of an earlier operation of this thread, delivers the line to this
         // access too.
-        let arrival_ps = if leased { 0 } else { state.arrival_ps(line, write, now_ps) };
-        if arrival_ps > 0 {
+        let arrival = if leased { None } else { state.arrival(line, write, now_ps) };
+        if let Some(arrival) = arrival {
             self.coherence.counts.events += 1;
             self.coherence.counts.merged_misses += 1;
-            return Ready::Arrives(arrival_ps.max(own_ps));
+            return self.wait_for(seat, arrival, now_ps, own_ps);
         }
         if leased || !write && self.coherence.keeps_copy(core, line, now_ps) {
             self.coherence.counts.events += 1;
@@ -169,7 +214,8 @@ impl CostModel {
             return Ready::Now(own_ps);
         }
         // The right to write cannot be requested before a copy that is under way has arrived.
-        let asked_ps = now_ps.max(self.coherence.cores[core].arrival_ps(line, false, now_ps));
+        let arrival = self.coherence.cores[core].arrival(line, false, now_ps);
+        let asked_ps = arrival.map_or(now_ps, |arrival| arrival.at_ps);
         // A store to a line at rest elsewhere waits in the buffer. A store to a line that moves
         // from core to core must not take effect before the stores of cores that requested it
         // earlier: the core waits with it.
@@ -178,12 +224,16 @@ impl CostModel {
         let fill_buffers = self.coherence.model.costs.fill_buffers;
         let (fill_buffer, start_ps) = self.coherence.cores[core].fill_buffer(fill_buffers, asked_ps);
         if start_ps > now_ps && !buffered {
-            return Ready::Later(start_ps);
+            return Ready::Later(self.stalled_until(seat, now_ps, start_ps));
         }
         self.coherence.counts.events += 1;
-        let arrival_ps = self.coherence.fetch(core, line, access, level.is_some(), !buffered, start_ps);
-        self.coherence.cores[core].fill(fill_buffer, line, write, arrival_ps, now_ps);
-        if buffered { self.buffer(seat, now_ps, arrival_ps) } else { Ready::Arrives(arrival_ps) }
+        let arrival = self.coherence.fetch(core, line, access, level.is_some(), !buffered, start_ps);
+        self.coherence.cores[core].fill(fill_buffer, line, write, arrival, now_ps);
+        if buffered {
+            self.buffer(seat, now_ps, arrival.at_ps)
+        } else {
+            self.wait_for(seat, arrival, now_ps, own_ps.min(arrival.at_ps))
+        }
     }
 
     /// The core has the line and the rights that it needs, but the line, or earlier stores, may be
@@ -202,7 +252,9 @@ impl CostModel {
         if access != Access::Read {
             entry.mark_dirty();
         }
-        let arrival_ps = owned_ps.max(self.coherence.cores[core].arrival_ps(line, false, now_ps));
+        let under_way = self.coherence.cores[core].arrival(line, false, now_ps);
+        let Arrival { at_ps, shared } = under_way.unwrap_or_default();
+        let arrival_ps = owned_ps.max(at_ps);
         let drained_ps = self.drained_ps(seat);
         let costs = &self.coherence.model.costs;
         let farther_ps = if second { costs.l2_ps.saturating_sub(costs.l1_ps) } else { 0 };
@@ -213,12 +265,16 @@ impl CostModel {
             true => &mut counts.l2_hits,
             false => &mut counts.l1_hits,
         }) += 1;
-        let here_ps = now_ps + self.own_ps(core, access) + farther_ps;
+        let own_ps = now_ps + self.own_ps(core, access);
+        let here_ps = own_ps + farther_ps;
         match access {
             Access::Write if arrival_ps.max(drained_ps) > now_ps => self.buffer(seat, now_ps, arrival_ps),
-            Access::Write => Ready::Now(here_ps - farther_ps),
-            _ if arrival_ps > now_ps => Ready::Arrives(arrival_ps.max(here_ps)),
-            _ => Ready::Now(here_ps),
+            Access::Write => Ready::Now(own_ps),
+            _ if arrival_ps > now_ps => {
+                let arrival = Arrival { at_ps: arrival_ps.max(here_ps), shared };
+                self.wait_for(seat, arrival, now_ps, own_ps)
+            }
+            _ => Ready::Now(self.stalled_until(seat, own_ps, here_ps)),
         }
     }
 
@@ -229,19 +285,29 @@ impl CostModel {
         let free_ps = buffer.push(self.store_buffer, now_ps, arrival_ps);
         self.drained_ps[seat.slot as usize] = buffer.drained_ps;
         self.coherence.cores[core].expect(buffer.drained_ps);
-        self.coherence.counts.full_store_buffers += u64::from(free_ps > now_ps);
+        if free_ps > now_ps {
+            self.coherence.counts.full_store_buffers += 1;
+            self.stalled_until(seat, now_ps, free_ps);
+        }
         Ready::Now(free_ps + self.own_ps(core, Access::Write))
     }
 
     /// Starts a miss. Returns the moment when the core continues: at once, unless too many misses
     /// are under way.
-    pub(crate) fn prefetch(&mut self, core: usize, line: LineNumber, access: Access, now_ps: u64) -> u64 {
+    pub(crate) fn prefetch(
+        &mut self,
+        seat: WorkerSeat,
+        line: LineNumber,
+        access: Access,
+        now_ps: u64,
+    ) -> u64 {
+        let core = seat.core as usize;
         let entry = &self.coherence.lines[line as usize];
         let may = access == Access::Read || entry.is_owned_by(core);
         let current = tag(line, entry.version);
         let present = self.coherence.find(core, current).is_some();
         let write = access != Access::Read;
-        let under_way = || self.coherence.cores[core].arrival_ps(line, write, now_ps) > 0;
+        let under_way = || self.coherence.cores[core].arrival(line, write, now_ps).is_some();
         if line == PRIVATE_LINE || present && may || under_way() {
             return now_ps;
         }
@@ -249,8 +315,8 @@ impl CostModel {
         let (fill_buffer, start_ps) = self.coherence.cores[core].fill_buffer(fill_buffers, now_ps);
         self.coherence.counts.events += 1;
         self.coherence.counts.prefetches += 1;
-        let arrival_ps = self.coherence.fetch(core, line, access, present, true, start_ps);
-        self.coherence.cores[core].fill(fill_buffer, line, write, arrival_ps, now_ps);
-        start_ps
+        let arrival = self.coherence.fetch(core, line, access, present, true, start_ps);
+        self.coherence.cores[core].fill(fill_buffer, line, write, arrival, now_ps);
+        self.stalled_until(seat, now_ps, start_ps)
     }
 }

@@ -64,6 +64,8 @@ pub(crate) struct Fiber {
     pub(crate) mode: Cell<u8>,
     /// The worker computes: it competes with the siblings of its core.
     pub(crate) computing: Cell<bool>,
+    /// The worker's hardware thread executes it: it neither sleeps nor is a supervisor.
+    pub(crate) running: Cell<bool>,
     /// The crew that the worker has joined; 0: none.
     pub(crate) crew: Cell<u16>,
     /// True if this worker allows its crew to fall.
@@ -89,6 +91,7 @@ impl Fiber {
             free_events: Cell::new(0),
             seat: Cell::new(WorkerSeat::default()),
             computing: Cell::new(false),
+            running: Cell::new(false),
             thread: Cell::new(None),
             balance_ps: Cell::new(u64::MAX),
             trace: RefCell::default(),
@@ -111,9 +114,15 @@ impl Fiber {
         self.mode.get() & SUPERVISOR != 0
     }
 
+    /// True if nothing that the fiber does takes time.
+    #[inline(always)]
+    pub(crate) fn is_unpaid(&self) -> bool {
+        self.mode.get() & (SUPERVISOR | SUPPRESSED) != 0
+    }
+
     /// The declarations with which accesses are compared.
     pub(crate) fn compared(&self) -> Option<&RefCell<DeclaredLines>> {
-        (self.mode.get() & (SUPERVISOR | SUPPRESSED) == 0).then_some(&self.declared)
+        (!self.is_unpaid()).then_some(&self.declared)
     }
 
     pub(crate) fn is_perturbed(&self) -> bool {

@@ -72,7 +72,7 @@ impl Files for VirtualMachine {
             return Err(failed(Call::OpenDirectory.refusal()));
         }
         disk.state().store.lock(path, create).map_err(failed)?;
-        c.spend(c.simulation().config.model.costs.system_call_ps);
+        c.spend_in_system(c.simulation().config.model.costs.system_call_ps);
         Ok(VirtualDirectory(Arc::new(LockedDirectory { disk, path: path.into() })))
     }
 
@@ -99,7 +99,7 @@ impl Files for VirtualMachine {
             return Ticket(0);
         }
         let simulation = c.simulation();
-        c.spend(simulation.config.model.costs.system_call_ps);
+        c.spend_in_system(simulation.config.model.costs.system_call_ps);
         if simulation.crashes_at_this_operation(fiber) {
             // The crash takes place when the core goes to sleep for ever.
             c.sleep(WaitReason::Park, &raw const queue.word, 0, None);

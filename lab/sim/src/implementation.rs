@@ -142,7 +142,7 @@ impl Platform for VirtualMachine {
         };
         let region = simulation.memory.region(model.nodes[position], bytes, name)?;
         simulation.cost().coherence.place(Address(region.offset()), region.bytes(), position);
-        c.spend(model.costs.system_call_ps);
+        c.spend_in_system(model.costs.system_call_ps);
         Ok(region)
     }
 
@@ -240,8 +240,8 @@ impl Platform for VirtualMachine {
         // work.
         if order == Ordering::SeqCst && c.turn() && !fiber.is_supervisor() {
             let simulation = c.simulation();
-            let drained_ps = simulation.cost().drained_ps(fiber.seat.get());
-            fiber.clock_ps.set(fiber.clock_ps.get().max(drained_ps));
+            let drained_ps = simulation.cost().drain(fiber.seat.get(), fiber.clock_ps.get());
+            fiber.clock_ps.set(drained_ps);
             c.spend(simulation.config.model.costs.atomic_ps);
         }
     }
@@ -384,12 +384,8 @@ impl Platform for VirtualMachine {
         }
         c.announce_lines(first..=last);
         for line in first..=last {
-            let start_ps = simulation.cost().prefetch(
-                fiber.seat.get().core as usize,
-                line,
-                intent.into(),
-                fiber.clock_ps.get(),
-            );
+            let start_ps =
+                simulation.cost().prefetch(fiber.seat.get(), line, intent.into(), fiber.clock_ps.get());
             fiber.clock_ps.set(start_ps);
             c.spend(simulation.config.model.costs.issue_ps);
         }
@@ -400,26 +396,18 @@ impl Platform for VirtualMachine {
         if work == Work::Transaction {
             c.forget_declarations();
         }
-        c.spend(c.simulation().config.model.costs.work_ps[work as usize] * u64::from(units));
+        c.compute_units(work, units);
     }
 
     fn now(c: VirtualCore) -> Nanos {
-        let fiber = c.fiber();
-        if fiber.is_supervisor() {
-            c.turn();
-        }
-        c.spend(c.simulation().config.model.costs.clock_ps);
-        fiber.now()
+        c.read_clock();
+        c.fiber().now()
     }
 
     /// Picoseconds of virtual time.
     fn timestamp(c: VirtualCore) -> u64 {
-        let fiber = c.fiber();
-        if fiber.is_supervisor() {
-            c.turn();
-        }
-        c.spend(c.simulation().config.model.costs.clock_ps);
-        fiber.clock_ps.get()
+        c.read_clock();
+        c.fiber().clock_ps.get()
     }
 
     fn untimed(c: VirtualCore, on: bool) {
@@ -441,15 +429,9 @@ impl Platform for VirtualMachine {
     }
 
     fn pause(c: VirtualCore, nanos: u64) {
-        let fiber = c.fiber();
-        if !fiber.is_suppressed() {
-            let costs = &c.simulation().config.model.costs;
-            // The loop reads the clock, pauses, and reads the clock again, however short the pause
-            // is.
-            let least_ps = if fiber.is_supervisor() { 0 } else { 2 * costs.clock_ps + costs.pause_ps };
-            fiber.advance(picoseconds(Nanos(nanos)).max(least_ps));
-            c.pausing(|| c.turn());
-        }
+        let busy_ps = c.keep_busy(nanos);
+        let costs = &c.simulation().config.model.costs;
+        c.simulation().cost().counts().pause_turns += busy_ps / (costs.clock_ps + costs.pause_ps).max(1);
     }
 
     /// Sleeps, as on hardware: a resting worker may wait for a worker that does not run.
@@ -458,8 +440,10 @@ impl Platform for VirtualMachine {
         if !fiber.is_suppressed() {
             let costs = &c.simulation().config.model.costs;
             let calls_ps = if fiber.is_supervisor() { 0 } else { costs.system_call_ps + costs.wake_ps };
-            fiber.advance(picoseconds(Nanos(nanos)).saturating_add(calls_ps));
-            c.idle(|| c.turn());
+            c.asleep(|| {
+                fiber.advance(picoseconds(Nanos(nanos)).saturating_add(calls_ps));
+                c.turn()
+            });
         }
     }
 
@@ -471,23 +455,23 @@ impl Platform for VirtualMachine {
         }
         let simulation = c.simulation();
         let costs = &simulation.config.model.costs;
-        c.spend(costs.system_call_ps);
+        c.spend_in_system(costs.system_call_ps);
         let expired = deadline.is_some_and(|end| picoseconds(end) <= fiber.clock_ps.get());
         if expired || (!fiber.is_supervisor() && simulation.wakes_early()) {
             return;
         }
         c.sleep(WaitReason::Park, word, seen, deadline);
-        c.spend(costs.wake_ps);
+        c.spend_in_system(costs.wake_ps);
     }
 
     fn unpark(c: VirtualCore, word: &VirtualWord, count: u32) {
         let fiber = c.fiber();
         if c.turn() {
             let simulation = c.simulation();
-            c.spend(simulation.config.model.costs.system_call_ps);
+            c.spend_in_system(simulation.config.model.costs.system_call_ps);
             let each_ps = if fiber.is_supervisor() { 0 } else { simulation.config.model.costs.wake_each_ps };
             let woken = simulation.unpark(word, count, fiber.clock_ps.get(), each_ps);
-            c.spend(woken * each_ps);
+            c.spend_in_system(woken * each_ps);
         }
     }
 

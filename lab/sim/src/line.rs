@@ -24,3 +24,11 @@ impl From<Intent> for Access {
         }
     }
 }
+
+/// Arrival of a line at a core that requested it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Arrival {
+    pub(crate) at_ps: u64,
+    /// True if the line comes from a cache and other cores have or had it.
+    pub(crate) shared: bool,
+}

@@ -85,7 +85,7 @@ impl DirectionState {
 
     /// Charges a call on the mechanism.
     fn enter(&self, c: VirtualCore, nanos: u64) {
-        VirtualMachine::pause(c, nanos);
+        c.keep_busy_in_system(nanos);
         for line in 0..self.costs.state_lines {
             VirtualMachine::fetch_add(c, self.word(line), 1, Ordering::AcqRel);
         }
@@ -290,7 +290,7 @@ impl Links for VirtualMachine {
                 return Ok(receiver.ring.take(c, buffer));
             }
             if patience.is_over::<VirtualMachine>(c) {
-                VirtualMachine::pause(c, receiver.state.costs.poll_nanos);
+                c.keep_busy_in_system(receiver.state.costs.poll_nanos);
                 return Ok(None);
             }
             let deadline = earlier(patience.deadline(), next);
@@ -323,7 +323,7 @@ impl Links for VirtualMachine {
         }
         match costliest {
             Some(remote) => remote.charge_poll(c),
-            None => VirtualMachine::pause(c, nanos),
+            None => c.keep_busy_in_system(nanos),
         }
     }
 

@@ -86,6 +86,7 @@ fn start<'a>(caller: VirtualCore, group: &Group, place: Place, body: impl FnOnce
     let worker = spawned.unwrap_or_else(|error| panic!("a simulated core cannot start: {error}")).fiber();
     simulation.seat(worker, seat);
     worker.clock_ps.set(caller.fiber().clock_ps.get());
+    simulation.run(worker, true);
     let balanced = place.thread.is_none().then(|| caller.fiber().clock_ps.get() + model.costs.balance_ps);
     worker.balance_ps.set(balanced.unwrap_or(u64::MAX));
     let thread = model.threads[seat.slot as usize].0;

@@ -82,14 +82,14 @@ impl RemoteDirection {
             return Ok(());
         }
         if self.is_cut(c) {
-            c.spend(costs.system_call_ps);
+            c.spend_in_system(costs.system_call_ps);
             return Err(SendError::Closed);
         }
         if self.transit().messages.len() >= self.messages_max {
-            c.spend(costs.system_call_ps);
+            c.spend_in_system(costs.system_call_ps);
             return Err(SendError::Full);
         }
-        c.spend(costs.sending_ps(message.len()));
+        c.spend_in_system(costs.sending_ps(message.len()));
         if !c.turn() {
             return Ok(());
         }
@@ -127,23 +127,23 @@ impl RemoteDirection {
         let next = if arrives { transit.messages.pop_front() } else { None };
         drop(transit);
         let Some((arrival_ps, message)) = next else {
-            c.spend(c.simulation().config.model.costs.system_call_ps);
+            c.spend_in_system(c.simulation().config.model.costs.system_call_ps);
             return if self.is_cut(c) { Err(ReceiveError::Closed) } else { Ok(None) };
         };
         let simulation = c.simulation();
         let costs = &simulation.config.model.costs;
         let (core, now_ps) = (c.fiber().seat.get().core as usize, c.fiber().clock_ps.get());
         if simulation.network().interrupts(core, arrival_ps, now_ps) {
-            c.spend(costs.interrupt_ps);
+            c.spend_in_system(costs.interrupt_ps);
         }
-        c.spend(costs.receiving_ps(message.len()));
+        c.spend_in_system(costs.receiving_ps(message.len()));
         buffer[..message.len()].copy_from_slice(&message);
         Ok(Some(message.len()))
     }
 
     /// Charges a poll without a message.
     pub(crate) fn charge_poll(&self, c: VirtualCore) {
-        c.spend(c.simulation().config.model.costs.system_call_ps);
+        c.spend_in_system(c.simulation().config.model.costs.system_call_ps);
     }
 
     /// Sleeps until a message may have arrived.

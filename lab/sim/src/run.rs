@@ -120,8 +120,9 @@ impl VirtualMachine {
 
 /// Counters of a machine up to this moment.
 fn statistics(simulation: &Simulation, now: Nanos) -> Statistics {
-    let coherence = &simulation.cost().coherence;
-    let node = |position: usize| simulation.config.model.nodes[position];
+    let counts = simulation.counts(now);
+    let (coherence, model) = (&simulation.cost().coherence, &simulation.config.model);
+    let node = |position: usize| model.nodes[position];
     let port = |traffic: PortTraffic| PortUse {
         node: node(traffic.node),
         kind: traffic.kind,
@@ -129,18 +130,22 @@ fn statistics(simulation: &Simulation, now: Nanos) -> Statistics {
         busy: Nanos(traffic.busy_ps / 1000),
         waited: Nanos(traffic.waited_ps / 1000),
     };
-    let traffic = coherence.ports.traffic().chain(simulation.network().traffic(&simulation.config.model));
+    let traffic = coherence.ports.traffic().chain(simulation.network().traffic(model));
     let mut ports: Vec<PortUse> = traffic.map(port).collect();
     ports.sort_by_key(|port| std::cmp::Reverse(port.busy));
     let memory = ports.iter().filter(|port| port.kind == PortKind::Memory);
     let hot_line = |(line, misses, home): (LineNumber, u32, usize)| {
-        let place = simulation.memory.locate((line as usize) << simulation.config.model.line_shift);
+        let place = simulation.memory.locate((line as usize) << model.line_shift);
         let (region, offset) = place.map_or((None, 0), |(name, offset)| (Some(name), offset));
-        let address = Address((line as u64) << simulation.config.model.line_shift);
+        let address = Address((line as u64) << model.line_shift);
         HotLine { address, region, offset, node: node(home), misses: u64::from(misses) }
     };
     Statistics {
-        counts: coherence.counts,
+        counts,
+        instructions: crate::work::instructions(&counts),
+        cycles: model.cycles(counts.running_ps.saturating_sub(counts.system_ps)),
+        stalled_cycles: model.cycles(counts.stalled_ps),
+        shared_cycles: model.cycles(counts.shared_ps),
         faults: FaultCounts { falls: simulation.falls.count(), ..simulation.network().faults(now) },
         interconnect_bytes: coherence.ports.crossed_bytes(),
         memory_bytes: memory.map(|port| port.bytes).sum(),

@@ -22,11 +22,47 @@ use crate::random::Random;
 /// Workers of each hardware thread.
 pub(crate) struct Seats {
     residents: RefCell<Vec<Vec<u32>>>,
+    running: RefCell<Vec<Running>>,
+}
+
+/// Workers that a hardware thread executes.
+#[derive(Clone, Copy, Default)]
+struct Running {
+    workers: u32,
+    /// Moment from which there is at least one.
+    since_ps: u64,
 }
 
 impl Seats {
     pub(crate) fn new(model: &Model) -> Seats {
-        Seats { residents: RefCell::new(vec![Vec::new(); model.threads.len()]) }
+        let threads = model.threads.len();
+        Seats {
+            residents: RefCell::new(vec![Vec::new(); threads]),
+            running: RefCell::new(vec![Running::default(); threads]),
+        }
+    }
+
+    /// Adds a worker that its hardware thread executes from this moment on.
+    pub(crate) fn begin_running(&self, seat: WorkerSeat, at_ps: u64) {
+        let running = &mut self.running.borrow_mut()[seat.slot as usize];
+        running.workers += 1;
+        if running.workers == 1 {
+            running.since_ps = at_ps;
+        }
+    }
+
+    /// Removes a worker that its hardware thread no longer executes. Returns the moment from which
+    /// the thread has executed workers, if this one was the last.
+    pub(crate) fn end_running(&self, seat: WorkerSeat) -> Option<u64> {
+        let running = &mut self.running.borrow_mut()[seat.slot as usize];
+        running.workers -= 1;
+        (running.workers == 0).then_some(running.since_ps)
+    }
+
+    /// For each hardware thread that executes workers, the moment from which it does.
+    pub(crate) fn running_since(&self) -> Vec<u64> {
+        let running = self.running.borrow();
+        running.iter().filter(|thread| thread.workers > 0).map(|thread| thread.since_ps).collect()
     }
 
     /// Adds a worker to a hardware thread. Returns all workers that are there now.

@@ -24,6 +24,13 @@ impl SpinLoop {
         let within_ps = if turns > self.turns - 1 { round_ps } else { turns * self.turn_ps };
         since_ps + rounds_ps + within_ps
     }
+
+    /// Turns in this time, and yields of the processor.
+    pub(crate) fn turns(&self, spun_ps: u64) -> (u64, u64) {
+        let round_ps = self.turns * self.turn_ps + self.yield_ps;
+        let (yields, rest_ps) = (spun_ps / round_ps, spun_ps % round_ps);
+        (yields * self.turns + (rest_ps / self.turn_ps).min(self.turns), yields)
+    }
 }
 
 #[cfg(test)]

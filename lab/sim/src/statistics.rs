@@ -1,6 +1,6 @@
 //! Results and counters of a run.
 
-use platform::{Address, Nanos, Node};
+use platform::{Address, Nanos, Node, Work};
 
 pub use crate::bandwidth::PortKind;
 
@@ -25,6 +25,14 @@ pub struct Statistics {
     pub interconnect_bytes: u64,
     /// Bytes over all memory controllers, write-backs included.
     pub memory_bytes: u64,
+    /// Instructions of workers outside the operating system.
+    pub instructions: u64,
+    /// Cycles in which hardware threads execute workers, without those in the operating system.
+    pub cycles: u64,
+    /// Cycles of them in which the thread waits for a line or for its store buffer.
+    pub stalled_cycles: u64,
+    /// Cycles of them in accesses to lines that other cores have.
+    pub shared_cycles: u64,
     /// Memory controllers and links, the busiest first.
     pub ports: Vec<PortUse>,
     /// Lines with the most coherence misses, the hottest first.
@@ -83,6 +91,25 @@ pub struct Counts {
     pub full_store_buffers: u64,
     /// Prefetches among the events.
     pub prefetches: u64,
+    /// Lines from caches that other cores have or had: the directory names another core as owner,
+    /// or several as readers.
+    pub shared_lines: u64,
+    /// Units of computation of each kind, in the order of [`Work::ALL`].
+    pub work: [u64; Work::ALL.len()],
+    /// Reads of the clock.
+    pub clock_reads: u64,
+    /// Turns of loops that spin on a word.
+    pub spin_turns: u64,
+    /// Turns of loops that pause until a moment.
+    pub pause_turns: u64,
+    /// Picoseconds in which hardware threads execute workers.
+    pub running_ps: u64,
+    /// Picoseconds of them in the operating system.
+    pub system_ps: u64,
+    /// Picoseconds in which accesses wait, beyond the cost of hits in the L1.
+    pub stalled_ps: u64,
+    /// Picoseconds of accesses to lines that other cores have.
+    pub shared_ps: u64,
     /// Switches of the host from one fiber to another.
     pub switches: u64,
     /// Waiting cores that were woken by a write of their line or by `unpark`.
@@ -100,6 +127,11 @@ impl Counts {
     /// Lines that came from beyond the L3 of the core's group.
     pub fn llc_misses(&self) -> u64 {
         self.far_misses + self.local_memory_misses + self.remote_memory_misses
+    }
+
+    /// Requests for lines that the core's own caches did not have, or not with the right to write.
+    pub fn llc_references(&self) -> u64 {
+        self.l3_hits + self.near_misses + self.llc_misses()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use platform::Nanos;
+use platform::{Nanos, Work};
 
 use crate::SimError;
 use crate::cost::Ready;
@@ -264,6 +264,56 @@ impl VirtualCore {
         }
     }
 
+    /// Charges units of computation.
+    #[inline(always)]
+    pub(crate) fn compute_units(self, work: Work, units: u32) {
+        let (fiber, simulation) = (self.fiber(), self.simulation());
+        if !fiber.is_unpaid() {
+            simulation.cost().counts().work[work as usize] += u64::from(units);
+        }
+        self.spend(simulation.config.model.costs.work_ps[work as usize] * u64::from(units));
+    }
+
+    /// Charges a fixed cost of the operating system.
+    pub(crate) fn spend_in_system(self, picoseconds: u64) {
+        let fiber = self.fiber();
+        let before_ps = fiber.clock_ps.get();
+        self.spend(picoseconds);
+        self.simulation().cost().counts().system_ps += fiber.clock_ps.get() - before_ps;
+    }
+
+    /// Keeps the core busy for this long, but at least for one turn of a loop that reads the clock,
+    /// pauses, and reads the clock again. Returns the time; 0 for a supervisor.
+    pub(crate) fn keep_busy(self, nanos: u64) -> u64 {
+        let fiber = self.fiber();
+        if fiber.is_suppressed() {
+            return 0;
+        }
+        let costs = &self.simulation().config.model.costs;
+        let least_ps = if fiber.is_supervisor() { 0 } else { 2 * costs.clock_ps + costs.pause_ps };
+        let busy_ps = picoseconds(Nanos(nanos)).max(least_ps);
+        fiber.advance(busy_ps);
+        self.pausing(|| self.turn());
+        if fiber.is_supervisor() { 0 } else { busy_ps }
+    }
+
+    /// As [`Self::keep_busy`], in the operating system.
+    pub(crate) fn keep_busy_in_system(self, nanos: u64) {
+        let busy_ps = self.keep_busy(nanos);
+        self.simulation().cost().counts().system_ps += busy_ps;
+    }
+
+    /// Reads the clock: charges and counts it.
+    pub(crate) fn read_clock(self) {
+        let (fiber, simulation) = (self.fiber(), self.simulation());
+        if fiber.is_supervisor() {
+            self.turn();
+        } else {
+            simulation.cost().counts().clock_reads += 1;
+        }
+        self.spend(simulation.config.model.costs.clock_ps);
+    }
+
     /// Forgets the declarations: a transaction begins or ends.
     #[inline(always)]
     pub(crate) fn forget_declarations(self) {
@@ -278,8 +328,18 @@ impl VirtualCore {
         self.simulation().compute(self.fiber(), begin);
     }
 
+    /// Performs the action while the hardware thread executes something else.
+    pub(crate) fn asleep<T>(self, action: impl FnOnce() -> T) -> T {
+        let (fiber, simulation) = (self.fiber(), self.simulation());
+        let runs = fiber.running.get();
+        simulation.run(fiber, false);
+        let result = self.idle(action);
+        simulation.run(fiber, runs);
+        result
+    }
+
     /// Performs the action without competing for the issue slots of the core.
-    pub(crate) fn idle<T>(self, action: impl FnOnce() -> T) -> T {
+    fn idle<T>(self, action: impl FnOnce() -> T) -> T {
         let computes = self.fiber().computing.get();
         self.compute(false);
         let result = action();
@@ -331,8 +391,11 @@ impl VirtualCore {
         fiber.wait.until.set(until);
         let slept = match reason {
             WaitReason::Spin => self.pausing(|| self.switch(until)),
-            WaitReason::Park | WaitReason::Join => self.idle(|| self.switch(until)),
+            WaitReason::Park | WaitReason::Join => self.asleep(|| self.switch(until)),
         };
+        if reason == WaitReason::Spin && fiber.running.get() {
+            simulation.count_spin(fiber, fiber.wait.since_ps.get());
+        }
         if fiber.wait.reason.get().is_some() && reason != WaitReason::Join {
             simulation.delist(fiber);
         }

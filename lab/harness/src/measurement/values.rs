@@ -3,6 +3,7 @@
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize, Serializer};
+use sim::Statistics;
 use workloads::Outcome;
 
 use crate::deployment::Instance;
@@ -320,6 +321,54 @@ pub struct Counters {
     pub log_bytes: Option<u64>,
     /// Flushes of files.
     pub fsyncs: Option<u64>,
+    /// Instructions of all workers, without those of the operating system.
+    pub instructions: Option<u64>,
+    /// Cycles in which hardware threads execute workers, without those in the operating system.
+    pub cycles: Option<u64>,
+    /// Instructions over cycles.
+    pub instructions_per_cycle: Option<f64>,
+    /// Cycles in which accesses wait, beyond the cost of a hit in the L1.
+    pub stalled_cycles: Option<u64>,
+    /// Stalled cycles over cycles.
+    pub stalled_cycles_share: Option<f64>,
+    /// Cycles of accesses to lines that other cores have.
+    pub shared_cycles: Option<u64>,
+    /// Shared cycles over cycles.
+    pub shared_cycles_share: Option<f64>,
+    /// Share of all accesses that fetch a line which other cores have.
+    pub shared_accesses_share: Option<f64>,
+    /// Lines that cores request because their own caches lack them, or the right to write.
+    pub llc_references: Option<u64>,
+    /// Misses of the last-level caches over these requests.
+    pub llc_misses_share: Option<f64>,
+    /// Bytes over interconnect links for each byte over memory controllers.
+    pub interconnect_per_memory_byte: Option<f64>,
+}
+
+impl Counters {
+    /// The counters of a virtual machine.
+    pub fn of_simulation(statistics: &Statistics) -> Counters {
+        let Statistics { counts, instructions, cycles, stalled_cycles, shared_cycles, .. } = *statistics;
+        let share = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
+        let (misses, references) = (counts.llc_misses(), counts.llc_references());
+        Counters {
+            llc_misses: Some(misses),
+            interconnect_bytes: Some(statistics.interconnect_bytes),
+            memory_bytes: Some(statistics.memory_bytes),
+            instructions: Some(instructions),
+            cycles: Some(cycles),
+            instructions_per_cycle: share(instructions, cycles),
+            stalled_cycles: Some(stalled_cycles),
+            stalled_cycles_share: share(stalled_cycles, cycles),
+            shared_cycles: Some(shared_cycles),
+            shared_cycles_share: share(shared_cycles, cycles),
+            shared_accesses_share: share(counts.shared_lines, counts.events),
+            llc_references: Some(references),
+            llc_misses_share: share(misses, references),
+            interconnect_per_memory_byte: share(statistics.interconnect_bytes, statistics.memory_bytes),
+            ..Counters::default()
+        }
+    }
 }
 
 /// Outcome of a consistency check.

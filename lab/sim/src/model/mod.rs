@@ -149,6 +149,8 @@ pub struct Model {
     pub(crate) caches: CacheSizes,
     /// log2 of the line size.
     pub(crate) line_shift: u32,
+    /// Cycles in a millisecond.
+    pub(crate) clock_khz: u64,
     /// Parts in 1024 by which computing takes longer with this many busy siblings. Entry 0 is for
     /// none.
     pub(crate) smt_stretch: Vec<u32>,
@@ -226,6 +228,11 @@ impl Model {
     /// The node of a group's first core.
     pub(crate) fn node_of_group(&self, group: usize) -> usize {
         self.group_nodes[group]
+    }
+
+    /// Cycles in this many picoseconds.
+    pub(crate) fn cycles(&self, picoseconds: u64) -> u64 {
+        (u128::from(picoseconds) * u128::from(self.clock_khz) / 1_000_000_000) as u64
     }
 
     /// Position of a node among [`Self::nodes`].

@@ -23,7 +23,7 @@ impl Simulation {
     }
 
     /// Number of workers that take turns on a fiber's hardware thread.
-    fn workers_on_thread(&self, fiber: &Fiber) -> u64 {
+    pub(super) fn workers_on_thread(&self, fiber: &Fiber) -> u64 {
         let runs = |id: u32| {
             let worker = self.fiber(id);
             !worker.is_supervisor()

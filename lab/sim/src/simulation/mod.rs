@@ -3,6 +3,7 @@
 //! One host thread touches all of it. Exclusive borrows of the parts (`cost`, `ready`) are taken
 //! for single calls that never switch fibers and call no foreign code.
 
+mod counting;
 mod diagnosis;
 mod disturbance;
 
@@ -197,13 +198,6 @@ impl Simulation {
         (mix(self.config.seed ^ mix(u64::from(fiber) + 1)) >> 33) as u32
     }
 
-    /// Records that a worker begins or ends to compete for the issue slots of its core.
-    pub(crate) fn compute(&self, fiber: &Fiber, begin: bool) {
-        if fiber.computing.replace(begin) != begin {
-            self.cost().compute(fiber.seat.get().core as usize, begin);
-        }
-    }
-
     /// Makes a fiber a supervisor, or a worker again.
     pub(crate) fn set_supervisor(&self, fiber: &Fiber, supervisor: bool) {
         let (mode, priority) = match supervisor {
@@ -213,7 +207,9 @@ impl Simulation {
         fiber.mode.set(mode);
         fiber.order.set(order(priority, fiber.id));
         // A worker that started others waits for them, and continues to compute afterwards.
-        self.compute(fiber, !supervisor && fiber.thread.get().is_some());
+        let works = !supervisor && fiber.thread.get().is_some();
+        self.compute(fiber, works);
+        self.run(fiber, works);
         if fiber.id == self.current.get() {
             self.compare(Some(fiber));
         }
@@ -245,6 +241,7 @@ impl Simulation {
     fn unseat(&self, fiber: &Fiber) {
         if fiber.thread.replace(None).is_some() {
             self.compute(fiber, false);
+            self.run(fiber, false);
             self.seats.leave(fiber.seat.get(), fiber.id);
         }
     }
@@ -263,10 +260,11 @@ impl Simulation {
 
     /// Moves a worker to another hardware thread, whose caches do not have its lines.
     fn migrate(&self, fiber: &Fiber, seat: WorkerSeat) {
-        let computes = fiber.computing.get();
+        let (computes, runs) = (fiber.computing.get(), fiber.running.get());
         self.unseat(fiber);
         self.seat(fiber, seat);
         self.compute(fiber, computes);
+        self.run(fiber, runs);
         fiber.clock_ps.set(fiber.clock_ps.get() + self.config.model.costs.wake_ps);
         self.cost().counts().migrations += 1;
     }

@@ -3,6 +3,7 @@
 mod both_platforms;
 mod common;
 mod costs;
+mod counters;
 mod crashes;
 mod descriptions;
 mod endings;

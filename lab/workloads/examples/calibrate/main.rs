@@ -4,13 +4,16 @@
 //! ```text
 //! isles probe --out m.toml
 //! cargo run --release -p isles-workloads --example calibrate -- m.toml
+//! cargo run --release -p isles-workloads --example calibrate -- instructions
 //! ```
 //!
-//! The machine should be idle, and the description fresh.
+//! The machine should be idle, and the description fresh. The second form counts instructions,
+//! needs `valgrind`, and is right on a busy machine too.
 
 // A tool at the edge: it reads its argument.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod instructions;
 mod primitives;
 mod solve;
 
@@ -34,6 +37,15 @@ const RUNS_VIRTUAL: u32 = 100_000;
 
 /// Nanoseconds of one run of each primitive.
 type Times = BTreeMap<&'static str, f64>;
+
+/// One run of a primitive in the virtual machine.
+struct Simulated {
+    nanos: f64,
+    events: f64,
+    clock_reads: f64,
+    /// Units of each kind of work, in the order of [`Work::ALL`].
+    units: [f64; Work::ALL.len()],
+}
 /// Picoseconds of one unit of each kind, in the order of [`Work::ALL`].
 type Table = [u64; Work::ALL.len()];
 
@@ -54,20 +66,37 @@ fn on_hardware(place: Place) -> Times {
     times.into_inner().unwrap_or_default()
 }
 
-fn in_virtual_machine(config: &Config, place: Place) -> Result<Times, Box<dyn Error>> {
-    let times = Mutex::new(Times::new());
+fn in_virtual_machine(
+    config: &Config,
+    place: Place,
+) -> Result<BTreeMap<&'static str, Simulated>, Box<dyn Error>> {
+    let simulated = Mutex::new(BTreeMap::new());
     VirtualMachine::run(config, |c| {
         primitives::run::<VirtualMachine>(c, place, &|c, name, run| {
             run(RUNS_VIRTUAL);
+            let before = VirtualMachine::statistics(c).counts;
             let start = VirtualMachine::timestamp(c);
             run(RUNS_VIRTUAL);
             let picos = VirtualMachine::timestamp(c) - start;
-            if let Ok(mut times) = times.lock() {
-                times.insert(name, picos as f64 / 1000.0 / f64::from(RUNS_VIRTUAL));
+            let after = VirtualMachine::statistics(c).counts;
+            let each = |after: u64, before: u64| (after - before) as f64 / f64::from(RUNS_VIRTUAL);
+            if let Ok(mut simulated) = simulated.lock() {
+                let run = Simulated {
+                    nanos: picos as f64 / 1000.0 / f64::from(RUNS_VIRTUAL),
+                    events: each(after.events, before.events),
+                    clock_reads: each(after.clock_reads, before.clock_reads + 2),
+                    units: std::array::from_fn(|kind| each(after.work[kind], before.work[kind])),
+                };
+                simulated.insert(name, run);
             }
         });
     })?;
-    Ok(times.into_inner().unwrap_or_default())
+    Ok(simulated.into_inner().unwrap_or_default())
+}
+
+fn times_in_virtual_machine(config: &Config, place: Place) -> Result<Times, Box<dyn Error>> {
+    let simulated = in_virtual_machine(config, place)?;
+    Ok(simulated.into_iter().map(|(name, run)| (name, run.nanos)).collect())
 }
 
 /// The described machine, with the costs of computation in `table` or else those of the
@@ -87,28 +116,19 @@ fn primitives(description: &Description) -> Result<Vec<Primitive>, Box<dyn Error
     let hardware = on_hardware(Place { thread: first });
     let place = Place { thread: first };
     let bare = in_virtual_machine(&described(description, Some([0; Work::ALL.len()]))?, place)?;
-    let mut units = Vec::new();
-    for kind in 0..Work::ALL.len() {
-        let mut table = [0; Work::ALL.len()];
-        table[kind] = 1_000;
-        // Each unit costs one nanosecond more, so the difference is the number of units.
-        units.push(in_virtual_machine(&described(description, Some(table))?, place)?);
-    }
-    let names = hardware.keys().copied();
-    Ok(names
-        .map(|name| Primitive {
-            name,
-            hardware_nanos: hardware[name],
-            bare_nanos: bare[name],
-            units: std::array::from_fn(|kind| ((units[kind][name] - bare[name]) * 1e3).round() / 1e3),
-        })
-        .collect())
+    let primitive = |(name, hardware): (&'static str, f64)| Primitive {
+        name,
+        hardware,
+        bare: bare[name].nanos,
+        units: bare[name].units.map(|units| (units * 1e3).round() / 1e3),
+    };
+    Ok(hardware.into_iter().map(primitive).collect())
 }
 
 fn print_table(fit: &Fit, current: &Table, clock_ghz: f64) {
     println!("\n{:<14}{:<34}{:>10}{:>10}{:>14}", "work", "from", "ns", "cycles", "now cycles");
     for (kind, work) in Work::ALL.into_iter().enumerate() {
-        let nanos = fit.nanos[kind];
+        let nanos = fit.costs[kind];
         println!(
             "{:<14}{:<34}{nanos:>10.3}{:>10.2}{:>14.2}",
             format!("{work:?}"),
@@ -126,13 +146,13 @@ fn print_residuals(primitives: &[Primitive], fit: &Fit, current: &Times, solved:
     );
     for primitive in primitives {
         let name = primitive.name;
-        let off = (solved[name] / primitive.hardware_nanos - 1.0) * 100.0;
+        let off = (solved[name] / primitive.hardware - 1.0) * 100.0;
         let units = Work::ALL.iter().zip(primitive.units).filter(|(_, units)| *units != 0.0);
         let units: Vec<String> = units.map(|(work, units)| format!("{work:?} {units}")).collect();
         println!(
             "{name:<34}{:>10.2}{:>10.2}{:>10.2}{:>10.2}{off:>8.0}%  {}",
-            primitive.hardware_nanos,
-            primitive.bare_nanos,
+            primitive.hardware,
+            primitive.bare,
             current[name],
             solved[name],
             units.join(", ")
@@ -144,9 +164,22 @@ fn print_residuals(primitives: &[Primitive], fit: &Fit, current: &Times, solved:
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let path =
-        std::env::args().nth(1).ok_or("usage: calibrate DESCRIPTION (isles probe --out DESCRIPTION)")?;
-    let text = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let path = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["instructions"] => return instructions::print(),
+        ["run", name, runs] => {
+            instructions::run_one(name, runs.parse()?);
+            return Ok(());
+        }
+        [path] => path,
+        _ => {
+            return Err(
+                "usage: calibrate DESCRIPTION (isles probe --out DESCRIPTION), or calibrate instructions"
+                    .into(),
+            );
+        }
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
     let description = Description::from_toml(&text).map_err(|error| format!("{path}: {error}"))?;
     let clock_ghz = description.clock_ghz.value;
     println!("{}: {clock_ghz:.2} GHz; nanoseconds, on one core", description.name);
@@ -154,9 +187,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let fit = solve(&primitives)?;
     let place = Place { thread: description.topology.hardware_threads().first().copied() };
     let current_config = described(&description, None)?;
-    let current = in_virtual_machine(&current_config, place)?;
-    let table = fit.nanos.map(|nanos| (nanos * 1e3).round() as u64);
-    let solved = in_virtual_machine(&described(&description, Some(table))?, place)?;
+    let current = times_in_virtual_machine(&current_config, place)?;
+    let table = fit.costs.map(|nanos| (nanos * 1e3).round() as u64);
+    let solved = times_in_virtual_machine(&described(&description, Some(table))?, place)?;
     print_table(&fit, &current_config.model.costs().work_ps, clock_ghz);
     print_residuals(&primitives, &fit, &current, &solved);
     Ok(())

@@ -24,6 +24,7 @@ pub const TREE_SMALL: &str = "tree lookup, 1,000 keys";
 pub const TREE_LARGE: &str = "tree lookup, 100,000 keys";
 pub const HASH: &str = "hash-index lookup, 1,000 keys";
 pub const LATCH: &str = "latch";
+pub const CLOCK: &str = "read of the clock";
 pub const ATOMIC: &str = "addition to a word";
 pub const EMPTY: &str = "empty transaction";
 pub const ONE_ROW: &str = "transaction that reads one row";
@@ -89,6 +90,13 @@ fn plain<P: Platform>(c: P::Core, measure: Measure<'_, P>) {
             P::fetch_add(c, words[0], 1, Ordering::AcqRel);
         }
     });
+    let mut last = 0;
+    measure(c, CLOCK, &mut |times| {
+        for _ in 0..times {
+            last = black_box(P::now(c)).0;
+        }
+    });
+    black_box(last);
     let latch = VersionLatch::<P>::from_word(P::word_of(&region, 512));
     measure(c, LATCH, &mut |times| {
         for _ in 0..times {

@@ -9,14 +9,14 @@ use platform::Work;
 
 use crate::primitives as named;
 
-/// Time and units of work of a primitive.
+/// Time, or instructions, and units of work of a primitive.
 #[derive(Clone, Debug)]
 pub struct Primitive {
     pub name: &'static str,
-    /// Time on hardware.
-    pub hardware_nanos: f64,
-    /// Time in the virtual machine when computation is free: the primitive's accesses.
-    pub bare_nanos: f64,
+    /// Its cost on hardware: costseconds or instructions.
+    pub hardware: f64,
+    /// Its cost in the virtual machine when computation is free: the primitive's accesses.
+    pub bare: f64,
     /// Units of each kind, in the order of [`Work::ALL`].
     pub units: [f64; Work::ALL.len()],
 }
@@ -24,8 +24,8 @@ pub struct Primitive {
 /// Costs of the kinds.
 #[derive(Clone, Debug)]
 pub struct Fit {
-    /// Nanoseconds of one unit, in the order of [`Work::ALL`].
-    pub nanos: [f64; Work::ALL.len()],
+    /// Cost of one unit, in the order of [`Work::ALL`].
+    pub costs: [f64; Work::ALL.len()],
     /// Kinds whose cost would be negative.
     pub clamped: Vec<Work>,
 }
@@ -48,7 +48,7 @@ pub fn source(work: Work) -> &'static str {
 
 /// Solves for the costs; an error if a kind's primitive is missing or has none of it.
 pub fn solve(primitives: &[Primitive]) -> Result<Fit, String> {
-    let mut nanos = [0.0; Work::ALL.len()];
+    let mut costs = [0.0; Work::ALL.len()];
     let mut sources = Vec::new();
     for (kind, work) in Work::ALL.into_iter().enumerate() {
         let primitive = primitives.iter().find(|primitive| primitive.name == source(work));
@@ -60,16 +60,16 @@ pub fn solve(primitives: &[Primitive]) -> Result<Fit, String> {
         clamped.clear();
         for (kind, work) in Work::ALL.into_iter().enumerate() {
             let primitive = sources[kind];
-            let others = (0..nanos.len()).filter(|other| *other != kind);
-            let others: f64 = others.map(|other| primitive.units[other] * nanos[other]).sum();
-            let left = primitive.hardware_nanos - primitive.bare_nanos - others;
+            let others = (0..costs.len()).filter(|other| *other != kind);
+            let others: f64 = others.map(|other| primitive.units[other] * costs[other]).sum();
+            let left = primitive.hardware - primitive.bare - others;
             if left < 0.0 {
                 clamped.push(work);
             }
-            nanos[kind] = (left / primitive.units[kind]).max(0.0);
+            costs[kind] = (left / primitive.units[kind]).max(0.0);
         }
     }
-    Ok(Fit { nanos, clamped })
+    Ok(Fit { costs, clamped })
 }
 
 #[cfg(test)]
@@ -82,8 +82,8 @@ mod tests {
             let mut units = [0.0; Work::ALL.len()];
             units[kind] = 3.0;
             units[(kind + 1) % Work::ALL.len()] = 1.0;
-            let work_nanos: f64 = units.iter().zip(costs).map(|(units, cost)| units * cost).sum();
-            Primitive { name: source(work), hardware_nanos: 5.0 + work_nanos, bare_nanos: 5.0, units }
+            let computed: f64 = units.iter().zip(costs).map(|(units, cost)| units * cost).sum();
+            Primitive { name: source(work), hardware: 5.0 + computed, bare: 5.0, units }
         };
         Work::ALL.into_iter().enumerate().map(primitive).collect()
     }
@@ -92,7 +92,7 @@ mod tests {
     fn costs_are_found_again() {
         let costs = [3.0, 2.0, 0.25, 5.0, 60.0, 4.0, 1.0];
         let fit = solve(&made(costs)).expect("all kinds have primitives");
-        for (found, cost) in fit.nanos.iter().zip(costs) {
+        for (found, cost) in fit.costs.iter().zip(costs) {
             assert!((found - cost).abs() < 1e-9, "{fit:?}");
         }
         assert!(fit.clamped.is_empty());
@@ -101,9 +101,9 @@ mod tests {
     #[test]
     fn nothing_costs_less_than_nothing() {
         let mut primitives = made([1.0; Work::ALL.len()]);
-        primitives[0].bare_nanos = 1_000.0;
+        primitives[0].bare = 1_000.0;
         let fit = solve(&primitives).expect("all kinds have primitives");
-        assert_eq!((fit.nanos[0], fit.clamped), (0.0, vec![Work::ALL[0]]));
+        assert_eq!((fit.costs[0], fit.clamped), (0.0, vec![Work::ALL[0]]));
     }
 
     #[test]

@@ -166,6 +166,8 @@ fn counters(counters: &Counters) -> String {
     const UNKNOWN: &str = "not known on this platform";
     let count = |count: Option<u64>| count.map_or(UNKNOWN.to_owned(), thousands);
     let size = |size: Option<u64>| size.map_or(UNKNOWN.to_owned(), bytes);
+    let share = |share: Option<f64>| share.map_or(UNKNOWN.to_owned(), percent);
+    let ratio = |ratio: Option<f64>| ratio.map_or(UNKNOWN.to_owned(), |ratio| format!("{ratio:.2}"));
     let rows = [
         ("last-level cache misses", count(counters.llc_misses)),
         ("over interconnect links", size(counters.interconnect_bytes)),
@@ -173,6 +175,14 @@ fn counters(counters: &Counters) -> String {
         ("messages between instances", count(counters.messages)),
         ("written to logs", size(counters.log_bytes)),
         ("flushes of files", count(counters.fsyncs)),
+        ("instructions", count(counters.instructions)),
+        ("cycles", count(counters.cycles)),
+        ("instructions a cycle", ratio(counters.instructions_per_cycle)),
+        ("cycles that wait for lines", share(counters.stalled_cycles_share)),
+        ("cycles on lines of other cores", share(counters.shared_cycles_share)),
+        ("accesses to lines of other cores", share(counters.shared_accesses_share)),
+        ("requests that miss the last-level cache", share(counters.llc_misses_share)),
+        ("bytes over links for a byte of memory", ratio(counters.interconnect_per_memory_byte)),
     ];
     let rows: Vec<Vec<String>> = rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
     html::table(&["counter", "over the measured time"], &[], &rows)
