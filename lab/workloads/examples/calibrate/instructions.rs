@@ -1,8 +1,8 @@
 //! Instructions of a unit of each kind of computation, by `valgrind --tool=callgrind`.
 //!
-//! Each primitive runs natively under callgrind, which counts inside [`measured`] only. The accesses
-//! that the primitive declares in the virtual machine are one instruction each; the kinds of
-//! computation are solved for as their costs are.
+//! Each primitive runs natively under callgrind, which counts inside [`measured`] only. The
+//! accesses that the primitive declares in the virtual machine are one instruction each; the kinds
+//! of computation are solved for as their costs are.
 
 use std::error::Error;
 use std::process::Command;
