@@ -5,7 +5,7 @@
 //! active; so a transaction sees one version of the map, wherever its actions run.
 //!
 //! - [`Sharing::Central`]: one word counts those that share the lock, and active transactions are
-//!   in one [`List`] behind one latch. All workers write these two lines, twice in each
+//!   in one [`ActiveList`] behind one latch. All workers write these two lines, twice in each
 //!   transaction, as PLP does with the state of Shore-MT that it inherits.
 //! - [`Sharing::PerSocket`]: a worker has a line of its own that announces if a transaction may be
 //!   active there, and no other worker writes it. To share the lock is to announce that, and then
@@ -27,9 +27,7 @@
 use std::sync::atomic::Ordering;
 
 use platform::{LINE_BYTES, Node, OutOfMemory, Platform};
-use storage::LatchSeat;
-
-use crate::list::{Entries, List};
+use storage::{ActiveEntries, ActiveList, LatchSeat};
 
 /// The workers that share the state of transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +57,7 @@ pub(crate) struct Central<P: Platform> {
     /// By worker: its own line, or its entry in the list; on its own node.
     entries: Vec<P::Region>,
     /// There where transactions are counted, and not announced.
-    list: Option<List<P>>,
+    list: Option<ActiveList<P>>,
 }
 
 /// A worker's place.
@@ -93,7 +91,7 @@ impl<P: Platform> Central<P> {
         let entry =
             |(node, _): &(Option<Node>, u32)| P::region(c, *node, 2 * LINE_BYTES, "active transaction");
         let list = match sharing {
-            Sharing::Central => Some(List::new(c, sockets.first().and_then(node_of))?),
+            Sharing::Central => Some(ActiveList::new(c, sockets.first().and_then(node_of))?),
             Sharing::PerSocket => None,
         };
         Ok(Central {
@@ -133,7 +131,7 @@ impl<P: Platform> Central<P> {
                     P::fetch_add(c, lock, ONE.wrapping_neg(), Ordering::Relaxed);
                     return false;
                 }
-                list.enter(c, &mut seat.latch, &Entries(&self.entries), seat.worker, number);
+                list.enter(c, &mut seat.latch, &ActiveEntries(&self.entries), seat.worker, number);
             }
             None => {
                 debug_assert!(number != 0, "a number that means that there is a transaction");
@@ -157,7 +155,7 @@ impl<P: Platform> Central<P> {
     pub(crate) fn end(&self, c: P::Core, seat: &mut Seat<P>) {
         match &self.list {
             Some(list) => {
-                list.leave(c, &mut seat.latch, &Entries(&self.entries), seat.worker);
+                list.leave(c, &mut seat.latch, &ActiveEntries(&self.entries), seat.worker);
                 // Release: pairs with the acquire of the worker that changes the map then.
                 P::fetch_add(c, self.lock_of(seat.worker), ONE.wrapping_neg(), Ordering::Release);
             }
@@ -209,7 +207,7 @@ impl<P: Platform> Central<P> {
             // Acquire: pairs with the release of the last transaction.
             let is_drained = P::load(c, self.lock(0), Ordering::Acquire) == CHANGES;
             if is_drained {
-                let active = list.active(c, &mut seat.latch, &Entries(&self.entries));
+                let active = list.active(c, &mut seat.latch, &ActiveEntries(&self.entries));
                 assert!(active.is_empty(), "active: {active:?}");
             }
             return is_drained;
@@ -247,7 +245,7 @@ impl<P: Platform> Central<P> {
     #[cfg(test)]
     fn active(&self, c: P::Core, seat: &mut Seat<P>) -> Vec<(u16, u64)> {
         if let Some(list) = &self.list {
-            return list.active(c, &mut seat.latch, &Entries(&self.entries));
+            return list.active(c, &mut seat.latch, &ActiveEntries(&self.entries));
         }
         // Relaxed: nothing but the numbers is handed on.
         let number = |worker: usize| P::load(c, self.announcement(worker), Ordering::Relaxed);

@@ -31,7 +31,6 @@
 //!    rearranging             how the map changes while transactions run
 //!    shared                  state that all workers share
 //!       central              which transactions are active, and the lock of the map
-//!          list              the same as a list behind one latch
 //!       map                  partitions and their owners
 //! ```
 
@@ -41,7 +40,6 @@ mod central;
 mod counting;
 mod executor;
 mod inbox;
-mod list;
 mod locks;
 mod map;
 mod messages;

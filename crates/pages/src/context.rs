@@ -7,6 +7,7 @@ use platform::{Nanos, Node, Work};
 use schema::RowId;
 use terms::{Abort, Category, Conflict, Epoch, Stamp};
 
+use crate::active::ActiveSeat;
 use crate::error::PagedError;
 use crate::key::KeyWords;
 use crate::locks::{LockAnswer, LockMode, LockRequest};
@@ -14,6 +15,7 @@ use crate::log::Log;
 use crate::log::record::End;
 use crate::lsn::Lsn;
 use crate::owner::Owner;
+use crate::paths::PathLengths;
 use crate::pool::{PoolWorker, ReadPage};
 use crate::shared::SharedState;
 use crate::tree::EntryHint;
@@ -64,6 +66,10 @@ pub(crate) struct Context<'d, P: Files> {
     /// An attempt has begun that has not ended: its caller may have forgotten it, or panicked.
     is_open: bool,
     pub last_stamp: u64,
+    /// Tables that the transaction has used, as bits of their numbers modulo 64.
+    used_tables: u64,
+    /// The transaction's place in the list of active transactions, if there is one.
+    active: ActiveSeat<P>,
 }
 
 impl<'d, P: Files> Context<'d, P> {
@@ -89,6 +95,32 @@ impl<'d, P: Files> Context<'d, P> {
             wait_nanos_max: None,
             is_open: false,
             last_stamp: 0,
+            used_tables: 0,
+            active: ActiveSeat::default(),
+        }
+    }
+
+    /// Declares instructions of another storage manager.
+    #[inline]
+    pub(crate) fn declare_path(&self, instructions: u32) {
+        if instructions != 0 {
+            P::instructions(self.worker.c, instructions);
+        }
+    }
+
+    /// Path lengths of another storage manager.
+    #[inline]
+    pub(crate) fn paths(&self) -> &'d PathLengths {
+        self.shared.pool.paths()
+    }
+
+    /// Declares the first use of a table in a transaction.
+    #[inline]
+    pub(crate) fn use_table(&mut self, table: usize) {
+        let bit = 1 << (table % 64);
+        if self.used_tables & bit == 0 {
+            self.used_tables |= bit;
+            self.declare_path(self.paths().open_table);
         }
     }
 
@@ -165,6 +197,8 @@ impl<'d, P: Files> Context<'d, P> {
         let (c, shared) = (self.worker.c, self.shared);
         self.is_open = true;
         P::work(c, Work::Transaction, 1);
+        self.declare_path(self.paths().begin);
+        self.used_tables = 0;
         self.begin_rows(deadline);
         // Two parts could wait for each other in two databases.
         let bounds = [shared.wait_nanos_max, wait_nanos_max, is_part.then_some(WAIT_NANOS_MAX_PARTICIPANT)];
@@ -173,6 +207,9 @@ impl<'d, P: Files> Context<'d, P> {
         // A transaction that runs alone conflicts only with parts that its session has prepared.
         let locks_nothing = shared.locks.has_one_session() && !is_part && !shared.owners.has_parts(c);
         self.owner.locks.begin(locks_nothing);
+        if let Some(list) = &shared.active {
+            list.enter(c, &mut self.active, self.owner.number);
+        }
     }
 
     /// No row is known that was found before.
@@ -202,11 +239,16 @@ impl<'d, P: Files> Context<'d, P> {
     /// Detaches the transaction from the session: it is prepared.
     pub(crate) fn leave(&mut self) {
         self.is_open = false;
+        self.leave_path();
     }
 
     /// Ends an attempt that has committed, or whose changes are undone.
     fn end(&mut self) {
         self.is_open = false;
+        let changed = if self.owner.undo.is_empty() { 0 } else { self.paths().end_changed };
+        let unlocks = self.owner.locks.row_locks() as u32 * self.paths().unlock;
+        self.declare_path(self.paths().end + changed + unlocks);
+        self.leave_path();
         self.worker.rests();
         self.owner.end(&mut self.worker, &self.shared.locks);
     }
@@ -214,6 +256,14 @@ impl<'d, P: Files> Context<'d, P> {
     /// Gives back what the session has.
     pub(crate) fn end_session(&mut self, number: usize) {
         self.shared.end_session(self.worker.c, number, &mut self.owner, &mut self.spare);
+    }
+
+    /// Unlatches the page that was read last, and leaves the list of active transactions.
+    fn leave_path(&mut self) {
+        self.worker.unlatch_read();
+        if let Some(list) = &self.shared.active {
+            list.leave(self.worker.c, &mut self.active);
+        }
     }
 
     /// Commits: changes are there already. With a log its locks are released before the commit is

@@ -15,7 +15,7 @@
 //! database, session/    the engine's objects; attempts of transactions, and their ends
 //! participants/         parts of transactions over several databases, and branches of owners
 //! context, owner, undo  services of a transaction; its state until it ends, and its undo
-//! shared                state that sessions share
+//! shared, active        state that sessions share; the list of active transactions
 //! checkpoints/          checkpoints, their master file, and the parts and decisions in them
 //! transaction/          the verbs: locks, and changes of trees
 //!    rows/              shapes of rows; long rows, in records and pieces
@@ -26,6 +26,7 @@
 //!          log/         records, buffer, segments; reading at a restart
 //!          page/        layout of a page, and its changes
 //! options, limits, error, key, lsn
+//! paths                 path lengths of another storage manager, for comparisons
 //! ```
 //!
 //! **Two-phase locking** (strict): a transaction locks each key that it looks up, whether it is
@@ -47,6 +48,7 @@
 
 #![forbid(unsafe_code)]
 
+mod active;
 mod backup;
 mod checkpoints;
 mod context;
@@ -64,6 +66,7 @@ mod options;
 mod owner;
 mod page;
 mod participants;
+mod paths;
 mod pool;
 mod rows;
 mod running;
@@ -81,4 +84,5 @@ pub use opening::examine::{Examined, examine, holds_pages};
 pub use opening::repair::{Repaired, repair};
 pub use options::{PagedLogOptions, PagedOptions};
 pub use page::PageFault;
+pub use paths::PathLengths;
 pub use tree::ExaminedTree;

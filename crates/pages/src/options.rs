@@ -10,6 +10,7 @@ use terms::Faults;
 use crate::error::PagedError;
 use crate::limits::{FRAMES_PER_SESSION, OWNERS_MAX, RECORD_PAGES_MAX};
 use crate::page::PAGE_BYTES;
+use crate::paths::PathLengths;
 
 /// Options of a database of pages.
 #[derive(Clone, Debug)]
@@ -52,6 +53,11 @@ pub struct PagedOptions {
     pub log: Option<PagedLogOptions>,
     /// The rules that are faults, so that tests see that checkers notice.
     pub faults: Faults,
+    /// Path lengths of another storage manager, which simulated machines charge.
+    pub paths: PathLengths,
+    /// True if readers latch pages, and transactions enter a list of active transactions, as in
+    /// Shore-MT. A database with one session does neither.
+    pub latches_reads: bool,
 }
 
 /// Options of the log.
@@ -100,6 +106,8 @@ impl PagedOptions {
             optimisations: Optimisations::ALL,
             log: None,
             faults: Faults::NONE,
+            paths: PathLengths::NONE,
+            latches_reads: false,
         }
     }
 

@@ -170,6 +170,9 @@ pub trait Platform: Copy + Send + Sync + 'static {
     /// Declares computation between touches: `units` times the calibrated cost of `work`. Nothing
     /// on hardware.
     fn work(c: Self::Core, work: Work, units: u32);
+    /// Declares instructions of a long code path that another program executes where this one does
+    /// not, for comparisons. Nothing on hardware.
+    fn instructions(_: Self::Core, _: u32) {}
     /// Nanoseconds since some fixed moment, the same on every core and never going back on one.
     fn now(c: Self::Core) -> Nanos;
     /// Synchronized hardware clock, in ticks of its own; strictly ordered with the memory

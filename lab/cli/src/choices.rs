@@ -198,6 +198,8 @@ choices! {
     Like {
         /// The program of the study of 1000 cores.
         Dbx1000 = "dbx1000",
+        /// The storage manager of the studies of islands.
+        ShoreMt = "shore-mt",
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use concurrency::{InstanceOptions, SchemeName, TimestampSource, Ways};
-use pages::{PagedLogOptions, PagedOptions};
+use pages::{PagedLogOptions, PagedOptions, PathLengths};
 use platform::Nanos;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -230,6 +230,10 @@ pub struct Plan {
     pub ways: Ways,
     /// The treatment of a transaction that conflicted.
     pub retry: Retry,
+    /// True if pages do what Shore-MT does: its path lengths, latches of readers and list of active
+    /// transactions are charged.
+    #[serde(skip)]
+    pub like_shore_mt: bool,
     /// The drawing of requests.
     #[serde(serialize_with = "serialize_name")]
     pub clients: Clients,
@@ -286,6 +290,7 @@ impl Plan {
             optimisations: Optimisations::ALL,
             ways: Ways::default(),
             retry: Retry::default(),
+            like_shore_mt: false,
             clients: Clients::default(),
             in_flight: 1,
             commit: CommitProtocol::default(),
@@ -365,6 +370,9 @@ impl Plan {
             directory,
             optimisations: self.optimisations,
             faults: self.faults,
+            paths: if self.like_shore_mt { PathLengths::SHORE_MT } else { PathLengths::NONE },
+            // Owners of partitions need no latches, and have a list of their own.
+            latches_reads: self.like_shore_mt && self.execution.sharing().is_none(),
             ..PagedOptions::with_pool(pool_bytes as u64)
         })
     }

@@ -392,6 +392,11 @@ impl Platform for VirtualMachine {
     }
 
     #[inline]
+    fn instructions(c: VirtualCore, count: u32) {
+        c.compute_path(count);
+    }
+
+    #[inline]
     fn work(c: VirtualCore, work: Work, units: u32) {
         if work == Work::Transaction {
             c.forget_declarations();

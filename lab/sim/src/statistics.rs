@@ -96,6 +96,8 @@ pub struct Counts {
     pub shared_lines: u64,
     /// Units of computation of each kind, in the order of [`Work::ALL`].
     pub work: [u64; Work::ALL.len()],
+    /// Instructions of long code paths.
+    pub path_instructions: u64,
     /// Reads of the clock.
     pub clock_reads: u64,
     /// Turns of loops that spin on a word.

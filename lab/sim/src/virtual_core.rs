@@ -274,6 +274,15 @@ impl VirtualCore {
         self.spend(simulation.config.model.costs.work_ps[work as usize] * u64::from(units));
     }
 
+    /// Charges instructions of a long code path of another program.
+    pub(crate) fn compute_path(self, instructions: u32) {
+        let (fiber, simulation) = (self.fiber(), self.simulation());
+        if !fiber.is_unpaid() {
+            simulation.cost().counts().path_instructions += u64::from(instructions);
+        }
+        self.spend(simulation.config.model.costs.instruction_ps * u64::from(instructions));
+    }
+
     /// Charges a fixed cost of the operating system.
     pub(crate) fn spend_in_system(self, picoseconds: u64) {
         let fiber = self.fiber();

@@ -55,12 +55,36 @@ pub(crate) fn work_ps(cycle_ps: f64) -> [u64; Work::ALL.len()] {
 }
 
 /// Instructions that simulated cores executed: one for each access, and those of computation, of
-/// clocks and of loops that wait.
+/// declared paths, of clocks and of loops that wait.
 pub(crate) fn instructions(counts: &Counts) -> u64 {
     let computed = Work::ALL.map(|work| counts.work[work as usize] * centi_instructions(work));
     counts.events
+        + counts.path_instructions
         + computed.iter().sum::<u64>() / 100
         + counts.clock_reads * CLOCK_INSTRUCTIONS
         + counts.spin_turns * SPIN_INSTRUCTIONS
         + counts.pause_turns * PAUSE_INSTRUCTIONS
+}
+
+/// Cycles of an instruction of a long code path that misses nothing: two instructions a cycle, half
+/// of what cores of four instructions a cycle can do at most.
+const CYCLES_WITHOUT_MISSES: f64 = 0.5;
+/// Instruction lines that an instruction misses in a first-level cache of 32 KiB, and branches that
+/// it mispredicts: counted for Shore-MT (`docs/like-shore-mt.md`).
+const CODE_MISSES: f64 = 0.0209;
+const MISPREDICTIONS: f64 = 0.0045;
+/// Cycles of a mispredicted branch: Fog, "The microarchitecture of Intel, AMD and VIA CPUs",
+/// Nehalem and Westmere.
+const MISPREDICTION_CYCLES: f64 = 17.0;
+
+/// Cycles of an instruction of a long code path, if a line of code comes from the second-level cache
+/// in this many cycles. Misses of instructions are not overlapped.
+fn instruction_cycles(l2_cycles: f64) -> f64 {
+    CYCLES_WITHOUT_MISSES + CODE_MISSES * l2_cycles + MISPREDICTIONS * MISPREDICTION_CYCLES
+}
+
+/// Picoseconds of an instruction of a long code path, at this many picoseconds a cycle, on a core
+/// whose second-level cache answers in `l2_ps`.
+pub(crate) fn instruction_ps(cycle_ps: f64, l2_ps: u64) -> u64 {
+    (instruction_cycles(l2_ps as f64 / cycle_ps) * cycle_ps).round() as u64
 }

@@ -81,6 +81,7 @@ impl HeldNodes {
         for node in [DATABASE, node] {
             let request = NodeLockRequest { node, mode: mode.intent(), age };
             if !self.inherit(manager, c, request) {
+                P::instructions(c, manager.lock_node_instructions);
                 let answer = self.acquire(manager, c, request, waits, on_wait);
                 if answer != LockAnswer::Granted {
                     return answer;

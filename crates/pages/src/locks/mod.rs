@@ -52,6 +52,8 @@ pub(crate) struct LockManager<P: Platform> {
     inherits: bool,
     /// True if there is one session.
     has_one_session: bool,
+    /// Instructions of another storage manager for the lock of a node.
+    lock_node_instructions: u32,
     /// A mutant: rows are locked without intentions.
     skips_intents: bool,
 }
@@ -69,6 +71,7 @@ impl<P: Platform> LockManager<P> {
             escalation: options.escalation.clamp(1, per_owner),
             inherits: options.inherits_locks(),
             has_one_session: options.has_one_session(),
+            lock_node_instructions: options.paths.lock_node,
             skips_intents: faults.has(Fault::MissingIntents),
         })
     }

@@ -92,6 +92,12 @@ impl TransactionLocks {
         if self.rows.has_converted(table) { LockMode::Exclude } else { mode }
     }
 
+    /// Number of locks of rows and gaps.
+    #[inline]
+    pub(crate) fn row_locks(&self) -> usize {
+        self.rows.count()
+    }
+
     /// Returns true if nothing is locked.
     #[inline]
     pub(crate) fn locks_nothing(&self) -> bool {

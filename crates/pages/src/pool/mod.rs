@@ -60,6 +60,7 @@ use crate::error::PagedError;
 use crate::files::channel::PageFile;
 use crate::log::Log;
 use crate::options::PagedOptions;
+use crate::paths::PathLengths;
 use frames::Frame;
 use store::Store;
 use terms::Faults;
@@ -77,6 +78,9 @@ pub(crate) struct Pool<P: Files> {
     /// the pool is too small.
     cleaners: Vec<Latched<P, Copies<P>>>,
     sessions: usize,
+    paths: PathLengths,
+    /// True if readers latch pages.
+    latches_reads: bool,
 }
 
 impl<P: Files> Pool<P> {
@@ -93,7 +97,22 @@ impl<P: Files> Pool<P> {
         let counters = P::region(c, None, (1 + store.parts()) * 2 * LINE_BYTES, "counters of the pool")?;
         let free_pages = Latched::new(c, "free pages", Vec::new())?;
         let cleaners = cleaning::cleaners(c, &store, options.sessions_max)?;
-        Ok(Pool { store, translation, counters, free_pages, cleaners, sessions: options.sessions_max })
+        Ok(Pool {
+            store,
+            translation,
+            counters,
+            free_pages,
+            cleaners,
+            sessions: options.sessions_max,
+            paths: options.paths,
+            latches_reads: options.latches_reads && options.sessions_max > 1,
+        })
+    }
+
+    /// Path lengths of another storage manager.
+    #[inline]
+    pub(crate) fn paths(&self) -> &PathLengths {
+        &self.paths
     }
 
     /// The rules that are faults.

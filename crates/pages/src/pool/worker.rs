@@ -8,7 +8,7 @@ use platform::files::Files;
 use storage::latch::VersionLatch;
 
 use super::Pool;
-use super::frames::{Frame, LATCH, LatchedPage, MARK, PAGE, PageHint, ReadPage};
+use super::frames::{Frame, LATCH, LatchedPage, MARK, PAGE, PageHint, READERS, ReadPage};
 use super::read_ahead::ReadAhead;
 use super::records::Ahead;
 use crate::error::PagedError;
@@ -43,6 +43,8 @@ pub(crate) struct PoolWorker<'p, P: Files> {
     /// Pages that are free again.
     free_pages: Vec<u64>,
     pub(super) ahead: Ahead,
+    /// The page that the worker has last latched to read it, where readers latch pages.
+    latched: Option<Frame<'p, P>>,
     /// The breakdown of the time of the worker's session.
     pub meter: Meter,
 }
@@ -82,7 +84,20 @@ impl<P: Files> Pool<P> {
         let writer = self.store.log.as_ref().map(|log| log.buffer.writer(number, node));
         let ahead = Ahead { writer: writer.unwrap_or_default(), ..Ahead::default() };
         let (cleaned, meter) = (CleanedFrames::default(), Meter::new(false));
-        PoolWorker { c, pool: self, number, part, cleaned, channel, reads, spare, free_pages, ahead, meter }
+        PoolWorker {
+            c,
+            pool: self,
+            number,
+            part,
+            cleaned,
+            channel,
+            reads,
+            spare,
+            free_pages,
+            ahead,
+            latched: None,
+            meter,
+        }
     }
 }
 
@@ -104,8 +119,34 @@ impl<'p, P: Files> PoolWorker<'p, P> {
                 if P::load(c, &frame.header[MARK], Ordering::Relaxed) != 0 {
                     P::store(c, &frame.header[MARK], 0, Ordering::Relaxed);
                 }
+                self.fix(frame);
                 return Ok(read);
             }
+        }
+    }
+
+    /// Declares the fix of a page as another storage manager does it: the page is latched, and then
+    /// the page before it is unlatched (latch coupling).
+    #[inline]
+    fn fix(&mut self, frame: Frame<'p, P>) {
+        let (c, pool) = (self.c, self.pool);
+        if pool.paths.page == 0 {
+            return;
+        }
+        P::instructions(c, pool.paths.page);
+        if pool.latches_reads {
+            P::instructions(c, pool.paths.latch);
+            P::fetch_add(c, &frame.header[READERS], 1, Ordering::AcqRel);
+            self.unlatch_read();
+            self.latched = Some(frame);
+        }
+    }
+
+    /// Unlatches the page that was last latched to read it.
+    #[inline]
+    pub(crate) fn unlatch_read(&mut self) {
+        if let Some(before) = self.latched.take() {
+            P::fetch_add(self.c, &before.header[READERS], u64::MAX, Ordering::AcqRel);
         }
     }
 
@@ -240,6 +281,7 @@ impl<P: Files> Drop for PoolWorker<'_, P> {
         if P::is_gone(self.c) {
             return;
         }
+        self.unlatch_read();
         self.reads.end_scan(self.c, &self.pool.store);
         for held in self.spare.drain(..) {
             held.frame.latch().unlock_changed(self.c, held.version);

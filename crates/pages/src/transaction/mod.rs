@@ -36,6 +36,13 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         self.session.worker.c
     }
 
+    /// A table, which the transaction uses.
+    #[inline]
+    fn used_table(&mut self, number: usize) -> Result<&'d Table, Abort> {
+        self.session.use_table(number);
+        self.table(number)
+    }
+
     /// A table.
     #[inline]
     fn table(&self, number: usize) -> Result<&'d Table, Abort> {
@@ -53,7 +60,36 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         if mode == LockMode::Share && self.session.shared.faults.has(Fault::UnlockedReads) {
             return Ok(());
         }
-        self.lock(table, tree, LockPlace::Key, key, mode)
+        let paths = self.session.paths();
+        let instructions = if mode == LockMode::Share { paths.lock_share } else { paths.lock_exclude };
+        self.lock_declared(table, tree, key, mode, instructions)
+    }
+
+    /// Locks a key that a scan visits.
+    #[inline]
+    fn lock_scanned(&mut self, table: usize, tree: Tree, key: &[u64], mode: LockMode) -> Result<(), Abort> {
+        if mode == LockMode::Share && self.session.shared.faults.has(Fault::UnlockedReads) {
+            return Ok(());
+        }
+        self.lock_declared(table, tree, key, mode, self.session.paths().lock_scanned)
+    }
+
+    /// Locks a key, and declares these instructions if the transaction did not have the lock.
+    #[inline]
+    fn lock_declared(
+        &mut self,
+        table: usize,
+        tree: Tree,
+        key: &[u64],
+        mode: LockMode,
+        instructions: u32,
+    ) -> Result<(), Abort> {
+        let before = self.session.owner.locks.row_locks();
+        let locked = self.lock(table, tree, LockPlace::Key, key, mode);
+        if self.session.owner.locks.row_locks() > before {
+            self.session.declare_path(instructions);
+        }
+        locked
     }
 
     /// Locks the gap below what is given, to rely on its being empty.

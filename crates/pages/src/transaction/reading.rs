@@ -36,7 +36,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         key: &[u64],
         mode: Option<LockMode>,
     ) -> Result<Option<RowId>, Abort> {
-        let described = self.table(table)?;
+        let described = self.used_table(table)?;
         let tree = described.tree(index, key)?;
         let mode = mode.filter(|_| !(described.read_only && self.is_loaded()));
         let mut primary = KeyWords::of(key);
@@ -61,6 +61,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         width: usize,
     ) -> Result<Option<KeyWords>, Abort> {
         let c = self.core();
+        self.session.declare_path(self.session.paths().lookup);
         let mut words = [0; crate::key::KEY_WORDS_MAX];
         let words = &mut words[..width];
         let before = self.session.worker.meter.enter::<P>(c, Category::Index);
@@ -86,6 +87,7 @@ impl<P: Files> Transaction<'_, '_, P> {
             self.lock_key(table, tree, &key, mode)?;
         }
         let before = self.session.worker.meter.enter::<P>(c, Category::Index);
+        self.session.declare_path(self.session.paths().lookup);
         let entry = tree.find(&mut self.session.worker, &key);
         self.session.worker.meter.leave::<P>(c, before);
         let entry = entry?;
@@ -102,7 +104,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         ahead: Option<Span>,
         found: &mut Vec<Option<RowId>>,
     ) -> Result<(), Abort> {
-        let table = self.table(number)?;
+        let table = self.used_table(number)?;
         let tree = table.trees[0];
         let is_locked = !(table.read_only && self.is_loaded());
         if is_locked {
@@ -115,6 +117,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         let words = ahead.map_or(WordSpan::default(), words_of);
         let is_locked = is_locked && !self.session.shared.faults.has(Fault::UnlockedReads);
         let before = self.session.worker.meter.enter::<P>(c, Category::Index);
+        self.session.declare_path((keys.len() / tree.width) as u32 * self.session.paths().lookup);
         let Context { worker, rows, leaves, attempt, .. } = &mut *self.session;
         let first = found.len();
         let outcome =

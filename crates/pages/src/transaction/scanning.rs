@@ -56,7 +56,8 @@ impl<P: Files> Transaction<'_, '_, P> {
         visit: &mut RowVisitor<'_>,
     ) -> Result<(), Abort> {
         let KeyBounds { low, high } = range;
-        let described = self.table(table)?;
+        let described = self.used_table(table)?;
+        self.session.declare_path(self.session.paths().scan);
         let tree = described.tree(index, low)?;
         described.tree(index, high)?;
         if low > high {
@@ -197,11 +198,12 @@ impl<P: Files> Transaction<'_, '_, P> {
         let mode = scan.locks.then(|| mode(scan.intent));
         if let Some(mode) = mode {
             let mode = if scan.index == 0 { mode } else { LockMode::Share };
-            self.lock_key(scan.table, tree, &entry.key, mode)?;
+            self.lock_scanned(scan.table, tree, &entry.key, mode)?;
             if !cursor.is_current(c) {
                 return Ok(ScanStep::Again);
             }
         }
+        self.session.declare_path(self.session.paths().scanned_row);
         if entry.slot.is_ghost() {
             return Ok(ScanStep::Row(None));
         }

@@ -35,7 +35,8 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         fixed: &[u8],
         tail: &[u8],
     ) -> Result<(), Abort> {
-        let table = self.table(number)?;
+        let table = self.used_table(number)?;
+        self.session.declare_path(self.session.paths().insert);
         table.check_row(fixed, tail)?;
         table.check_keys(keys, self.is_loaded())?;
         P::work(self.core(), Work::Access, 1);
@@ -72,6 +73,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         parts: RecordParts<'_>,
     ) -> Result<bool, Abort> {
         let c = self.core();
+        self.session.declare_path(self.session.paths().insert_entry);
         loop {
             let session = &mut *self.session;
             let is_alone = session.owner.locks.locks_nothing();
@@ -138,6 +140,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         let is_of_key = table.key_bytes.iter().any(|(from, to)| offset < *to && *from < end);
         let keys: &[_] = if is_of_key { &table.key_bytes } else { &[] };
         let tree = self.lock_row(number)?;
+        self.session.declare_path(self.session.paths().update);
         P::work(self.core(), Work::CopyWord, 2 * bytes.len().div_ceil(8) as u32);
         let (first, last) = (offset / 8, end.div_ceil(8));
         let near = table.division.near_fixed();
@@ -218,6 +221,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         }
         table.check_write(0, fixed.map_or(0, <[u8]>::len), self.is_loaded())?;
         let tree = self.lock_row(number)?;
+        self.session.declare_path(self.session.paths().update);
         let mut words = vec![0; table.fixed_words];
         self.read_at(number, 0, &mut words)?;
         let fixed = fixed.unwrap_or(bytemuck::cast_slice(&words));
@@ -246,6 +250,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
             return Err(Abort::Misuse("another primary key than that of the row"));
         }
         let mut pieces = 0;
+        self.session.declare_path(self.session.paths().delete);
         for (tree, key) in table.trees.iter().zip(keys) {
             self.lock_key(at, *tree, key, LockMode::Exclude)?;
             if tree.number == table.trees[0].number {
@@ -253,6 +258,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
             }
             let session = &mut *self.session;
             let before = session.worker.meter.enter::<P>(c, Category::Index);
+            session.declare_path(session.paths().delete_entry);
             let marked = tree.mark(&mut session.worker, key, true);
             session.worker.meter.leave::<P>(c, before);
             match marked? {

@@ -304,8 +304,9 @@ pub struct CommonFlags {
     /// the time; the one with the fewest locks gives up) [default: graph]
     #[arg(long, value_name = "NAME", value_parser = named::<Deadlocks>(), help_heading = "Engine")]
     pub deadlocks: Option<Given<Deadlocks>>,
-    /// Do what another program does, dbx1000, in all that has a flag; each of these flags can still
-    /// be given; see docs/like-dbx1000.md [default: none]
+    /// Do what another program does, in all that has a flag; each of these flags can still be
+    /// given: dbx1000 (docs/like-dbx1000.md), or shore-mt, whose path lengths a simulated machine
+    /// charges with --engine paged (docs/like-shore-mt.md) [default: none]
     #[arg(long, value_name = "NAME", value_parser = named::<Like>(), help_heading = "Engine")]
     pub like: Option<Given<Like>>,
     /// Length in seconds of the machine's own time [default: 10 native, 0.02 simulated]

@@ -1,8 +1,8 @@
 //! Defaults of `--like`: with them a run does what another program does.
 //!
 //! Each flag can still be given, and counts then. What the other program does, where its source
-//! says so, and what of it has no flag here stands in `docs/like-dbx1000.md`; a test holds this
-//! list against that page.
+//! says so, and what of it has no flag here stands in `docs/like-dbx1000.md` and
+//! `docs/like-shore-mt.md`; a test holds the list of the former against its page.
 
 use concurrency::{CommitLocks, Deadlocks, RowCopies, RowLock};
 use harness::{Durability, Partitioning, Retry};
@@ -72,12 +72,21 @@ const DBX1000: Ways = Ways {
     without: &[Optimisation::PlainLocks, Optimisation::LookAhead],
 };
 
+/// The defaults that make a run like Shore-MT.
+const SHORE_MT: Ways = Ways {
+    hot_rows: HotRows::Early,
+    stocks: Stocks::Drawn,
+    without: &[Optimisation::Prefetch, Optimisation::LookAhead],
+    ..OWN
+};
+
 impl Ways {
     /// The defaults of these programs' flags.
     pub fn of(like: Option<Like>) -> Self {
         match like {
             None => OWN,
             Some(Like::Dbx1000) => DBX1000,
+            Some(Like::ShoreMt) => SHORE_MT,
         }
     }
 }

@@ -20,7 +20,7 @@ use super::workloads::{RowCount, Workload};
 use crate::arguments::{AnyFlag, BenchArguments, CommonFlags, Flag, Given, TextFlag, WorkloadFlag, refuse};
 use crate::bad_input::BadInput;
 use crate::choices::{
-    ConcurrencyControl, DiskKind, Engine, LogDisk, Switch, WorkloadName, choose_instances, named_value,
+    ConcurrencyControl, DiskKind, Engine, Like, LogDisk, Switch, WorkloadName, choose_instances, named_value,
 };
 use crate::machine_facts::{MachineFacts, NATIVE};
 
@@ -62,6 +62,10 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let logs = has_database && native && !owns_memory;
     let like = common.like.value()?;
     let ways = Ways::of(like);
+    if like == Some(Like::ShoreMt) && (native || !uses_pages) {
+        let problem = "its path lengths are charged by simulated machines, for rows in pages";
+        return Err(BadInput::value("--like", "shore-mt", problem, "with --machine NAME --engine paged"));
+    }
     let smt = smt(common, machine)?;
     let evenly = common.machines.whole(1..=machine.machines as u64)?.map(|machines| machines as usize);
     let cores = cores(arguments, machine, smt, evenly)?;
@@ -145,6 +149,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         optimisations: without.iter().fold(Optimisations::ALL, |all, one| all.without(*one)),
         ways: concurrency::Ways { row_lock, row_copies, commit_locks, deadlocks },
         retry,
+        like_shore_mt: like == Some(Like::ShoreMt),
         clients: clients(common, instances, native)?,
         commit: commit(common, cc)?,
         in_flight: in_flight(common, instances, durability)? as usize,

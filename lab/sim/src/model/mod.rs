@@ -86,6 +86,8 @@ pub struct Costs {
     pub store_buffer: usize,
     /// One unit of each kind of [`Work`], in the order of [`Work::ALL`].
     pub work_ps: [u64; Work::ALL.len()],
+    /// An instruction of a long code path of another program.
+    pub instruction_ps: u64,
 }
 
 /// Capacities in bytes.
@@ -340,6 +342,7 @@ fn estimated(cycle_ps: f64, l1_ps: u64, l2_ps: u64, l3_ps: u64, atomic_ps: u64) 
         fill_buffers: 12,
         store_buffer: 42,
         work_ps: crate::work::work_ps(cycle_ps),
+        instruction_ps: crate::work::instruction_ps(cycle_ps, l2_ps),
     }
 }
 

@@ -295,7 +295,7 @@ pub(super) const FAULTS: &[(&str, &str)] = &[
         "--index-inserts off with --durability group: rows in no index are in no log (accepted: --durability none)",
     ),
     ("tpcc --unvalidated-reads maybe", "--unvalidated-reads maybe: unknown value (accepted: on, off)"),
-    ("tpcc --like silo", "--like silo: unknown value (accepted: dbx1000)"),
+    ("tpcc --like silo", "--like silo: unknown value (accepted: dbx1000, shore-mt)"),
     ("ipc --cores 3", "--cores 3: messages go between two peers (accepted: 2)"),
     ("ipc --mechanism pigeon", "--mechanism pigeon: unknown value (accepted: pipe, fifo, mq, uds, tcp, shm)"),
     ("ipc --processes 3", "--processes 3: out of range (accepted: 1 to 2)"),

@@ -1,10 +1,11 @@
-//! The list of active transactions behind one latch, as PLP inherits it from Shore-MT: a worker
-//! that begins or ends changes its head or its neighbours.
+//! A list of active transactions behind one latch, as Shore-MT has it: a worker whose transaction
+//! begins or ends changes the head or its neighbours.
 
 use std::sync::atomic::Ordering;
 
 use platform::{Node, OutOfMemory, Platform};
-use storage::{LatchSeat, LatchedLines};
+
+use crate::{LatchSeat, LatchedLines};
 
 /// Beside the latch: the name of the first entry; 0: the list is empty.
 const HEAD: usize = 0;
@@ -13,33 +14,35 @@ const HEAD: usize = 0;
 const NEXT: usize = 0;
 const BEFORE: usize = 8;
 const NUMBER: usize = 16;
+/// Bytes of an entry.
+pub const ENTRY_BYTES: usize = 24;
 
 /// The list.
-pub(crate) struct List<P: Platform> {
+pub struct ActiveList<P: Platform> {
     latch: LatchedLines<P>,
 }
 
 /// The entries of all workers, each on its worker's node.
-pub(crate) struct Entries<'a, P: Platform>(pub &'a [P::Region]);
+pub struct ActiveEntries<'a, P: Platform>(pub &'a [P::Region]);
 
-impl<P: Platform> Entries<'_, P> {
+impl<P: Platform> ActiveEntries<'_, P> {
     fn word(&self, name: u64, word: usize) -> &P::Word {
         P::word_of(&self.0[name as usize - 1], word)
     }
 }
 
-impl<P: Platform> List<P> {
+impl<P: Platform> ActiveList<P> {
     /// An empty one.
-    pub(crate) fn new(c: P::Core, node: Option<Node>) -> Result<Self, OutOfMemory> {
-        Ok(List { latch: LatchedLines::new(c, node, 1, "list of active transactions")? })
+    pub fn new(c: P::Core, node: Option<Node>) -> Result<Self, OutOfMemory> {
+        Ok(ActiveList { latch: LatchedLines::new(c, node, 1, "list of active transactions")? })
     }
 
     /// A transaction of this worker is active from here on, which has none.
-    pub(crate) fn enter(
+    pub fn enter(
         &self,
         c: P::Core,
         seat: &mut LatchSeat<P>,
-        entries: &Entries<'_, P>,
+        entries: &ActiveEntries<'_, P>,
         worker: usize,
         number: u64,
     ) {
@@ -59,7 +62,7 @@ impl<P: Platform> List<P> {
     }
 
     /// The worker's transaction is over.
-    pub(crate) fn leave(&self, c: P::Core, seat: &mut LatchSeat<P>, entries: &Entries<'_, P>, worker: usize) {
+    pub fn leave(&self, c: P::Core, seat: &mut LatchSeat<P>, entries: &ActiveEntries<'_, P>, worker: usize) {
         let name = worker as u64 + 1;
         self.latch.hold(c, 0, seat, || {
             // Relaxed, all of them: ordered by the latch.
@@ -76,11 +79,11 @@ impl<P: Platform> List<P> {
     }
 
     /// The numbers of all active transactions, by worker.
-    pub(crate) fn active(
+    pub fn active(
         &self,
         c: P::Core,
         seat: &mut LatchSeat<P>,
-        entries: &Entries<'_, P>,
+        entries: &ActiveEntries<'_, P>,
     ) -> Vec<(u16, u64)> {
         let mut active = Vec::new();
         self.latch.hold(c, 0, seat, || {
