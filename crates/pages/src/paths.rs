@@ -3,10 +3,11 @@
 //!
 //! This crate's verbs are shorter than those of the storage managers in published studies. A
 //! database that is opened with path lengths declares as many instructions
-//! ([`platform::Platform::instructions`]) at the places where the other program executes them. On hardware nothing is executed.
+//! ([`platform::Platform::instructions`]) at the places where the other program executes them. On
+//! hardware nothing is executed.
 //!
-//! The lengths of Shore-MT were counted in its public source; `docs/like-shore-mt.md` has the counts
-//! and how each value follows from them.
+//! The lengths of Shore-MT were counted in its public source; `docs/like-shore-mt.md` has the
+//! counts and how each value follows from them.
 
 /// Instructions of another storage manager, by operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

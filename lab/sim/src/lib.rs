@@ -51,7 +51,7 @@
 //! trace, error, arena, stack, memory, touches    last events, failures, memory and stacks from the host, regions, their accesses
 //! model, disk, faults, config, host              what is simulated, and whether the host has room for it
 //! directory, tags, cores, arrivals, bandwidth,   lines, caches, what cores and L3s have under way,
-//! statistics, network                            ports, counters, what goes from machine to machine
+//! statistics, instructions, network              ports, counters, what goes from machine to machine
 //! coherence                                      where a line is, and when it arrives elsewhere
 //! cost                                           what an access costs its core: hits, store buffers, prefetches
 //! seats, waiting, fiber, fibers, falls, plans    where workers run, what they wait for, their state
@@ -82,6 +82,7 @@ mod fibers;
 mod files;
 mod host;
 mod implementation;
+mod instructions;
 mod line;
 mod links;
 mod memory;

@@ -142,7 +142,7 @@ fn statistics(simulation: &Simulation, now: Nanos) -> Statistics {
     };
     Statistics {
         counts,
-        instructions: crate::work::instructions(&counts),
+        instructions: crate::instructions::instructions(&counts),
         cycles: model.cycles(counts.running_ps.saturating_sub(counts.system_ps)),
         stalled_cycles: model.cycles(counts.stalled_ps),
         shared_cycles: model.cycles(counts.shared_ps),

@@ -1,19 +1,11 @@
-//! Cost of computation between touches: cycles of one core without busy siblings, and instructions.
+//! Cost of computation between touches: cycles of one core without busy siblings.
 //!
 //! One table for all machines, scaled by the machine's clock. Calibrated by the example `calibrate`
 //! of `workloads` from primitives on one core (`docs/calibration.md`): a virtual machine of AMD
 //! EPYC of the fourth generation at 3.69 GHz as `isles probe` describes it, 2026-11-21. No
 //! benchmark was used for the fit.
-//!
-//! Instructions are those of the same primitives, counted natively on x86-64 on 2026-11-27 by
-//! `cargo run --release -p isles-workloads --example calibrate -- instructions`, which runs each
-//! primitive under `valgrind --tool=callgrind`. The accesses that a primitive declares are one
-//! instruction each and not in its units ([`instructions`]). A hash has none: the lookup from which
-//! its instructions follow has no more than its accesses and comparisons.
 
 use platform::Work;
-
-use crate::statistics::Counts;
 
 /// Cycles of one unit, in hundredths.
 const fn centicycles(work: Work) -> u64 {
@@ -28,42 +20,10 @@ const fn centicycles(work: Work) -> u64 {
     }
 }
 
-/// Instructions of one unit, in hundredths.
-const fn centi_instructions(work: Work) -> u64 {
-    match work {
-        Work::Hash => 0,
-        Work::KeyCompare => 1_881,
-        Work::CopyWord => 425,
-        Work::Access => 12_473,
-        Work::Transaction => 68_601,
-        Work::Random => 2_600,
-        Work::Step => 600,
-    }
-}
-
-/// Instructions of one read of the clock, counted like a primitive.
-const CLOCK_INSTRUCTIONS: u64 = 13;
-/// Instructions of one turn of the platform's compiled spin loop, with its load and its pause.
-const SPIN_INSTRUCTIONS: u64 = 13;
-/// Instructions of one turn of the compiled loop that pauses until a moment.
-const PAUSE_INSTRUCTIONS: u64 = 11;
-
 /// Picoseconds of one unit of each kind, in the order of [`Work::ALL`], at this many picoseconds a
 /// cycle.
 pub(crate) fn work_ps(cycle_ps: f64) -> [u64; Work::ALL.len()] {
     Work::ALL.map(|work| (centicycles(work) as f64 / 100.0 * cycle_ps).round() as u64)
-}
-
-/// Instructions that simulated cores executed: one for each access, and those of computation, of
-/// declared paths, of clocks and of loops that wait.
-pub(crate) fn instructions(counts: &Counts) -> u64 {
-    let computed = Work::ALL.map(|work| counts.work[work as usize] * centi_instructions(work));
-    counts.events
-        + counts.path_instructions
-        + computed.iter().sum::<u64>() / 100
-        + counts.clock_reads * CLOCK_INSTRUCTIONS
-        + counts.spin_turns * SPIN_INSTRUCTIONS
-        + counts.pause_turns * PAUSE_INSTRUCTIONS
 }
 
 /// Cycles of an instruction of a long code path that misses nothing: two instructions a cycle, half
@@ -77,8 +37,8 @@ const MISPREDICTIONS: f64 = 0.0045;
 /// Nehalem and Westmere.
 const MISPREDICTION_CYCLES: f64 = 17.0;
 
-/// Cycles of an instruction of a long code path, if a line of code comes from the second-level cache
-/// in this many cycles. Misses of instructions are not overlapped.
+/// Cycles of an instruction of a long code path, if a line of code comes from the second-level
+/// cache in this many cycles. Misses of instructions are not overlapped.
 fn instruction_cycles(l2_cycles: f64) -> f64 {
     CYCLES_WITHOUT_MISSES + CODE_MISSES * l2_cycles + MISPREDICTIONS * MISPREDICTION_CYCLES
 }
