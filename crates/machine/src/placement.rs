@@ -150,15 +150,10 @@ pub fn place_workers(
 ) -> Result<Vec<Vec<HardwareThread>>, PlaceError> {
     let WorkerRequest { smt, instances, placement, .. } = *request;
     let shares = shares(topology, request)?;
-    let filled = topology.cores_limited(usize::MAX, smt);
     let of_machine = |(machine, share): (usize, &usize)| match placement {
         Placement::Spread => round_the_sockets(topology, machine, *share, smt, 1),
         Placement::Mix => round_the_sockets(topology, machine, *share, smt, 2),
-        Placement::Island | Placement::Os => {
-            let inside =
-                |thread: &HardwareThread| topology.machine_of(*thread).unwrap_or(0) as usize == machine;
-            filled.iter().copied().filter(inside).take(*share).collect()
-        }
+        Placement::Island | Placement::Os => in_fill_order(topology, machine, smt).take(*share).collect(),
     };
     let threads: Vec<HardwareThread> = shares.iter().enumerate().flat_map(of_machine).collect();
     if placement == Placement::Os && shares.len() > 1 {
@@ -170,17 +165,21 @@ pub fn place_workers(
     Ok(sets)
 }
 
+/// The usable threads of a machine in fill order.
+fn in_fill_order(
+    topology: &Topology,
+    machine: usize,
+    smt: usize,
+) -> impl Iterator<Item = HardwareThread> + '_ {
+    let inside = move |thread: &HardwareThread| topology.machine_of(*thread).unwrap_or(0) as usize == machine;
+    topology.cores_limited(usize::MAX, smt).into_iter().filter(inside)
+}
+
 /// Number of workers on each machine in use.
 fn shares(topology: &Topology, request: &WorkerRequest) -> Result<Vec<usize>, PlaceError> {
     let WorkerRequest { workers, smt, machines, .. } = *request;
     if let Some(machines) = machines {
-        let usable = topology.cores_limited(usize::MAX, smt);
-        let of = |machine: usize| {
-            usable
-                .iter()
-                .filter(|thread| topology.machine_of(**thread).unwrap_or(0) as usize == machine)
-                .count()
-        };
+        let of = |machine: usize| in_fill_order(topology, machine, smt).count();
         let least = (0..machines).map(of).min().unwrap_or(0);
         if !workers.is_multiple_of(machines.max(1)) {
             return Err(PlaceError::Uneven { workers, machines });

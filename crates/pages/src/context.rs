@@ -103,9 +103,7 @@ impl<'d, P: Files> Context<'d, P> {
     /// Declares instructions of another storage manager.
     #[inline]
     pub(crate) fn declare_path(&self, instructions: u32) {
-        if instructions != 0 {
-            P::instructions(self.worker.c, instructions);
-        }
+        P::instructions(self.worker.c, instructions);
     }
 
     /// Path lengths of another storage manager.

@@ -143,6 +143,11 @@ impl PagedOptions {
         self.sessions_max <= 1 && self.optimisations.has(Optimisation::PlainLocks)
     }
 
+    /// Returns true if readers latch pages, and transactions enter a list.
+    pub(crate) fn has_latched_reads(&self) -> bool {
+        self.latches_reads && self.sessions_max > 1
+    }
+
     /// Checks that a pool can be made with these options.
     pub(crate) fn check(&self) -> Result<(), PagedError> {
         if !PAGE_BYTES.contains(&self.page_bytes) || !self.page_bytes.is_power_of_two() {

@@ -10,7 +10,7 @@
 //! counts and how each value follows from them.
 
 /// Instructions of another storage manager, by operation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathLengths {
     /// Beginning a transaction.
     pub begin: u32,

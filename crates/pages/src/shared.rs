@@ -64,8 +64,8 @@ impl<P: Files> SharedState<P> {
     ) -> Result<Self, PagedError> {
         let sessions_max = options.sessions_max.max(1);
         let owners = Owners::new(c, &locks, sessions_max, options.parts_max)?;
-        let lists = options.latches_reads && sessions_max > 1;
-        let active = lists.then(|| ActiveTransactions::new(c, options.owners())).transpose()?;
+        let active =
+            options.has_latched_reads().then(|| ActiveTransactions::new(c, options.owners())).transpose()?;
         Ok(SharedState {
             pool,
             locks,

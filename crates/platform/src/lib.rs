@@ -171,7 +171,7 @@ pub trait Platform: Copy + Send + Sync + 'static {
     /// on hardware.
     fn work(c: Self::Core, work: Work, units: u32);
     /// Declares instructions of a long code path that another program executes where this one does
-    /// not, for comparisons. Nothing on hardware.
+    /// not, for comparisons. Nothing on hardware, and nothing for none.
     fn instructions(_: Self::Core, _: u32) {}
     /// Nanoseconds since some fixed moment, the same on every core and never going back on one.
     fn now(c: Self::Core) -> Nanos;

@@ -14,8 +14,6 @@ const HEAD: usize = 0;
 const NEXT: usize = 0;
 const BEFORE: usize = 8;
 const NUMBER: usize = 16;
-/// Bytes of an entry.
-pub const ENTRY_BYTES: usize = 24;
 
 /// The list.
 pub struct ActiveList<P: Platform> {

@@ -274,8 +274,12 @@ impl VirtualCore {
         self.spend(simulation.config.model.costs.work_ps[work as usize] * u64::from(units));
     }
 
-    /// Charges instructions of a long code path of another program.
+    /// Charges instructions of a long code path of another program; none are no event at all.
+    #[inline]
     pub(crate) fn compute_path(self, instructions: u32) {
+        if instructions == 0 {
+            return;
+        }
         let (fiber, simulation) = (self.fiber(), self.simulation());
         if !fiber.is_unpaid() {
             simulation.cost().counts().path_instructions += u64::from(instructions);

@@ -81,9 +81,7 @@ impl HeldNodes {
         for node in [DATABASE, node] {
             let request = NodeLockRequest { node, mode: mode.intent(), age };
             if !self.inherit(manager, c, request) {
-                if manager.lock_node_instructions != 0 {
-                    P::instructions(c, manager.lock_node_instructions);
-                }
+                P::instructions(c, manager.lock_node_instructions);
                 let answer = self.acquire(manager, c, request, waits, on_wait);
                 if answer != LockAnswer::Granted {
                     return answer;

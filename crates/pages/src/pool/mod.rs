@@ -105,7 +105,7 @@ impl<P: Files> Pool<P> {
             cleaners,
             sessions: options.sessions_max,
             paths: options.paths,
-            latches_reads: options.latches_reads && options.sessions_max > 1,
+            latches_reads: options.has_latched_reads(),
         })
     }
 

@@ -130,9 +130,6 @@ impl<'p, P: Files> PoolWorker<'p, P> {
     #[inline]
     fn fix(&mut self, frame: Frame<'p, P>) {
         let (c, pool) = (self.c, self.pool);
-        if pool.paths.page == 0 {
-            return;
-        }
         P::instructions(c, pool.paths.page);
         if pool.latches_reads {
             P::instructions(c, pool.paths.latch);

@@ -57,9 +57,6 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
     /// Locks a key, whether it is there or not.
     #[inline]
     fn lock_key(&mut self, table: usize, tree: Tree, key: &[u64], mode: LockMode) -> Result<(), Abort> {
-        if mode == LockMode::Share && self.session.shared.faults.has(Fault::UnlockedReads) {
-            return Ok(());
-        }
         let paths = self.session.paths();
         let instructions = if mode == LockMode::Share { paths.lock_share } else { paths.lock_exclude };
         self.lock_declared(table, tree, key, mode, instructions)
@@ -68,9 +65,6 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
     /// Locks a key that a scan visits.
     #[inline]
     fn lock_scanned(&mut self, table: usize, tree: Tree, key: &[u64], mode: LockMode) -> Result<(), Abort> {
-        if mode == LockMode::Share && self.session.shared.faults.has(Fault::UnlockedReads) {
-            return Ok(());
-        }
         self.lock_declared(table, tree, key, mode, self.session.paths().lock_scanned)
     }
 
@@ -84,6 +78,9 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         mode: LockMode,
         instructions: u32,
     ) -> Result<(), Abort> {
+        if mode == LockMode::Share && self.session.shared.faults.has(Fault::UnlockedReads) {
+            return Ok(());
+        }
         let before = self.session.owner.locks.row_locks();
         let locked = self.lock(table, tree, LockPlace::Key, key, mode);
         if self.session.owner.locks.row_locks() > before {

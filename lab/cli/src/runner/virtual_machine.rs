@@ -15,11 +15,6 @@ use crate::machines;
 
 /// A new disk of this kind, with the log on a device of its own if it has one.
 fn disk(kind: DiskKind, log: Option<LogDisk>) -> Disk {
-    let log = log.map(|log| match log {
-        LogDisk::Ram => DiskModel::RAM,
-        LogDisk::Ssd => DiskModel::NVME,
-        LogDisk::Hdd => DiskModel::HDD,
-    });
     let model = match kind {
         DiskKind::Ram => DiskModel::RAM,
         DiskKind::Nvme => DiskModel::NVME,
@@ -27,7 +22,13 @@ fn disk(kind: DiskKind, log: Option<LogDisk>) -> Disk {
         DiskKind::StripedHdd => DiskModel { spindles: 2, ..DiskModel::HDD },
     };
     let disk = Disk::new(model, DiskFaults::default());
-    log.map_or(disk.clone(), |log| disk.with_device_of_files(log, is_of_log))
+    let log = match log {
+        None => return disk,
+        Some(LogDisk::Ram) => DiskModel::RAM,
+        Some(LogDisk::Ssd) => DiskModel::NVME,
+        Some(LogDisk::Hdd) => DiskModel::HDD,
+    };
+    disk.with_device_of_files(log, is_of_log)
 }
 
 /// True for the files of the logs: segments of rows in memory and of pages.

@@ -106,7 +106,7 @@ impl FigureReader<'_> {
         let (source, about) = (self.reader.text("source")?, self.reader.text("about")?);
         let x = self.inner("x", "{ label = \"...\", values = [...] }", "label, values")?;
         let x_label = self.reader.text_in(x, "label", "x.label")?;
-        let mut positions = self.positions("x.values", x.get("values"))?;
+        let written = self.positions("x.values", x.get("values"))?;
         let accepted = "{ label = \"...\", value = \"run.throughput\" }";
         let y = self.inner("y", accepted, "label, value, relative_to_peak")?;
         let relative_to_peak = match y.get("relative_to_peak") {
@@ -119,11 +119,8 @@ impl FigureReader<'_> {
         let y_label = self.reader.text_in(y, "label", "y.label")?;
         let (other_positions, own_arguments) = self.of_size()?;
         let curves = self.curves(y, &own_arguments)?;
-        let published = self.published(&positions, &curves)?;
-        let written = std::mem::replace(&mut positions, other_positions.unwrap_or_default());
-        if positions.is_empty() {
-            positions.clone_from(&written);
-        }
+        let published = self.published(&written, &curves)?;
+        let positions = other_positions.unwrap_or_else(|| written.clone());
         if self.reader.table.contains_key(BASELINE) && !curves.iter().any(|(_, curve)| curve.uses(BASELINE)) {
             return Err(self.reader.fault(BASELINE, "not used by any value", "a value with baseline"));
         }
