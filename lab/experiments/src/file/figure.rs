@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use toml::{Table, Value as Toml};
 
 use super::error::StudyError;
-use super::reader::{Reader, number};
+use super::reader::{Like, Reader, number};
 use super::run::{self, Run};
 use super::size::Size;
 use super::template::{Position, fill};
 use crate::expression::Expression;
 
-const KEYS: &str = "id, source, about, x, y, run, series, baseline, published, smoke, full";
+const KEYS: &str = "id, source, about, x, y, run, series, baseline, published, like, smoke, full";
 const VALUES: &str = "ascending numbers such as [0, 50, 100], or different words";
 const IN_BRACES: &str = "{x}, or an expression over x without spaces such as {x/100}";
 /// Names of runs in the value of a point.
@@ -70,16 +70,23 @@ impl Figure {
     }
 }
 
-/// Reads one figure in a size. `number` is its place in the file; `size_arguments` are those that
-/// the file gives all runs of the size.
+/// Reads one figure in a size, in one form or two. `number` is its place in the file;
+/// `size_arguments` are those that the file gives all runs of the size.
 pub(super) fn read(
     number: usize,
     table: &Table,
     size: Size,
     size_arguments: &[String],
-) -> Result<Figure, StudyError> {
-    let reader = Reader { table, kind: "figure", name: format!("number {number}") };
-    FigureReader { reader, size, size_arguments }.figure()
+) -> Result<Vec<Figure>, StudyError> {
+    let read = |size_arguments: &[String]| {
+        let reader = Reader { table, kind: "figure", name: format!("number {number}") };
+        FigureReader { reader, size, size_arguments }.figure()
+    };
+    let (figure, like) = read(size_arguments)?;
+    let Some(like) = like else { return Ok(vec![figure]) };
+    let (mut second, _) = read(&like.before(size_arguments))?;
+    (second.id, second.about) = (like.id(&figure.id), like.describe(&figure.about));
+    Ok(vec![figure, second])
 }
 
 struct FigureReader<'a> {
@@ -101,7 +108,7 @@ struct Curve {
 }
 
 impl FigureReader<'_> {
-    fn figure(mut self) -> Result<Figure, StudyError> {
+    fn figure(mut self) -> Result<(Figure, Option<Like>), StudyError> {
         let id = self.reader.id(KEYS)?;
         let (source, about) = (self.reader.text("source")?, self.reader.text("about")?);
         let x = self.inner("x", "{ label = \"...\", values = [...] }", "label, values")?;
@@ -134,7 +141,8 @@ impl FigureReader<'_> {
             Ok(FigureSeries { name: name.clone(), points, published })
         };
         let series = curves.iter().map(series).collect::<Result<_, _>>()?;
-        Ok(Figure { id, source, about, x_label, x: positions, y_label, relative_to_peak, series })
+        let figure = Figure { id, source, about, x_label, x: positions, y_label, relative_to_peak, series };
+        Ok((figure, self.reader.like()?))
     }
 
     /// A table within the figure, which has no other keys than these.

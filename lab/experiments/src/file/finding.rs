@@ -6,12 +6,12 @@ use serde::Serialize;
 use toml::{Table, Value as Toml};
 
 use super::error::StudyError;
-use super::reader::{Reader, number};
+use super::reader::{Like, Reader, number};
 use super::run::{self, Run};
 use super::size::Size;
 use crate::expression::{Expression, is_run_name};
 
-const KEYS: &str = "id, source, claim, published, accept, value, runs, smoke, full";
+const KEYS: &str = "id, source, claim, published, accept, value, runs, like, smoke, full";
 const ACCEPT: &str = "an interval such as [2.25, 9.0], or true";
 
 /// A published claim and how to test it.
@@ -81,16 +81,23 @@ impl Serialize for Accept {
     }
 }
 
-/// Reads one finding in a size. `number` is its place in the file; `size_arguments` are those that
-/// the file gives all runs of the size.
+/// Reads one finding in a size, in one form or two. `number` is its place in the file;
+/// `size_arguments` are those that the file gives all runs of the size.
 pub(super) fn read(
     number: usize,
     table: &Table,
     size: Size,
     size_arguments: &[String],
-) -> Result<Finding, StudyError> {
-    let reader = Reader { table, kind: "finding", name: format!("number {number}") };
-    FindingReader { reader, size, size_arguments }.finding()
+) -> Result<Vec<Finding>, StudyError> {
+    let read = |size_arguments: &[String]| {
+        let reader = Reader { table, kind: "finding", name: format!("number {number}") };
+        FindingReader { reader, size, size_arguments }.finding()
+    };
+    let (finding, like) = read(size_arguments)?;
+    let Some(like) = like else { return Ok(vec![finding]) };
+    let (mut second, _) = read(&like.before(size_arguments))?;
+    (second.id, second.claim) = (like.id(&finding.id), like.describe(&finding.claim));
+    Ok(vec![finding, second])
 }
 
 struct FindingReader<'a> {
@@ -100,7 +107,7 @@ struct FindingReader<'a> {
 }
 
 impl FindingReader<'_> {
-    fn finding(mut self) -> Result<Finding, StudyError> {
+    fn finding(mut self) -> Result<(Finding, Option<Like>), StudyError> {
         let id = self.reader.id(KEYS)?;
         let (source, claim) = (self.reader.text("source")?, self.reader.text("claim")?);
         let (published, accept) = (self.published()?, self.accept()?);
@@ -108,7 +115,7 @@ impl FindingReader<'_> {
         let value = self.value(&runs)?;
         let paths = value.paths();
         runs.sort_by_key(|run| paths.iter().position(|path| path.run == run.name));
-        Ok(Finding { id, source, claim, published, accept, value, runs })
+        Ok((Finding { id, source, claim, published, accept, value, runs }, self.reader.like()?))
     }
 
     fn published(&self) -> Result<Published, StudyError> {

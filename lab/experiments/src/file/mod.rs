@@ -92,14 +92,16 @@ fn read(file: &Table, size: Size) -> Result<Study, StudyError> {
     let [findings, figures] = entries;
     let mut ids = BTreeSet::new();
     for (number, table) in tables("finding", findings) {
-        let finding = finding::read(number, table?, size, &size_arguments)?;
-        check_id(&mut ids, "finding", &finding.id)?;
-        study.findings.push(finding);
+        for finding in finding::read(number, table?, size, &size_arguments)? {
+            check_id(&mut ids, "finding", &finding.id)?;
+            study.findings.push(finding);
+        }
     }
     for (number, table) in tables("figure", figures) {
-        let figure = figure::read(number, table?, size, &size_arguments)?;
-        check_id(&mut ids, "figure", &figure.id)?;
-        study.figures.push(figure);
+        for figure in figure::read(number, table?, size, &size_arguments)? {
+            check_id(&mut ids, "figure", &figure.id)?;
+            study.figures.push(figure);
+        }
     }
     if study.findings.is_empty() && study.figures.is_empty() {
         return Err(StudyError::file("finding", "missing", "at least one [[finding]] or [[figure]]"));

@@ -8,6 +8,35 @@ use toml::{Table, Value as Toml};
 use super::error::StudyError;
 use super::run::{self, ArgumentsFault};
 
+/// Key of the arguments of the second form of an entry.
+const LIKE: &str = "like";
+
+/// Second form of an entry: the same runs with further arguments, such as those that make this
+/// engine behave like the published one.
+pub(super) struct Like {
+    arguments: Vec<String>,
+}
+
+impl Like {
+    /// The id of the second form of an entry.
+    pub fn id(&self, id: &str) -> String {
+        format!("{id}-like")
+    }
+
+    /// A text about the entry, with the arguments.
+    pub fn describe(&self, text: &str) -> String {
+        let arguments = self.arguments.join(" ");
+        if text.is_empty() { format!("with {arguments}") } else { format!("{text}; with {arguments}") }
+    }
+
+    /// Arguments that are appended to those of the runs: these, then those of the size.
+    pub fn before(&self, size_arguments: &[String]) -> Vec<String> {
+        let mut arguments = self.arguments.clone();
+        run::append(&mut arguments, size_arguments);
+        arguments
+    }
+}
+
 /// Reads one finding or one figure.
 pub(super) struct Reader<'a> {
     /// The entry.
@@ -78,6 +107,17 @@ impl<'a> Reader<'a> {
             return Err(self.fault(key, "empty", accepted));
         }
         Ok(arguments)
+    }
+
+    /// The arguments by which the runs of the second form of this entry differ; `None` if the entry
+    /// has one form.
+    pub fn like(&self) -> Result<Option<Like>, StudyError> {
+        let Some(given) = self.table.get(LIKE) else { return Ok(None) };
+        let arguments = self.arguments(LIKE, given)?;
+        if arguments.is_empty() {
+            return Err(self.fault(LIKE, "empty", "arguments such as \"--like shore-mt\""));
+        }
+        Ok(Some(Like { arguments }))
     }
 
     /// A fault of a key, with the accepted values.

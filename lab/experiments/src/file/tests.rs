@@ -24,6 +24,22 @@ fn reads_a_finding() {
     assert_eq!(finding.runs[1].arguments, ["counter", "--machine", "my machine.toml"]);
 }
 
+#[test]
+fn an_entry_with_like_has_two_forms() {
+    let text = GOOD.replace("published = 2", "published = 2\n like = \"--threads 4 --like shore-mt\"");
+    let sized = format!("[sizes.smoke]\narguments = \"--threads 8\"\n{text}");
+    for (text, size, threads) in [(&text, Size::Normal, "4"), (&sized, Size::Smoke, "8")] {
+        let study = Study::parse(text, size).unwrap();
+        let [plain, like] = &study.findings[..] else { panic!("{:?}", study.findings) };
+        assert_eq!((plain.id.as_str(), like.id.as_str()), ("one", "one-like"));
+        assert_eq!(like.claim, "b over a; with --threads 4 --like shore-mt");
+        let arguments = like.runs[0].arguments.join(" ");
+        assert!(arguments.contains("--like shore-mt"), "{arguments}");
+        assert!(arguments.contains(&format!("--threads {threads}")), "{arguments}");
+        assert!(!plain.runs[0].arguments.contains(&"--like".to_owned()));
+    }
+}
+
 /// A replacement in the good file, and the expected message.
 const FAULTS: &[(&str, &str, &str)] = &[
     ("[[finding]]", "[finding", "line 2: "),
@@ -36,6 +52,8 @@ const FAULTS: &[(&str, &str, &str)] = &[
     ("id = \"one\"", "", "finding number 1: id: missing (accepted: text in quotes)"),
     ("id = \"one\"", "id = 'a b'", "finding number 1: id: \"a b\" (accepted: letters, digits, - _ .)"),
     ("claim =", "claims =", "finding one: claims: unknown key (accepted: id, source, claim,"),
+    ("published = 2", "published = 2\n like = 1", "finding one: like: integer (accepted: arguments of isles"),
+    ("published = 2", "published = 2\n like = ''", "finding one: like: empty (accepted: arguments such as"),
     ("source = \"[S] Fig. 1\"", "source = 1", "finding one: source: integer (accepted: text in quotes)"),
     ("published = 2", "published = nan", "finding one: published: nan (accepted: a number, true or"),
     ("[1, 4.5]", "[4.5, 1]", "finding one: accept: [4.5, 1] is empty (accepted: an interval such as"),
