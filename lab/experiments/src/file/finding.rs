@@ -11,7 +11,7 @@ use super::run::{self, Run};
 use super::size::Size;
 use crate::expression::{Expression, is_run_name};
 
-const KEYS: &str = "id, source, claim, published, accept, value, runs, like, smoke, full";
+const KEYS: &str = "id, source, claim, published, accept, value, run, runs, like, smoke, full";
 const ACCEPT: &str = "an interval such as [2.25, 9.0], or true";
 
 /// A published claim and how to test it.
@@ -149,8 +149,10 @@ impl FindingReader<'_> {
         if table.is_empty() {
             return Err(self.reader.fault("runs", "empty", ACCEPTED));
         }
+        let common = self.reader.table.get("run");
+        let common = common.map(|value| self.reader.whole_arguments("run", value)).transpose()?;
         let own_arguments = self.of_size()?;
-        table.iter().map(|(name, value)| self.run(name, value, &own_arguments)).collect()
+        table.iter().map(|(name, value)| self.run(name, value, common.as_deref(), &own_arguments)).collect()
     }
 
     /// Arguments of the finding in this size.
@@ -168,13 +170,28 @@ impl FindingReader<'_> {
         Ok(arguments.transpose()?.unwrap_or_default())
     }
 
-    fn run(&self, name: &str, value: &Toml, own_arguments: &[String]) -> Result<Run, StudyError> {
+    /// A run: its arguments behind those that are `common` to the runs of the finding, or a whole
+    /// run.
+    fn run(
+        &self,
+        name: &str,
+        value: &Toml,
+        common: Option<&[String]>,
+        own_arguments: &[String],
+    ) -> Result<Run, StudyError> {
         let key = format!("runs.{name}");
         if !is_run_name(name) {
             let accepted = "letters, digits and _, not beginning with a digit, no word of the language";
             return Err(self.reader.fault(&key, "a name that no expression can use", accepted));
         }
-        let mut arguments = self.reader.whole_arguments(&key, value)?;
+        let mut arguments = match common {
+            Some(common) => {
+                let mut arguments = common.to_vec();
+                run::append(&mut arguments, &self.reader.arguments(&key, value)?);
+                arguments
+            }
+            None => self.reader.whole_arguments(&key, value)?,
+        };
         run::append(&mut arguments, self.size_arguments);
         run::append(&mut arguments, own_arguments);
         Ok(Run { name: name.to_owned(), arguments })

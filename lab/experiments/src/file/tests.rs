@@ -25,6 +25,17 @@ fn reads_a_finding() {
 }
 
 #[test]
+fn runs_of_a_finding_have_common_arguments() {
+    let text = GOOD
+        .replace("published = 2", "published = 2\n run = \"counter --threads 8\"")
+        .replace("bench counter --machine 'my machine.toml'", "")
+        .replace("counter --threads 2", "--threads 2 --seed 3");
+    let study = Study::parse(&text, Size::Normal).unwrap();
+    let lines: Vec<String> = study.findings[0].runs.iter().map(|run| run.arguments.join(" ")).collect();
+    assert_eq!(lines, ["counter --threads 2 --seed 3", "counter --threads 8"]);
+}
+
+#[test]
 fn an_entry_with_like_has_two_forms() {
     let text = GOOD.replace("published = 2", "published = 2\n like = \"--threads 4 --like shore-mt\"");
     let sized = format!("[sizes.smoke]\narguments = \"--threads 8\"\n{text}");
