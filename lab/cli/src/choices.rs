@@ -172,6 +172,18 @@ choices! {
 }
 
 choices! {
+    /// The remote warehouses of a worker, by the memory node of their rows.
+    RemoteChoice {
+        /// All.
+        Any = "any",
+        /// Those on the worker's own node.
+        Local = "local",
+        /// Those at the largest distance of the machine.
+        Farthest = "farthest",
+    }
+}
+
+choices! {
     /// The simulated device of the log.
     LogDisk {
         /// Memory that is mapped as a disk.

@@ -9,8 +9,9 @@ use secure_links::Day;
 
 use crate::arguments::{BenchArguments, DeployArguments, TextFlag};
 use crate::bad_input::BadInput;
+use crate::choices::RemoteChoice;
 use crate::commands::{Arguments, Command};
-use crate::config::{self, Config};
+use crate::config::{self, Config, Workload};
 use crate::errors::Failure;
 use crate::interrupt::Interrupt;
 use crate::machine_facts::{MachineFacts, NATIVE};
@@ -154,6 +155,9 @@ fn asked(flags: &[OsString], file: &RunFile) -> Result<Config, String> {
     let config = config::resolve(&bench, &machine).map_err(|fault| format!("run: {fault}"))?;
     if config.repeat > 1 {
         return Err("run: --repeat: the instances are started once".to_owned());
+    }
+    if matches!(&config.workload, Workload::Tpcc(tpcc) if tpcc.remote_choice != RemoteChoice::Any) {
+        return Err("run: --remote-choice: the distances of its workers are not known".to_owned());
     }
     match (file.paths.is_empty(), config.plan.durability) {
         (false, _) if config.plan.path.is_some() => Err("run: --path: the instances have paths".to_owned()),

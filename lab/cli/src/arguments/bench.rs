@@ -20,8 +20,8 @@ use workloads::ycsb::YcsbWorkload;
 
 use super::given::{Given, named, number, parsed, text, whole};
 use crate::choices::{
-    ConcurrencyControl, DiskKind, Engine, Like, LogDisk, RemoteRows, Switch, WorkloadName, memory_placement,
-    optimisations,
+    ConcurrencyControl, DiskKind, Engine, Like, LogDisk, RemoteChoice, RemoteRows, Switch, WorkloadName,
+    memory_placement, optimisations,
 };
 use crate::hot::Hot;
 use crate::values;
@@ -370,6 +370,11 @@ pub struct TpccFlags {
     /// Order lines supplied by another warehouse [default: 1]
     #[arg(long, value_name = "PERCENT", value_parser = number(PERCENT), help_heading = "tpcc")]
     pub remote_items: Option<Given<f64>>,
+    /// Remote warehouses of NewOrder and Payment: any, local (on the memory node of the worker) or
+    /// farthest (on nodes at the largest distance of the machine); the latter two with one
+    /// instance, pinned workers and --clients worker [default: any]
+    #[arg(long, value_name = "NAME", value_parser = named::<RemoteChoice>(), help_heading = "tpcc")]
+    pub remote_choice: Option<Given<RemoteChoice>>,
     /// Columns: full, or small (those that transactions need) [default: full]
     #[arg(long, value_name = "NAME", value_parser = named::<FullOrSmall>(), help_heading = "tpcc")]
     pub schema: Option<Given<FullOrSmall>>,

@@ -20,7 +20,8 @@ use super::workloads::{RowCount, Workload};
 use crate::arguments::{AnyFlag, BenchArguments, CommonFlags, Flag, Given, TextFlag, WorkloadFlag, refuse};
 use crate::bad_input::BadInput;
 use crate::choices::{
-    ConcurrencyControl, DiskKind, Engine, Like, LogDisk, Switch, WorkloadName, choose_instances, named_value,
+    ConcurrencyControl, DiskKind, Engine, Like, LogDisk, RemoteChoice, Switch, WorkloadName,
+    choose_instances, named_value,
 };
 use crate::machine_facts::{MachineFacts, NATIVE};
 
@@ -107,6 +108,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let workload = Workload::resolve(workload_name, arguments, cores)?;
     divisible(common, instances, &workload)?;
     remote_rows(common, instances, cores, &workload)?;
+    remote_choice(common, instances, &workload)?;
     let scale_caches = scale_caches(common, native, &workload)?;
     let length = length(common, native)?;
     let warmup_default = if native { WARMUP_SECONDS_NATIVE } else { WARMUP_SECONDS_VIRTUAL };
@@ -293,6 +295,20 @@ fn remote_rows(
         return refused("workers have different shares", &format!("any, or {flag} a multiple of --cores"));
     }
     Ok(())
+}
+
+/// Refuses remote warehouses at a distance where instances or clients draw them.
+fn remote_choice(common: &CommonFlags, instances: usize, workload: &Workload) -> Result<(), BadInput> {
+    let Workload::Tpcc(tpcc) = workload else { return Ok(()) };
+    let refused = |problem: &str, accepted: &str| {
+        Err(BadInput::value("--remote-choice", tpcc.remote_choice.name(), problem, accepted))
+    };
+    match common.clients.value_or(Clients::Worker)? {
+        _ if tpcc.remote_choice == RemoteChoice::Any => Ok(()),
+        _ if instances > 1 => refused("there are several instances", "any, or --deploy 1isl"),
+        Clients::Worker => Ok(()),
+        _ => refused("requests are drawn before their worker is chosen", "any, or --clients worker"),
+    }
 }
 
 /// Resolves `--scale-caches`: on if caches shrink with the data.

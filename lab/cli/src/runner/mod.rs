@@ -1,6 +1,7 @@
 //! Runs a configuration: the driver does, on this machine or inside a virtual one.
 
 mod faults;
+mod remote_choice;
 mod virtual_machine;
 
 use std::ffi::OsString;
@@ -85,8 +86,12 @@ pub fn asked(config: &Config) -> Result<(Workload, Plan), Failure> {
 }
 
 fn on_hardware(config: &Config, flags: Vec<OsString>, control: Control<'_>) -> Result<Measurement, Failure> {
-    let deployment = Deployment::on_topology(&config.deployment, &machines::native()?)
+    let topology = machines::native()?;
+    let deployment = Deployment::on_topology(&config.deployment, &topology)
         .map_err(|error| faults::fault(config, error))?;
+    let config = &remote_choice::chosen(config, &deployment, &topology, &|from, to| {
+        topology.distance(topology.nodes()[from].node, topology.nodes()[to].node)
+    })?;
     on_instances(config, &deployment, &started(flags, Vec::new())?, control)
 }
 

@@ -7,7 +7,7 @@ use repartitioning::Cores;
 use sim::{CacheSizes, Config as SimConfig, Disk, DiskFaults, DiskModel, VirtualMachine};
 use storage::Optimisation;
 
-use super::faults;
+use super::{faults, remote_choice};
 use crate::choices::{DiskKind, LogDisk, Switch};
 use crate::config::Config;
 use crate::errors::Failure;
@@ -66,6 +66,10 @@ pub(super) fn run(
     let topology = description.whole();
     let deployment = Deployment::on(&config.deployment, &topology, &description.hops, host_memory)
         .map_err(|error| faults::fault(config, error))?;
+    let config = &remote_choice::chosen(config, &deployment, &topology, &|from, to| {
+        let hops = description.hops.get(from).and_then(|row| row.get(to));
+        hops.copied().unwrap_or(0)
+    })?;
     // Of a cluster only the machines that anything runs on.
     let machine = |place: Place| place.thread.and_then(|thread| topology.machine_of(thread));
     let machines =

@@ -94,3 +94,28 @@ fn remote_rows_can_all_be_in_other_instances() {
         assert!(any < 0.8 && other == 1.0, "{workload}: {any} {other}");
     }
 }
+
+#[test]
+fn remote_warehouses_can_be_near_or_far() {
+    let line = "bench tpcc --machine quad-socket --cores 8 --placement spread --mix payment --remote-payment 100 \
+                --scale 0.01 --seconds 0.001 --warmup 0 --durability none --json";
+    let bytes = |more: &str| {
+        let words = format!("{line} {more}");
+        let json: serde_json::Value =
+            serde_json::from_str(&isles(&words.split_whitespace().collect::<Vec<_>>()).output)
+                .expect("one object");
+        json["counters"]["interconnect_bytes"].as_f64().expect("a number")
+    };
+    let choice = ["local", "any", "farthest"].map(|choice| bytes(&format!("--remote-choice {choice}")));
+    assert!(choice[1..].iter().all(|bytes| *bytes > 2.0 * choice[0]), "{choice:?}");
+    for (words, expected) in [
+        (
+            "--machine dual-socket --cores 2 --remote-choice farthest",
+            "--remote-choice farthest: no other warehouse has its rows at the largest distance",
+        ),
+        ("--remote-choice far", "--remote-choice far: unknown value (accepted: any, local, farthest)"),
+    ] {
+        let words: Vec<&str> = ["bench", "tpcc"].into_iter().chain(words.split(' ')).collect();
+        assert_fault(&words, expected);
+    }
+}

@@ -7,6 +7,7 @@
 //! - [`new_order`] (and [`supply`]), [`payment`], [`order_status`], [`delivery`], [`stock_level`]:
 //!   the transactions;
 //! - [`procedure`]: the five as one procedure;
+//! - [`RemoteWarehouses`]: the choice of remote warehouses by their distance;
 //! - [`Ways`]: variants of the transactions, for comparisons;
 //! - `check`: the consistency conditions.
 //!
@@ -23,6 +24,7 @@ pub mod new_order;
 pub mod order_status;
 pub mod payment;
 pub mod procedure;
+mod remote;
 pub mod rows;
 mod spec;
 pub mod stock_level;
@@ -39,6 +41,7 @@ pub use check::CONDITIONS;
 pub use customers::Selection;
 pub use names::UnknownName;
 pub use procedure::{Action, Output, Transaction};
+pub use remote::RemoteWarehouses;
 pub use spec::{DISTRICTS, FullOrSmall, LINES_MAX, LINES_MEAN, Mix, Sizes, Tpcc};
 pub use tables::Tables;
 pub use ways::{HotRows, Stocks, Ways};

@@ -105,7 +105,7 @@ impl NewOrder {
                 non_uniform(random, 8191, ITEM_RUN, 1, u64::from(sizes.items)) as u32
             };
             let remote = chance(random, tpcc.remote_items_percent);
-            let supply_w_id = if remote { tpcc.other_warehouse(random, w_id) } else { w_id };
+            let supply_w_id = if remote { tpcc.other_warehouse(random, worker, w_id) } else { w_id };
             let quantity = random.between(1, 10) as u8;
             lines.push(Line { supply_w_id, i_id, number, quantity }.packed());
         }

@@ -71,7 +71,7 @@ impl Payment {
         let sizes = tpcc.sizes();
         let d_id = random.between(1, u64::from(DISTRICTS)) as u8;
         let (c_w_id, c_d_id) = if chance(random, tpcc.remote_payment_percent) {
-            (tpcc.other_warehouse(random, w_id), random.between(1, u64::from(DISTRICTS)) as u8)
+            (tpcc.other_warehouse(random, worker, w_id), random.between(1, u64::from(DISTRICTS)) as u8)
         } else {
             (w_id, d_id)
         };

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::names::{UnknownName, named};
+use super::remote::RemoteWarehouses;
 use super::ways::Ways;
 use crate::equal_instances::EqualInstances;
 use terms::random::Random;
@@ -183,6 +184,8 @@ pub struct Tpcc {
     pub remote_items_percent: f64,
     /// The instances, if a remote warehouse is always in another instance.
     pub other_instances: Option<EqualInstances>,
+    /// The warehouses among which remote ones are drawn, if not among all.
+    pub remote_warehouses: Option<RemoteWarehouses>,
     /// True if NewOrder and Payment insert rows.
     pub inserts: bool,
     /// Choices that the standard leaves open.
@@ -201,6 +204,7 @@ impl Tpcc {
             remote_payment_percent: 15.0,
             remote_items_percent: 1.0,
             other_instances: None,
+            remote_warehouses: None,
             inserts: true,
             ways: Ways::default(),
         }
@@ -258,8 +262,11 @@ impl Tpcc {
         (worker % usize::from(self.warehouses)) as u16 + 1
     }
 
-    /// Draws a warehouse other than `w_id`, or `w_id` if it is the only one.
-    pub(super) fn other_warehouse(&self, random: &mut Random, w_id: u16) -> u16 {
+    /// Draws a warehouse other than `w_id`, the home of `worker`; or `w_id` if it is the only one.
+    pub(super) fn other_warehouse(&self, random: &mut Random, worker: usize, w_id: u16) -> u16 {
+        if let Some(remote) = &self.remote_warehouses {
+            return remote.draw(random, worker, w_id);
+        }
         if let Some(instances) = self.other_instances {
             let own = u64::from(w_id) - 1;
             return instances.part_of_another(random, own, u64::from(self.warehouses)) as u16 + 1;

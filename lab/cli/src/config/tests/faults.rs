@@ -279,6 +279,15 @@ pub(super) const FAULTS: &[(&str, &str)] = &[
     ),
     ("tpcc --remote-payment 101", "--remote-payment 101: out of range (accepted: 0 to 100)"),
     ("tpcc --remote-items -1", "--remote-items -1: out of range (accepted: 0 to 100)"),
+    ("tpcc --remote-choice near", "--remote-choice near: unknown value (accepted: any, local, farthest)"),
+    (
+        "tpcc --remote-choice local --deploy core --cores 2",
+        "--remote-choice local: there are several instances (accepted: any, or --deploy 1isl)",
+    ),
+    (
+        "tpcc --remote-choice farthest --clients instance",
+        "--remote-choice farthest: requests are drawn before their worker is chosen (accepted: any, or --clients worker)",
+    ),
     ("tpcc --schema tiny", "--schema tiny: unknown value (accepted: full, small)"),
     ("tpcc --scale 0", "--scale 0: out of range (accepted: 0.001 to 100)"),
     ("tpcc --scale -1", "--scale -1: out of range (accepted: 0.001 to 100)"),

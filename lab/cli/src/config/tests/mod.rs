@@ -77,7 +77,7 @@ fn defaults_are_those_of_the_contract() {
     let config = serde_json::to_value(resolved("tpcc")).unwrap();
     let expected: serde_json::Value = serde_json::from_str(
         r#"{
-        "workload": "tpcc", "warehouses": 8, "mix": "full", "remote_payment": 15.0, "remote_items": 1.0, "remote_rows": "any",
+        "workload": "tpcc", "warehouses": 8, "mix": "full", "remote_payment": 15.0, "remote_items": 1.0, "remote_rows": "any", "remote_choice": "any",
         "schema": "full", "scale": 1.0, "inserts": "on", "load": "home", "hot_rows": "late", "stocks": "sorted",
         "index_inserts": "on", "unvalidated_reads": "off",
         "machine": "native", "cores": 8, "smt": 2, "machines": null, "deploy": "1isl", "placement": "island", "memory": "local",

@@ -2,12 +2,12 @@
 
 use harness::{Partitioning, serialize_name};
 use serde::Serialize;
-use workloads::tpcc::{FullOrSmall, HotRows, Mix, Stocks};
+use workloads::tpcc::{FullOrSmall, HotRows, Mix, RemoteWarehouses, Stocks};
 
 use super::terms::{BenchWorkload, RowCount, Split, other_instances};
 use crate::arguments::{BenchArguments, Flag, TextFlag, WAREHOUSES_MAX};
 use crate::bad_input::BadInput;
-use crate::choices::{RemoteRows, Switch};
+use crate::choices::{RemoteChoice, RemoteRows, Switch};
 use crate::config::asked::{Asked, Change};
 use crate::config::like::Ways;
 use crate::errors::Failure;
@@ -45,6 +45,11 @@ pub struct Tpcc {
     pub remote_items_percent: f64,
     /// The instances of remote warehouses.
     pub remote_rows: RemoteRows,
+    /// The remote warehouses of a worker.
+    pub remote_choice: RemoteChoice,
+    /// These warehouses, where the machine is known and not all are drawn.
+    #[serde(skip)]
+    pub remote_warehouses: Option<RemoteWarehouses>,
     /// Columns.
     #[serde(serialize_with = "serialize_name")]
     pub schema: FullOrSmall,
@@ -111,6 +116,8 @@ impl BenchWorkload for Tpcc {
             remote_payment_percent: flags.remote_payment.value_or(15.0)?,
             remote_items_percent: flags.remote_items.value_or(1.0)?,
             remote_rows: remote_rows(arguments, ways.load)?,
+            remote_choice: flags.remote_choice.value_or(RemoteChoice::Any)?,
+            remote_warehouses: None,
             schema: flags.schema.value_or(FullOrSmall::Full)?,
             scale: flags.scale.number(SCALE_MIN..=SCALE_MAX)?.unwrap_or(1.0),
             inserts: flags.inserts.value_or(Switch::On)?,
@@ -148,6 +155,7 @@ impl BenchWorkload for Tpcc {
             remote_payment_percent: self.remote_payment_percent,
             remote_items_percent: self.remote_items_percent,
             other_instances: other_instances(self.remote_rows, workers, split),
+            remote_warehouses: self.remote_warehouses.clone(),
             inserts: self.inserts == Switch::On,
             ways: workloads::tpcc::Ways {
                 hot_rows: self.hot_rows,
