@@ -18,6 +18,10 @@ pub struct PathLengths {
     pub end: u32,
     /// Ending a transaction that has changed something, in addition.
     pub end_changed: u32,
+    /// Preparing a part of a distributed transaction that has changed nothing.
+    pub prepare: u32,
+    /// Preparing a part that has changed something, instead: its locks are logged, too.
+    pub prepare_changed: u32,
     /// First use of a table by a transaction: its description is looked up.
     pub open_table: u32,
     /// Search in one page of a tree, with the page's fix and unfix.
@@ -58,6 +62,8 @@ impl PathLengths {
         begin: 0,
         end: 0,
         end_changed: 0,
+        prepare: 0,
+        prepare_changed: 0,
         open_table: 0,
         page: 0,
         latch: 0,
@@ -81,6 +87,8 @@ impl PathLengths {
         begin: 2_270,
         end: 4_160,
         end_changed: 2_560,
+        prepare: 2_860,
+        prepare_changed: 41_390,
         open_table: 7_930,
         page: 3_150,
         latch: 250,

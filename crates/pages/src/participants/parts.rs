@@ -43,6 +43,7 @@ impl<'d, P: Files> Context<'d, P> {
             return Err(Abort::Conflict(Conflict::Locked));
         };
         let changes = !self.owner.undo.is_empty();
+        self.declare_path(if changes { self.paths().prepare_changed } else { self.paths().prepare });
         // What the part has read may end here.
         let mut durable_with = self.worker.pool.log().map_or(Lsn(0), |log| log.buffer.end(c));
         let known = part.filter(|_| changes && !self.shared.faults.has(Fault::UnloggedPreparation));

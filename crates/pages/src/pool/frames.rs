@@ -16,9 +16,9 @@ pub(super) const FILED: usize = 2;
 pub(super) const MARK: usize = 3;
 /// 1 while a copy of the page is on its way to the file.
 pub(super) const WRITING: usize = 4;
-/// Readers that have latched the page, where readers latch pages. Nothing waits for them: versions
+/// Readers that have pinned the page, where readers latch pages. Nothing waits for them: versions
 /// protect what they read.
-pub(super) const READERS: usize = 5;
+pub(super) const PINS: usize = 5;
 pub(super) const HEADER_WORDS: usize = LINE_BYTES / 8;
 
 /// The place of a frame.

@@ -79,8 +79,6 @@ pub(crate) struct Pool<P: Files> {
     cleaners: Vec<Latched<P, Copies<P>>>,
     sessions: usize,
     paths: PathLengths,
-    /// True if readers latch pages.
-    latches_reads: bool,
 }
 
 impl<P: Files> Pool<P> {
@@ -105,7 +103,6 @@ impl<P: Files> Pool<P> {
             cleaners,
             sessions: options.sessions_max,
             paths: options.paths,
-            latches_reads: options.has_latched_reads(),
         })
     }
 

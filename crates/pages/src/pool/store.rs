@@ -23,6 +23,8 @@ pub(crate) const IN_USE: u64 = 1;
 /// Frames on one node.
 struct Part<P: Platform> {
     headers: P::Region,
+    /// A line a frame, which counts the readers that have latched it; there if readers latch pages.
+    readers: Option<P::Region>,
     pages: P::Region,
 }
 
@@ -63,8 +65,12 @@ impl<P: Files> Store<P> {
         let frames_per_part = options.frames() / nodes.len();
         let part = |node: &Option<Node>| -> Result<Part<P>, PagedError> {
             let headers = P::region(c, *node, frames_per_part * LINE_BYTES, "headers of frames")?;
+            let readers = options
+                .has_latched_reads()
+                .then(|| P::region(c, *node, frames_per_part * LINE_BYTES, "latches of readers"))
+                .transpose()?;
             let pages = P::region(c, *node, frames_per_part * options.page_bytes, "pages in frames")?;
-            Ok(Part { headers, pages })
+            Ok(Part { headers, readers, pages })
         };
         let parts = nodes.iter().map(part).collect::<Result<Vec<_>, _>>()?;
         let pages_max = options.pages_max.max(options.frames() as u64);
@@ -121,6 +127,14 @@ impl<P: Files> Store<P> {
         let header = P::words_of(&part.headers, index * LINE_BYTES, HEADER_WORDS);
         let words = P::words_of(&part.pages, index * self.page_words * 8, self.page_words);
         Frame { header, words, id }
+    }
+
+    /// The count of readers that have latched a frame; `None` if readers latch no pages.
+    #[inline]
+    pub(super) fn readers(&self, id: FrameId) -> Option<&P::Word> {
+        let part = &self.parts[(id.0 >> 32) as usize];
+        let index = (id.0 & 0xffff_ffff) as usize;
+        part.readers.as_ref().map(|readers| P::word_of(readers, index * LINE_BYTES))
     }
 
     /// Writes of some pages, this one among them, that have ended.

@@ -8,7 +8,7 @@ use platform::files::Files;
 use storage::latch::VersionLatch;
 
 use super::Pool;
-use super::frames::{Frame, LATCH, LatchedPage, MARK, PAGE, PageHint, READERS, ReadPage};
+use super::frames::{Frame, LATCH, LatchedPage, MARK, PAGE, PINS, PageHint, ReadPage};
 use super::read_ahead::ReadAhead;
 use super::records::Ahead;
 use crate::error::PagedError;
@@ -125,15 +125,16 @@ impl<'p, P: Files> PoolWorker<'p, P> {
         }
     }
 
-    /// Declares the fix of a page as another storage manager does it: the page is latched, and then
-    /// the page before it is unlatched (latch coupling).
+    /// Declares the fix of a page as another storage manager does it: the page is pinned and
+    /// latched, and then the page before it is unlatched and unpinned (latch coupling).
     #[inline]
     fn fix(&mut self, frame: Frame<'p, P>) {
         let (c, pool) = (self.c, self.pool);
         P::instructions(c, pool.paths.page);
-        if pool.latches_reads {
+        if let Some(readers) = pool.store.readers(frame.id) {
             P::instructions(c, pool.paths.latch);
-            P::fetch_add(c, &frame.header[READERS], 1, Ordering::AcqRel);
+            P::fetch_add(c, &frame.header[PINS], 1, Ordering::AcqRel);
+            P::fetch_add(c, readers, 1, Ordering::AcqRel);
             self.unlatch_read();
             self.latched = Some(frame);
         }
@@ -142,8 +143,10 @@ impl<'p, P: Files> PoolWorker<'p, P> {
     /// Unlatches the page that was last latched to read it.
     #[inline]
     pub(crate) fn unlatch_read(&mut self) {
-        if let Some(before) = self.latched.take() {
-            P::fetch_add(self.c, &before.header[READERS], u64::MAX, Ordering::AcqRel);
+        let Some(before) = self.latched.take() else { return };
+        if let Some(readers) = self.pool.store.readers(before.id) {
+            P::fetch_add(self.c, readers, u64::MAX, Ordering::AcqRel);
+            P::fetch_add(self.c, &before.header[PINS], u64::MAX, Ordering::AcqRel);
         }
     }
 
