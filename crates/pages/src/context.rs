@@ -7,7 +7,6 @@ use platform::{Nanos, Node, Work};
 use schema::RowId;
 use terms::{Abort, Category, Conflict, Epoch, Stamp};
 
-use crate::active::ActiveSeat;
 use crate::error::PagedError;
 use crate::key::KeyWords;
 use crate::locks::{LockAnswer, LockMode, LockRequest};
@@ -68,8 +67,10 @@ pub(crate) struct Context<'d, P: Files> {
     pub last_stamp: u64,
     /// Tables that the transaction has used, as bits of their numbers modulo 64.
     used_tables: u64,
-    /// The transaction's place in the list of active transactions, if there is one.
-    active: ActiveSeat<P>,
+    /// The node that the session's thread runs on, if that is known.
+    node: Option<Node>,
+    /// The owner of the transaction that has begun in the lines that all transactions write.
+    listed: Option<usize>,
 }
 
 impl<'d, P: Files> Context<'d, P> {
@@ -96,7 +97,8 @@ impl<'d, P: Files> Context<'d, P> {
             is_open: false,
             last_stamp: 0,
             used_tables: 0,
-            active: ActiveSeat::default(),
+            node,
+            listed: None,
         }
     }
 
@@ -119,6 +121,18 @@ impl<'d, P: Files> Context<'d, P> {
         if self.used_tables & bit == 0 {
             self.used_tables |= bit;
             self.declare_path(self.paths().open_table);
+            if let Some(lines) = &self.shared.central {
+                lines.open_table(self.worker.c, self.node);
+            }
+        }
+    }
+
+    /// Declares searches of keys in a tree, of this path length each.
+    #[inline]
+    pub(crate) fn search_tree(&self, searches: usize, path: u32) {
+        self.declare_path(searches as u32 * path);
+        if let Some(lines) = &self.shared.central {
+            (0..searches).for_each(|_| lines.search_tree(self.worker.c, self.node));
         }
     }
 
@@ -205,8 +219,9 @@ impl<'d, P: Files> Context<'d, P> {
         // A transaction that runs alone conflicts only with parts that its session has prepared.
         let locks_nothing = shared.locks.has_one_session() && !is_part && !shared.owners.has_parts(c);
         self.owner.locks.begin(locks_nothing);
-        if let Some(list) = &shared.active {
-            list.enter(c, &mut self.active, self.owner.number);
+        if let Some(lines) = &shared.central {
+            lines.begin(c, self.owner.number);
+            self.listed = Some(self.owner.number);
         }
     }
 
@@ -237,7 +252,7 @@ impl<'d, P: Files> Context<'d, P> {
     /// Detaches the transaction from the session: it is prepared.
     pub(crate) fn leave(&mut self) {
         self.is_open = false;
-        self.leave_path();
+        self.leave_path(3);
     }
 
     /// Ends an attempt that has committed, or whose changes are undone.
@@ -246,7 +261,7 @@ impl<'d, P: Files> Context<'d, P> {
         let changed = if self.owner.undo.is_empty() { 0 } else { self.paths().end_changed };
         let unlocks = self.owner.locks.row_locks() as u32 * self.paths().unlock;
         self.declare_path(self.paths().end + changed + unlocks);
-        self.leave_path();
+        self.leave_path(2);
         self.worker.rests();
         self.owner.end(&mut self.worker, &self.shared.locks);
     }
@@ -256,11 +271,14 @@ impl<'d, P: Files> Context<'d, P> {
         self.shared.end_session(self.worker.c, number, &mut self.owner, &mut self.spare);
     }
 
-    /// Unlatches the page that was read last, and leaves the list of active transactions.
-    fn leave_path(&mut self) {
+    /// Unlatches the page that was read last, and ends the transaction in the lines that all
+    /// transactions write; with as many records that serialize with checkpoints if it has changed
+    /// something.
+    fn leave_path(&mut self, records_if_changed: usize) {
         self.worker.unlatch_read();
-        if let Some(list) = &self.shared.active {
-            list.leave(self.worker.c, &mut self.active);
+        if let (Some(lines), Some(owner)) = (&self.shared.central, self.listed.take()) {
+            let records = if self.owner.undo.is_empty() { 1 } else { records_if_changed };
+            lines.end(self.worker.c, owner, records);
         }
     }
 

@@ -15,7 +15,7 @@
 //! database, session/    the engine's objects; attempts of transactions, and their ends
 //! participants/         parts of transactions over several databases, and branches of owners
 //! context, owner, undo  services of a transaction; its state until it ends, and its undo
-//! shared, active        state that sessions share; the list of active transactions
+//! shared, central       state that sessions share; lines that all transactions of Shore-MT write
 //! checkpoints/          checkpoints, their master file, and the parts and decisions in them
 //! transaction/          the verbs: locks, and changes of trees
 //!    rows/              shapes of rows; long rows, in records and pieces
@@ -48,8 +48,8 @@
 
 #![forbid(unsafe_code)]
 
-mod active;
 mod backup;
+mod central;
 mod checkpoints;
 mod context;
 mod database;

@@ -10,7 +10,7 @@ use redo_log::LogError;
 use storage::Latched;
 use terms::{Fault, Faults};
 
-use crate::active::ActiveTransactions;
+use crate::central::CentralLines;
 use crate::checkpoints::checkpoint::Checkpoints;
 use crate::error::PagedError;
 use crate::locks::{LockAnswer, LockManager, LockMode, LockPlace, LockRequest, name};
@@ -25,8 +25,8 @@ pub(crate) struct SharedState<P: Files> {
     pub(crate) pool: Pool<P>,
     pub(crate) locks: LockManager<P>,
     pub(crate) owners: Owners<P>,
-    /// The list of active transactions, where the database imitates one that has it.
-    pub(crate) active: Option<ActiveTransactions<P>>,
+    /// Lines that all transactions write, where the database imitates one that has them.
+    pub(crate) central: Option<CentralLines<P>>,
     /// Most branches of a session.
     pub(crate) branches_max: usize,
     /// The number in the log of the first branch of the first session.
@@ -64,13 +64,15 @@ impl<P: Files> SharedState<P> {
     ) -> Result<Self, PagedError> {
         let sessions_max = options.sessions_max.max(1);
         let owners = Owners::new(c, &locks, sessions_max, options.parts_max)?;
-        let active =
-            options.has_latched_reads().then(|| ActiveTransactions::new(c, options.owners())).transpose()?;
+        let central = options
+            .has_latched_reads()
+            .then(|| CentralLines::new(c, options.owners(), &options.nodes))
+            .transpose()?;
         Ok(SharedState {
             pool,
             locks,
             owners,
-            active,
+            central,
             branches_max: options.branches_max,
             first_branch: options.owners(),
             wait_nanos_max: options.wait_nanos_max,

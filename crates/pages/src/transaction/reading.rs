@@ -61,7 +61,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         width: usize,
     ) -> Result<Option<KeyWords>, Abort> {
         let c = self.core();
-        self.session.declare_path(self.session.paths().lookup);
+        self.session.search_tree(1, self.session.paths().lookup);
         let mut words = [0; crate::key::KEY_WORDS_MAX];
         let words = &mut words[..width];
         let before = self.session.worker.meter.enter::<P>(c, Category::Index);
@@ -87,7 +87,7 @@ impl<P: Files> Transaction<'_, '_, P> {
             self.lock_key(table, tree, &key, mode)?;
         }
         let before = self.session.worker.meter.enter::<P>(c, Category::Index);
-        self.session.declare_path(self.session.paths().lookup);
+        self.session.search_tree(1, self.session.paths().lookup);
         let entry = tree.find(&mut self.session.worker, &key);
         self.session.worker.meter.leave::<P>(c, before);
         let entry = entry?;
@@ -117,7 +117,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         let words = ahead.map_or(WordSpan::default(), words_of);
         let is_locked = is_locked && !self.session.shared.faults.has(Fault::UnlockedReads);
         let before = self.session.worker.meter.enter::<P>(c, Category::Index);
-        self.session.declare_path((keys.len() / tree.width) as u32 * self.session.paths().lookup);
+        self.session.search_tree(keys.len() / tree.width, self.session.paths().lookup);
         let Context { worker, rows, leaves, attempt, .. } = &mut *self.session;
         let first = found.len();
         let outcome =

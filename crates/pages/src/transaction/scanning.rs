@@ -57,7 +57,7 @@ impl<P: Files> Transaction<'_, '_, P> {
     ) -> Result<(), Abort> {
         let KeyBounds { low, high } = range;
         let described = self.used_table(table)?;
-        self.session.declare_path(self.session.paths().scan);
+        self.session.search_tree(1, self.session.paths().scan);
         let tree = described.tree(index, low)?;
         described.tree(index, high)?;
         if low > high {

@@ -73,7 +73,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         parts: RecordParts<'_>,
     ) -> Result<bool, Abort> {
         let c = self.core();
-        self.session.declare_path(self.session.paths().insert_entry);
+        self.session.search_tree(1, self.session.paths().insert_entry);
         loop {
             let session = &mut *self.session;
             let is_alone = session.owner.locks.locks_nothing();
@@ -258,7 +258,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
             }
             let session = &mut *self.session;
             let before = session.worker.meter.enter::<P>(c, Category::Index);
-            session.declare_path(session.paths().delete_entry);
+            session.search_tree(1, session.paths().delete_entry);
             let marked = tree.mark(&mut session.worker, key, true);
             session.worker.meter.leave::<P>(c, before);
             match marked? {
