@@ -5,9 +5,8 @@
 //! of each scheme as small histories.
 //!
 //! - Interface: `scheme` (the traits, one for each kind of caller), `schemes` (the list of all
-//!   schemes), `options` and `ways` (of an instance), `faults` (which tests plant),
-//!   `lookups`, `new_rows`, `row_words`, `scan` (arguments of verbs), `redo` (the changes of a
-//!   commit, for a log, and their order).
+//!   schemes), `options` and `ways` (of an instance), `lookups`, `new_rows`, `row_words`, `scan`
+//!   (arguments of verbs), `redo` (the changes of a commit, for a log, and their order).
 //! - Instances: `instance` (tables, memory, workers), `catalog` (its tables, by memory node),
 //!   `filling` (rows before any transaction), `meter` (the breakdown of a worker's time),
 //!   `look_ahead` (keys that later transactions will look up), `timestamps` (from a counter or the
@@ -25,7 +24,6 @@
 mod access;
 mod catalog;
 mod dl_detect;
-mod faults;
 mod filling;
 mod hstore;
 mod instance;
@@ -73,5 +71,5 @@ pub use silo::Silo;
 pub use tictoc::TicToc;
 pub use timestamps::{Timestamp, TimestampSource, TimestampWorker, Timestamps};
 pub use wait_die::WaitDie;
-pub use ways::{CommitLocks, Deadlocks, RowCopies, RowLock, Ways};
+pub use ways::{CommitLocks, Deadlocks, RowCopies, RowLock, TimestampDraws, Ways};
 pub use writes::{ROW_BYTES_MAX, RowChanges};

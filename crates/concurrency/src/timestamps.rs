@@ -14,6 +14,10 @@
 use std::sync::atomic::Ordering;
 
 use platform::{LINE_BYTES, OutOfMemory, Platform};
+use terms::Category;
+
+use crate::meter::Meter;
+use crate::ways::TimestampDraws;
 
 /// The source of timestamps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -119,6 +123,39 @@ impl<P: Platform> Timestamps<P> {
         // A worker's own steps may be ahead of the clock.
         let ahead = now.wrapping_sub(past);
         ahead > distance && (ahead as i64) > 0
+    }
+}
+
+/// Timestamps that attempts draw and do not use, where the published program draws them
+/// ([`TimestampDraws::Published`]): their effect is the traffic of the counter's line.
+pub(crate) struct UnusedTimestamps<P: Platform>(Option<Timestamps<P>>);
+
+impl<P: Platform> UnusedTimestamps<P> {
+    /// Those of an instance with this source.
+    pub(crate) fn new(
+        c: P::Core,
+        source: TimestampSource,
+        draws: TimestampDraws,
+    ) -> Result<Self, OutOfMemory> {
+        let are_drawn = source == TimestampSource::Counter && draws == TimestampDraws::Published;
+        let timestamps = are_drawn.then(|| Timestamps::new(c, source, 1));
+        timestamps.transpose().map(UnusedTimestamps)
+    }
+
+    /// None.
+    pub(crate) fn none() -> Self {
+        UnusedTimestamps(None)
+    }
+
+    /// An attempt draws one, if attempts do.
+    #[inline(always)]
+    pub(crate) fn draw(&self, c: P::Core, meter: &mut Meter) {
+        if let Some(timestamps) = &self.0 {
+            let before = meter.enter::<P>(c, Category::Timestamp);
+            // A counter needs no state of its worker.
+            timestamps.next(c, &mut TimestampWorker::new(0));
+            meter.leave::<P>(c, before);
+        }
     }
 }
 

@@ -15,6 +15,8 @@ pub struct Ways {
     pub commit_locks: CommitLocks,
     /// How the scheme that detects deadlocks does so, where the locks of rows are managers.
     pub deadlocks: Deadlocks,
+    /// Which schemes draw timestamps from a counter.
+    pub timestamp_draws: TimestampDraws,
 }
 
 /// How the lock of a row is taken, under schemes that lock rows.
@@ -61,4 +63,16 @@ pub enum Deadlocks {
     /// In lists of what transactions wait for, each behind a latch, searched all the time; that of
     /// a circle which has the fewest locks gives up.
     Lists,
+}
+
+/// Which schemes draw timestamps, where these come from a counter
+/// ([`TimestampSource::Counter`](crate::TimestampSource::Counter)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TimestampDraws {
+    /// Those that use them.
+    #[default]
+    Used,
+    /// Also those that draw one for each attempt in the published program, and use none here:
+    /// `mvcc` and `hstore`.
+    Published,
 }

@@ -171,7 +171,7 @@ fn serialize_without<S: Serializer>(optimisations: &Optimisations, to: S) -> Res
 }
 
 fn serialize_ways<S: Serializer>(ways: &Ways, to: S) -> Result<S::Ok, S::Error> {
-    let Ways { row_lock, row_copies, commit_locks, deadlocks } = *ways;
+    let Ways { row_lock, row_copies, commit_locks, deadlocks, .. } = *ways;
     let mut map = to.serialize_map(Some(4))?;
     map.serialize_entry("row_lock", row_lock.name())?;
     map.serialize_entry("row_copies", row_copies.name())?;

@@ -50,8 +50,8 @@ use terms::{Abort, Category, Conflict, Fault, Mode, Stamp};
 use entering::{enter, enter_all, lock, site_of};
 use row::{FoundRow, Home, Row, last_word};
 use scratch::Scratch;
-use sites::{Site, Sites};
-use state::{Cx, HstoreState, HstoreWorker};
+use sites::Site;
+use state::{Cx, HstoreShared, HstoreState, HstoreWorker};
 use steps::{Keys, UndoStep};
 use undo::{finish, undo};
 
@@ -61,7 +61,6 @@ use crate::access::{
     all_linked, check_keys, check_read, check_row, check_rows, check_tail, check_tail_read, check_write,
     enter_rows, enter_run, new_row, new_rows,
 };
-use crate::faults::WithFaults;
 use crate::new_rows::NewRows;
 use crate::options::InstanceOptions;
 use crate::redo::{Before, DropsUpdates, RedoSink};
@@ -109,17 +108,13 @@ fn add_named_row<P: Platform>(
 
 impl<P: Platform> Parts<P> for Hstore {
     type Header = Home<P>;
-    type SharedState = WithFaults<Sites<P>>;
+    type SharedState = HstoreShared<P>;
     type WorkerState = HstoreWorker<P>;
     type Transaction = HstoreTransaction<P>;
     type Prepared = HstorePrepared<P>;
 
-    fn shared(
-        c: P::Core,
-        workers: usize,
-        options: &InstanceOptions,
-    ) -> Result<WithFaults<Sites<P>>, OutOfMemory> {
-        Ok(WithFaults { faults: options.faults, own: Sites::new(c, workers)? })
+    fn shared(c: P::Core, workers: usize, options: &InstanceOptions) -> Result<HstoreShared<P>, OutOfMemory> {
+        HstoreShared::new(c, workers, options)
     }
 
     fn worker(_: &Self::SharedState, number: usize) -> HstoreWorker<P> {
@@ -130,6 +125,7 @@ impl<P: Platform> Parts<P> for Hstore {
 impl<P: Platform> Accessing<P> for Hstore {
     #[inline]
     fn begin(cx: &mut Context<'_, '_, P, Self>, mode: Mode) -> HstoreTransaction<P> {
+        cx.shared.unused_timestamps.draw(cx.c, &mut cx.worker.meter);
         let worker = &mut cx.worker.state;
         let mut state = worker.free.pop().unwrap_or_else(HstoreState::new);
         (state.mode, state.epoch) = (mode, cx.worker.local.epoch());

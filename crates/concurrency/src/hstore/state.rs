@@ -1,21 +1,40 @@
 //! The state of a transaction and of a worker of `hstore`.
 
-use platform::Platform;
+use platform::{OutOfMemory, Platform};
 use storage::index::Witnesses;
-use terms::{Abort, Epoch, Mode, Stamp};
+use terms::{Abort, Epoch, Faults, Mode, Stamp};
 
 use super::row::{FoundRow, Row};
 use super::scratch::Scratch;
-use super::sites::Site;
+use super::sites::{Site, Sites};
 use super::steps::{Keys, UndoStep};
 use crate::access::{DELETED_BEFORE, NO_SUCH_ROW, READ_ONLY, ROWS_MAX};
+use crate::options::InstanceOptions;
 use crate::scheme::{Context, RowNumber};
+use crate::timestamps::UnusedTimestamps;
 use crate::writes::{exchange, place};
 
 /// The scheme.
 pub struct Hstore;
 
 pub(super) type Cx<'w, 'i, P> = Context<'w, 'i, P, Hstore>;
+
+/// State that all workers share: the faults that tests plant, the sites, and timestamps.
+pub struct HstoreShared<P: Platform> {
+    pub(super) faults: Faults,
+    pub(super) own: Sites<P>,
+    pub(super) unused_timestamps: UnusedTimestamps<P>,
+}
+
+impl<P: Platform> HstoreShared<P> {
+    pub(super) fn new(c: P::Core, workers: usize, options: &InstanceOptions) -> Result<Self, OutOfMemory> {
+        Ok(HstoreShared {
+            faults: options.faults,
+            own: Sites::new(c, workers)?,
+            unused_timestamps: UnusedTimestamps::new(c, options.timestamps, options.ways.timestamp_draws)?,
+        })
+    }
+}
 
 /// State of a transaction, reused from transaction to transaction.
 pub(super) struct HstoreState<P: Platform> {

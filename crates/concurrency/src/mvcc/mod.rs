@@ -76,6 +76,7 @@ pub type Mvcc = Optimistic<MvccMethod>;
 impl<P: Platform> Method<P> for MvccMethod {
     const NAME: &'static str = "mvcc";
     const VERSIONS: bool = true;
+    const DRAWS_UNUSED: bool = true;
     type Header = Versioned<P>;
     type SharedState = DeadRows<P>;
     type WorkerState = Sweeper;

@@ -17,7 +17,7 @@ use super::reading::read_in_place;
 use crate::access::{Accesses, DELETED, HELD, INSERTED, MARKED, WHOLE, WRITTEN};
 use crate::options::Lockers;
 use crate::scheme::{Context, RowNumber};
-use crate::timestamps::TimestampSource;
+use crate::timestamps::{TimestampSource, UnusedTimestamps};
 use crate::ways::Ways;
 
 /// The scheme that a method makes.
@@ -35,6 +35,8 @@ pub struct OptimisticShared<P: Platform, T> {
     pub(crate) lockers: Lockers,
     /// Marks of rows that prepared participants have read.
     pub(crate) marks: ReadMarks<P>,
+    /// Timestamps that attempts draw without need.
+    pub(super) unused_timestamps: UnusedTimestamps<P>,
 }
 
 /// State of a transaction, reused from transaction to transaction.
@@ -108,6 +110,8 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
     /// True if of rows that are read as they are found, and not named, the version alone is
     /// remembered, which [`unchanged`](super::unchanged) validates.
     const REMEMBERS_VERSIONS: bool = false;
+    /// True if attempts draw a timestamp in the published program, and none here.
+    const DRAWS_UNUSED: bool = false;
     /// True if transactions lock rows that they only read when they commit.
     const READERS_LOCK: bool = false;
     /// The header that the method keeps in front of each row.

@@ -48,6 +48,7 @@ use crate::redo::{Before, DropsUpdates, RedoSink};
 use crate::row_words::RowWords;
 use crate::scan::walk_rows;
 use crate::scheme::{Accessing, Context, Ending, Filling, Holder, Parts, Redo, RowNumber, Scheme};
+use crate::timestamps::UnusedTimestamps;
 use crate::ways::RowCopies;
 use absences::Absences;
 use ending::{depends_on, recycle, undo};
@@ -87,6 +88,10 @@ impl<P: Platform, M: Method<P>> Parts<P> for Optimistic<M> {
             ways: options.ways,
             lockers: options.lockers(),
             marks: ReadMarks::new(c)?,
+            unused_timestamps: match M::DRAWS_UNUSED {
+                true => UnusedTimestamps::new(c, options.timestamps, options.ways.timestamp_draws)?,
+                false => UnusedTimestamps::none(),
+            },
         })
     }
 
@@ -113,6 +118,7 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         let mut state = cx.worker.state.free.pop().unwrap_or_else(fresh);
         let bounded = cx.worker.local.optimisations().has(Optimisation::BoundedSpin);
         state.rows.lock_wait_nanos = if bounded { LOCK_WAIT_NANOS.min(cx.worker.wait_nanos_max) } else { 0 };
+        cx.shared.unused_timestamps.draw(cx.c, &mut cx.worker.meter);
         M::begin(cx, &mut state.own, mode);
         // A participant marks what it has read: such rows have numbers.
         let remembers_versions = M::REMEMBERS_VERSIONS

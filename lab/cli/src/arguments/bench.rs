@@ -273,7 +273,9 @@ pub struct CommonFlags {
     /// Directory of the database, which is opened again if it holds one [default: a temporary one]
     #[arg(long, value_name = "DIR", value_parser = text(), help_heading = "Engine")]
     pub path: Option<Given<String>>,
-    /// Where timestamps come from, for schemes that need them: clock or counter [default: clock]
+    /// Where timestamps come from, for schemes that need them (wait-die, dl-detect, occ): clock or
+    /// counter; with --like dbx1000 mvcc and hstore draw one an attempt from the counter too
+    /// [default: clock]
     #[arg(long, value_name = "NAME", value_parser = named::<TimestampSource>(), help_heading = "Engine")]
     pub timestamp: Option<Given<TimestampSource>>,
     /// Optimisations to leave out, to see what they bring: a comma list of thread-alloc,

@@ -4,7 +4,7 @@
 //! says so, and what of it has no flag here stands in `docs/like-dbx1000.md` and
 //! `docs/like-shore-mt.md`; a test holds the list of the former against its page.
 
-use concurrency::{CommitLocks, Deadlocks, RowCopies, RowLock};
+use concurrency::{CommitLocks, Deadlocks, RowCopies, RowLock, TimestampDraws};
 use harness::{Durability, Partitioning, Retry};
 use storage::Optimisation;
 use workloads::tpcc::{HotRows, Stocks};
@@ -26,6 +26,8 @@ pub struct Ways {
     pub commit_locks: CommitLocks,
     /// `--deadlocks`, where the locks of rows are managers.
     pub deadlocks: Deadlocks,
+    /// Which schemes draw timestamps with `--timestamp counter`.
+    pub timestamp_draws: TimestampDraws,
     /// `--hot-rows`.
     pub hot_rows: HotRows,
     /// `--stocks`.
@@ -48,6 +50,7 @@ const OWN: Ways = Ways {
     row_copies: RowCopies::Fields,
     commit_locks: CommitLocks::Ordered,
     deadlocks: Deadlocks::Graph,
+    timestamp_draws: TimestampDraws::Used,
     hot_rows: HotRows::Late,
     stocks: Stocks::Sorted,
     load: Partitioning::RoundRobin,
@@ -64,6 +67,7 @@ const DBX1000: Ways = Ways {
     row_copies: RowCopies::Rows,
     commit_locks: CommitLocks::NoWait,
     deadlocks: Deadlocks::Lists,
+    timestamp_draws: TimestampDraws::Published,
     hot_rows: HotRows::Early,
     stocks: Stocks::Drawn,
     load: Partitioning::Blocks,

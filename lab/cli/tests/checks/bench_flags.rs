@@ -119,3 +119,26 @@ fn remote_warehouses_can_be_near_or_far() {
         assert_fault(&words, expected);
     }
 }
+
+#[test]
+fn schemes_draw_timestamps_as_the_published_program_does() {
+    let line = "bench tpcc --machine dual-socket --cores 4 --mix narrow --scale 0.01 --seconds 0.0005 --warmup 0 \
+                --durability none --json";
+    let share = |cc: &str, more: &str| {
+        let words = format!("{line} --cc {cc} {more}");
+        let json: serde_json::Value =
+            serde_json::from_str(&isles(&words.split_whitespace().collect::<Vec<_>>()).output)
+                .expect("one object");
+        json["breakdown"]["timestamp"].as_f64().expect("a number")
+    };
+    for cc in ["wait-die", "mvcc", "occ", "hstore"] {
+        assert!(share(cc, "--timestamp counter --like dbx1000") > 0.0, "{cc}");
+    }
+    for cc in ["dl-detect", "no-wait", "silo", "tictoc"] {
+        assert_eq!(share(cc, "--timestamp counter --like dbx1000"), 0.0, "{cc}");
+    }
+    for cc in ["mvcc", "hstore"] {
+        assert_eq!(share(cc, "--timestamp counter"), 0.0, "{cc}");
+        assert_eq!(share(cc, "--like dbx1000"), 0.0, "{cc}");
+    }
+}

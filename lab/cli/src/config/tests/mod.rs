@@ -1,6 +1,6 @@
 use std::ffi::OsString;
 
-use concurrency::{CommitLocks, Deadlocks, RowCopies, RowLock, SchemeName};
+use concurrency::{CommitLocks, Deadlocks, RowCopies, RowLock, SchemeName, TimestampDraws};
 use harness::{Durability, Length, MemoryPlacement, Partitioning, Retry, Transport};
 use machine::Placement;
 use workloads::lock::{HeldLine, LockKind};
@@ -268,11 +268,16 @@ fn a_program_s_ways_are_defaults() {
             config.plan.ways.row_copies,
             config.plan.ways.commit_locks,
             config.plan.ways.deadlocks,
+            config.plan.ways.timestamp_draws,
         )
     };
-    let own = (RowLock::Word, Retry::Exponential, RowCopies::Fields, CommitLocks::Ordered, Deadlocks::Graph);
-    let like = (RowLock::Latch, Retry::Buffer, RowCopies::Rows, CommitLocks::NoWait, Deadlocks::Lists);
+    let (used, published) = (TimestampDraws::Used, TimestampDraws::Published);
+    let own =
+        (RowLock::Word, Retry::Exponential, RowCopies::Fields, CommitLocks::Ordered, Deadlocks::Graph, used);
+    let like =
+        (RowLock::Latch, Retry::Buffer, RowCopies::Rows, CommitLocks::NoWait, Deadlocks::Lists, published);
     assert_eq!((engine("ycsb"), engine("ycsb --like dbx1000")), (own, like));
+    let own = (own.0, own.1, own.2, own.3, own.4, published);
     let given = "--row-lock word --retry exponential --row-copies fields --commit-locks ordered";
     assert_eq!(engine(&format!("ycsb --like dbx1000 {given}")), own);
     let without = |line: &str| serde_json::to_value(resolved(line)).unwrap()["without"].take();
