@@ -15,7 +15,7 @@
 //!   (pending writes).
 //! - Optimistic schemes: `optimistic` (the common protocol) with the methods `silo`, `tictoc`,
 //!   `occ` and `mvcc` (versions and snapshots).
-//! - Schemes that lock: `lock_word` (a lock in one word), `locking` (two-phase locking, gaps, lock
+//! - Schemes that lock: `lock_word` (a lock in one word), `row_latch` (the latch of a manager), `locking` (two-phase locking, gaps, lock
 //!   managers) with the policies `no_wait`, `wait_die` and `dl_detect`.
 //! - `hstore`: locks of whole partitions, and an undo list.
 
@@ -39,6 +39,7 @@ mod occ;
 mod optimistic;
 mod options;
 mod redo;
+mod row_latch;
 mod row_words;
 mod scan;
 mod scheme;

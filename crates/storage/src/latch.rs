@@ -200,6 +200,13 @@ impl<P: Platform> QueueNode<P> {
 }
 
 impl<P: Platform> QueueLatch<P> {
+    /// The word as a queue latch.
+    #[inline(always)]
+    pub fn from_word(word: &P::Word) -> &Self {
+        // SAFETY: `repr(transparent)` over the word, with the same lifetime.
+        unsafe { &*std::ptr::from_ref(word).cast::<Self>() }
+    }
+
     /// Waits for the latch.
     ///
     /// Concurrency: the exchange orders the waiters; each waiter links its node behind the one

@@ -10,6 +10,7 @@
 //! - [`catalog`]: descriptors of tables, indexes and partitions, with a copy on every memory node;
 //! - [`listed`]: the lists in a catalog;
 //! - [`latch`]: versions for optimistic readers, and mutual exclusion;
+//! - [`elided`]: a mutex with lock elision, for comparisons;
 //! - [`latched`]: a value behind a latch;
 //! - [`latched_word`]: latches with words beside them that safe code can use, for benchmarks;
 //! - [`parallel_job`]: a job on several workers, and its progress;
@@ -23,6 +24,7 @@ pub mod active_list;
 pub mod arena;
 pub mod catalog;
 mod chunks;
+pub mod elided;
 pub mod epoch;
 pub mod hash;
 mod heap;

@@ -12,8 +12,8 @@
 //! A transaction that joins a row's queue notes, with the row's manager latched, the numbers of
 //! those before it and of the owners, as far as they exclude it. When it has waited for 1 us it
 //! adds them to its worker's list, and from then on it searches without a pause. A search goes
-//! along the lists, depth first: it copies one list after the other, each with its latch held (a
-//! queue latch), and reads the number of each transaction's worker to see whether the dependency
+//! along the lists, depth first: it copies one list after the other, each with its latch held
+//! ([`RowLatch`]), and reads the number of each transaction's worker to see whether the dependency
 //! is out of date. The first circle that it comes to ends it: of the circle's transactions the one
 //! with the fewest locks is chosen to give up, by a word that it reads while it waits. A list is
 //! emptied when its transaction has ended, not when the wait has. Each search adds to two sums that
@@ -29,10 +29,10 @@ use std::sync::atomic::Ordering;
 
 use platform::{LINE_BYTES, OutOfMemory, Platform, RegionBytes, Work};
 use storage::Local;
-use storage::latch::{QueueLatch, QueueNode};
 use terms::{Fault, Faults};
 
 use crate::locking::{Queued, Refusal, earlier};
+use crate::row_latch::{LatchNode, RowLatch};
 
 /// How long a transaction waits before it searches: `DL_LOOP_DETECT`.
 const QUIET_NANOS: u64 = 1_000;
@@ -49,7 +49,7 @@ struct Slot<P: Platform> {
 /// `DepThd`. Zeroed memory is an empty list.
 #[repr(C, align(128))]
 struct List<P: Platform> {
-    latch: QueueLatch<P>,
+    latch: RowLatch<P>,
     /// The transaction that waits; 0: none. Written with the list latched, read without.
     transaction: P::Word,
     /// The following words are used with the list latched: how many locks the transaction holds,
@@ -182,21 +182,29 @@ impl<P: Platform> Lists<P> {
     ///
     /// # Safety
     /// `node` is the calling worker's, and in no queue.
-    unsafe fn with<T>(&self, c: P::Core, worker: usize, node: u64, body: impl FnOnce(&List<P>) -> T) -> T {
-        // SAFETY: a zeroed line, which stays as long as the memory of the instance.
-        let node = unsafe { &*std::ptr::with_exposed_provenance::<QueueNode<P>>(node as usize) };
+    unsafe fn with<T>(
+        &self,
+        c: P::Core,
+        worker: usize,
+        node: LatchNode,
+        body: impl FnOnce(&List<P>) -> T,
+    ) -> T {
         let list = &self.slot(worker).list;
-        // SAFETY: no body latches anything, so the worker uses its node for nothing else until the
-        // release.
-        unsafe { list.latch.acquire(c, node) };
-        let result = body(list);
-        // SAFETY: acquired above with this node.
-        unsafe { list.latch.release(c, node) };
-        result
+        // SAFETY: a zeroed line, which stays as long as the memory of the instance. No body latches
+        // anything, so the worker uses its node for nothing else until the release.
+        unsafe { list.latch.with(c, node, || body(list)) }
     }
 
     /// `add_dep`: adds what the worker's transaction waits for to its list.
-    fn add(&self, c: P::Core, worker: usize, node: u64, waits: &Waits, held: usize, local: &mut Local<P>) {
+    fn add(
+        &self,
+        c: P::Core,
+        worker: usize,
+        node: LatchNode,
+        waits: &Waits,
+        held: usize,
+        local: &mut Local<P>,
+    ) {
         // SAFETY: the node is the worker's own, which waits in no queue of a latch.
         unsafe {
             self.with(c, worker, node, |list| {
@@ -216,7 +224,7 @@ impl<P: Platform> Lists<P> {
     }
 
     /// `clear_dep`: the worker's transaction has ended.
-    pub(super) fn clear(&self, c: P::Core, worker: usize, node: u64, local: &mut Local<P>) {
+    pub(super) fn clear(&self, c: P::Core, worker: usize, node: LatchNode, local: &mut Local<P>) {
         // SAFETY: the node is the worker's own, which waits in no queue of a latch.
         unsafe {
             self.with(c, worker, node, |list| {
@@ -269,7 +277,7 @@ impl<P: Platform> Lists<P> {
 
     /// `detect_cycle`: searches for a circle that the worker's transaction comes to, and makes one
     /// of its transactions to give up.
-    fn detect(&self, c: P::Core, worker: usize, node: u64, waits: &mut Waits) {
+    fn detect(&self, c: P::Core, worker: usize, node: LatchNode, waits: &mut Waits) {
         let (sums, began) = (self.sums(), P::now(c));
         // Relaxed, all: nothing depends on the sums, which lose what two workers add at a time, as
         // in the source.
@@ -296,7 +304,7 @@ impl<P: Platform> Lists<P> {
     }
 
     /// `nextNode`, without recursion.
-    fn search(&self, c: P::Core, own: u64, node: u64, waits: &mut Waits) -> Circle {
+    fn search(&self, c: P::Core, own: u64, node: LatchNode, waits: &mut Waits) -> Circle {
         let mut circle = Circle::default();
         waits.copied.clear();
         waits.path.clear();
@@ -331,7 +339,7 @@ impl<P: Platform> Lists<P> {
     }
 
     /// Copies the dependencies of a transaction, if it waits still, and continues from it.
-    fn step(&self, c: P::Core, transaction: u64, node: u64, waits: &mut Waits) {
+    fn step(&self, c: P::Core, transaction: u64, node: LatchNode, waits: &mut Waits) {
         let worker = self.worker_of(transaction);
         let Waits { marks, copied, path, .. } = waits;
         marks[worker].visited = true;
@@ -426,7 +434,7 @@ mod tests {
         let epochs = Epochs::<P>::new(c, 1, 0).expect("memory");
         // SAFETY: memory and epochs are declared before, so dropped after.
         let mut local = unsafe { Local::new(&memory, &epochs, 0, None) };
-        let node = new_node(c, &mut local).expect("memory");
+        let node = LatchNode::Queue(new_node(c, &mut local).expect("memory"));
         let lists = Lists::<P>::new(c, 3).expect("memory");
         let mut waits = [0, 1, 2].map(|_| Waits::default());
         for (worker, waits) in waits.iter_mut().enumerate() {

@@ -30,6 +30,7 @@ use crate::lock_word::{LockState, Tagging, Want};
 use crate::locking::{Queued, Refusal, Seeker, TwoPhase, WaitPolicy, earlier};
 use crate::meter::Meter;
 use crate::options::InstanceOptions;
+use crate::row_latch::LatchNode;
 use crate::timestamps::{Timestamp, TimestampWorker, Timestamps};
 use crate::ways::{Deadlocks, RowLock};
 
@@ -231,7 +232,7 @@ impl WaitPolicy for Detecting {
         c: P::Core,
         shared: &DetectionState<P>,
         worker: &mut WaitingWorker,
-        node: u64,
+        node: LatchNode,
         local: &mut Local<P>,
     ) {
         if let Some(lists) = &shared.lists {

@@ -17,18 +17,22 @@ use super::policy::{Queued, Refusal, WaitPolicy, longest_wait};
 use super::state::{LockingState, Row};
 use crate::access::HELD;
 use crate::lock_word::{LockWord, Want};
+use crate::row_latch::LatchNode;
 use crate::scheme::Context;
 
 type Cx<'w, 'i, P, Q> = Context<'w, 'i, P, TwoPhase<Q>>;
 
-/// The address of the worker's node.
-fn node<P: Platform, Q: WaitPolicy>(cx: &mut Cx<'_, '_, P, Q>) -> u64 {
+/// The worker's node for latches.
+fn node<P: Platform, Q: WaitPolicy>(cx: &mut Cx<'_, '_, P, Q>) -> LatchNode {
+    if cx.shared.has_mutexes {
+        return LatchNode::Mutex;
+    }
     if cx.worker.state.node == 0 {
         // Near the worker, if there is memory left.
         let made = new_node(cx.c, &mut cx.worker.local);
         cx.worker.state.node = made.unwrap_or_else(|_| cx.shared.spare_node(cx.worker.local.worker()));
     }
-    cx.worker.state.node
+    LatchNode::Queue(cx.worker.state.node)
 }
 
 /// The manager of the row with this lock, which is made if there is none yet.

@@ -107,6 +107,7 @@ impl<P: Platform, Q: WaitPolicy> Parts<P> for TwoPhase<Q> {
             own: Q::shared::<P>(c, workers, options)?,
             ways: options.ways,
             lockers: options.lockers(),
+            has_mutexes: !options.optimisations.has(Optimisation::QueueLatch),
             spare_nodes: (options.ways.row_lock == RowLock::Latch).then(nodes).transpose()?,
         })
     }

@@ -21,6 +21,8 @@ pub struct LockingShared<P: Platform, T> {
     pub(super) ways: Ways,
     /// How many sessions change the locks of rows at the same time.
     pub(super) lockers: Lockers,
+    /// True if the latches of managers are mutexes.
+    pub(super) has_mutexes: bool,
     /// A line for each worker, if rows are locked by managers: for a worker that finds no memory
     /// for its node.
     pub(super) spare_nodes: Option<P::Region>,

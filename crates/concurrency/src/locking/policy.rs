@@ -8,6 +8,7 @@ use super::state::LockingState;
 use crate::lock_word::{LockState, LockWord, Tagging, Want};
 use crate::meter::Meter;
 use crate::options::{InstanceOptions, WAIT_NANOS_MAX_PARTICIPANT};
+use crate::row_latch::LatchNode;
 
 /// Why a transaction does not get a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,8 +62,8 @@ pub struct Queued<'a, P: Platform> {
     pub(crate) answer: &'a P::Word,
     /// How many rows the transaction holds.
     pub(crate) held: usize,
-    /// The address of the worker's node for queue latches, which is in no queue.
-    pub(crate) node: u64,
+    /// The worker's node for latches, which is in no queue.
+    pub(crate) node: LatchNode,
     /// When the wait began.
     pub(crate) now: Nanos,
     /// When the transaction stops waiting.
@@ -164,7 +165,7 @@ pub trait WaitPolicy: Tagging + Send + Sync + 'static {
         _c: P::Core,
         _shared: &Self::SharedState<P>,
         _worker: &mut Self::WorkerState<P>,
-        _node: u64,
+        _node: LatchNode,
         _local: &mut Local<P>,
     ) {
     }

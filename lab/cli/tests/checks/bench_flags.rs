@@ -142,3 +142,21 @@ fn schemes_draw_timestamps_as_the_published_program_does() {
         assert_eq!(share(cc, "--like dbx1000"), 0.0, "{cc}");
     }
 }
+
+#[test]
+fn latches_without_queues_are_mutexes() {
+    let line = "bench tpcc --machine dual-socket --cores 16 --warehouses 1 --mix payment --scale 0.01 \
+                --seconds 0.001 --warmup 0 --durability none --like dbx1000 --json";
+    let throughput = |cc: &str, more: &str| {
+        let words = format!("{line} --cc {cc} {more}");
+        let json: serde_json::Value =
+            serde_json::from_str(&isles(&words.split_whitespace().collect::<Vec<_>>()).output)
+                .expect("one object");
+        json["throughput"].as_f64().expect("a number")
+    };
+    for cc in ["no-wait", "wait-die", "dl-detect"] {
+        let (queue, mutex) = (throughput(cc, ""), throughput(cc, "--without queue-latch"));
+        assert!(mutex > 0.0 && mutex != queue, "{cc}: {queue} {mutex}");
+        assert_eq!(throughput(cc, "--without queue-latch"), mutex, "{cc}");
+    }
+}

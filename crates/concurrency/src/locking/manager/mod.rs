@@ -5,7 +5,7 @@
 //! `Row_lock::lock_get` and `Row_lock::lock_release`; the latch is `tbb::queuing_mutex`, by
 //! `SCOPED_LATCH_T` of `variant_config/28skt/config-2optimised.h`). Every grant, refusal and
 //! release goes through the latch, in order of arrival: a release waits behind all that will be
-//! refused. The latch is [`QueueLatch`], the same algorithm. Owners and waiting transactions are
+//! refused. The latch is the same algorithm, or a mutex ([`RowLatch`]). Owners and waiting transactions are
 //! entries of linked lists, allocated and freed one by one with the latch held. A release hands the
 //! lock to those who wait first, as long as they do not exclude each other; each waits for a word
 //! of its own entry.
@@ -22,10 +22,11 @@ use std::sync::atomic::Ordering;
 
 use platform::{Intent, LINE_BYTES, OutOfMemory, Platform};
 use storage::Local;
-use storage::latch::{QueueLatch, QueueNode};
+use storage::latch::QueueNode;
 use terms::{Fault, Faults};
 
 use super::policy::WaitPolicy;
+use crate::row_latch::{LatchNode, RowLatch};
 
 /// The locks of a row's owners: how many they are, in steps of [`OWNER`], and whether one has it
 /// for itself; bit 0 adds nothing to that.
@@ -81,7 +82,7 @@ pub(super) struct LockEntry<P: Platform> {
 /// The lock of one row: a line. Zeroed memory is a free one.
 #[repr(C, align(64))]
 pub(super) struct RowManager<P: Platform> {
-    latch: QueueLatch<P>,
+    latch: RowLatch<P>,
     held: P::Word,
     /// Addresses of the last owner to come, and of the first and the last to wait; 0: none.
     owners: P::Word,
@@ -208,26 +209,20 @@ impl<P: Platform> RowManager<P> {
         unsafe { &*std::ptr::with_exposed_provenance::<Self>(address as usize) }
     }
 
-    /// Runs `body` with the manager latched, in order of arrival.
+    /// Runs `body` with the manager latched.
     ///
     /// # Safety
-    /// `node` came from [`new_node`] with memory of the same instance, and is the calling worker's
-    /// own.
+    /// A node of `node` came from [`new_node`] with memory of the same instance, and is the calling
+    /// worker's own. All nodes of the instance are of one kind.
     pub(super) unsafe fn with<'m, R>(
         &'m self,
         c: P::Core,
-        node: u64,
+        node: LatchNode,
         body: impl FnOnce(&mut Latched<'m, P>) -> R,
     ) -> R {
-        // SAFETY: a zeroed line, which stays as long as the memory of the instance.
-        let node = unsafe { &*std::ptr::with_exposed_provenance::<QueueNode<P>>(node as usize) };
-        // SAFETY: no body latches another manager, so the worker uses its node for nothing else
-        // until the release.
-        unsafe { self.latch.acquire(c, node) };
-        let result = body(&mut Latched { c, manager: self });
-        // SAFETY: acquired above with this node.
-        unsafe { self.latch.release(c, node) };
-        result
+        // SAFETY: a zeroed line, which stays as long as the memory of the instance. No body latches
+        // another manager, so the worker uses its node for nothing else until the release.
+        unsafe { self.latch.with(c, node, || body(&mut Latched { c, manager: self })) }
     }
 }
 

@@ -57,7 +57,7 @@ impl WaitPolicy for Older {
 struct Row<'m> {
     local: Local<P>,
     manager: &'m RowManager<P>,
-    node: u64,
+    node: LatchNode,
 }
 
 impl<'m> Row<'m> {
@@ -98,7 +98,7 @@ fn with_row(body: impl FnOnce(Row<'_>)) {
     // SAFETY: memory and epochs are declared before, so dropped after.
     let mut local = unsafe { Local::new(&memory, &epochs, 0, None) };
     local.enter(c);
-    let node = new_node(c, &mut local).expect("memory");
+    let node = LatchNode::Queue(new_node(c, &mut local).expect("memory"));
     let address = RowManager::make(c, &mut local).expect("memory");
     // SAFETY: made above, and used while the memory is there.
     body(Row { local, manager: unsafe { RowManager::at(address) }, node });
