@@ -553,6 +553,6 @@ fn the_same_with_interpreted_rows() {
 #[test]
 fn the_same_in_other_ways() {
     let (row_lock, row_copies, commit_locks) = (RowLock::Latch, RowCopies::Rows, CommitLocks::NoWait);
-    let ways = Ways { row_lock, row_copies, commit_locks, deadlocks: Deadlocks::Lists };
+    let ways = Ways { row_lock, row_copies, commit_locks, deadlocks: Deadlocks::Lists, ..Ways::default() };
     concurrency::for_each_scheme!(S => { the_same_both_ways::<S>(Choices { optimisations: Optimisations::ALL, ways }); });
 }

@@ -228,6 +228,7 @@ fn ways(number: u16) -> Ways {
         row_copies: if number & 512 == 0 { RowCopies::Fields } else { RowCopies::Rows },
         commit_locks: if number & 1024 == 0 { CommitLocks::Ordered } else { CommitLocks::NoWait },
         deadlocks: if number & 256 == 0 { Deadlocks::Graph } else { Deadlocks::Lists },
+        ..Ways::default()
     }
 }
 

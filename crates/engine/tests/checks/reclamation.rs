@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use boundary::{Bounds, Ending, SchemaBuilder, Verbs};
-use concurrency::{CommitLocks, Deadlocks, InstanceOptions, RowCopies, RowLock, Scheme, Ways};
+use concurrency::{
+    CommitLocks, Deadlocks, InstanceOptions, RowCopies, RowLock, Scheme, TimestampDraws, Ways,
+};
 use engine::{MemoryDatabase, MemorySession};
 use platform::{Hardware, Intent, Platform};
 use schema::{HashPlan, IndexKind, Row, Schema, Table, TableOptions};
@@ -19,6 +21,7 @@ const LATCH: Ways = Ways {
     row_copies: RowCopies::Fields,
     commit_locks: CommitLocks::Ordered,
     deadlocks: Deadlocks::Lists,
+    timestamp_draws: TimestampDraws::Used,
 };
 /// Rounds that a worker may be ahead of another, so that a slow one does not hold back an epoch's
 /// worth of everything.

@@ -1,7 +1,7 @@
 //! Variants of schemes are as correct as the defaults, and their mutants are noticed.
 
 use concurrency::SchemeName::{DlDetect, Hstore, Mvcc, NoWait, Occ, Silo, TicToc, WaitDie};
-use concurrency::{CommitLocks, Deadlocks, RowCopies, RowLock, Ways};
+use concurrency::{CommitLocks, Deadlocks, RowCopies, RowLock, TimestampDraws, Ways};
 use terms::Fault;
 use verify::{Machine, Subject, Tally, Work};
 
@@ -21,6 +21,7 @@ const LATCH: Ways = Ways {
     row_copies: RowCopies::Fields,
     commit_locks: CommitLocks::Ordered,
     deadlocks: Deadlocks::Graph,
+    timestamp_draws: TimestampDraws::Published,
 };
 const LISTS: Ways = Ways { deadlocks: Deadlocks::Lists, ..LATCH };
 const COPIES: Ways = Ways { row_lock: RowLock::Word, row_copies: RowCopies::Rows, ..LATCH };

@@ -1,6 +1,6 @@
 //! The other ways of TPC-C's transactions: accesses in another order, or with less protection.
 
-use concurrency::{CommitLocks, Deadlocks, RowCopies, RowLock, SchemeName};
+use concurrency::{CommitLocks, Deadlocks, RowCopies, RowLock, SchemeName, TimestampDraws};
 use harness::{Check, Control, Deployment, Execution, Length, Plan, Retry};
 use platform::Node;
 use schema::KeyBuffer;
@@ -204,6 +204,7 @@ fn a_program_s_ways_keep_what_can_be_judged_under_every_scheme() {
         row_copies: RowCopies::Rows,
         commit_locks: CommitLocks::NoWait,
         deadlocks: Deadlocks::Lists,
+        timestamp_draws: TimestampDraws::Published,
     };
     for scheme in SchemeName::ALL {
         for seed in 1..=2 {
