@@ -20,6 +20,15 @@ use crate::ending::{Commit, Stats};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BranchName(pub u64);
 
+/// A change of the border between two partitions of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BorderChange {
+    /// A partition is divided there.
+    Split,
+    /// The two partitions are united.
+    Merge,
+}
+
 /// The branches of a session.
 pub trait Branches {
     /// Begins a branch; its number in this session until it ends.
@@ -63,4 +72,14 @@ pub trait Branches {
 
     /// How long to pause after this many failed attempts.
     fn pause_nanos(&mut self, attempts: u32) -> u64;
+
+    /// Charges the work of a change of the border that begins with this leading column, where each
+    /// partition of a table has a tree of its own. Nothing is changed: here partitions share trees.
+    /// Tables without pages cost nothing.
+    ///
+    /// # Errors
+    /// A page cannot be read.
+    fn charge_border(&mut self, _table: usize, _column: u16, _change: BorderChange) -> Result<(), Abort> {
+        Ok(())
+    }
 }

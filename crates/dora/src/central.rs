@@ -7,12 +7,13 @@
 //! - [`Sharing::Central`]: one word counts those that share the lock, and active transactions are
 //!   in one [`ActiveList`] behind one latch. All workers write these two lines, twice in each
 //!   transaction, as PLP does with the state of Shore-MT that it inherits.
+//! - [`Sharing::SocketLists`]: the same for each socket, whose workers write its two lines, as
+//!   ATraPos (section IV) has it. A worker that takes the lock alone takes that of all sockets.
 //! - [`Sharing::PerSocket`]: a worker has a line of its own that announces if a transaction may be
 //!   active there, and no other worker writes it. To share the lock is to announce that, and then
 //!   to read the word of the worker's socket, which is written only when the map changes. A
 //!   worker that takes the lock alone writes the words of all sockets, and then reads the lines
-//!   of all workers. ATraPos (section IV) has a list and a count for each socket, which all of its
-//!   workers write; decision 0052 has what that costs. An announcement stays from transaction to
+//!   of all workers. Decision 0052 compares the costs. An announcement stays from transaction to
 //!   transaction: each reads the word of the socket when it begins and when it ends, and takes
 //!   the announcement back if the map changes; so does a worker that will have no transaction for a
 //!   while.
@@ -36,6 +37,8 @@ pub enum Sharing {
     Central,
     /// Those of a socket share what is written when the map changes, and nothing else: ATraPos.
     PerSocket,
+    /// Those of a socket write its list and its lock in each transaction: ATraPos as published.
+    SocketLists,
 }
 
 /// In the word of a lock: a worker changes the map, or wants to.
@@ -56,8 +59,8 @@ pub(crate) struct Central<P: Platform> {
     lock_of: Vec<usize>,
     /// By worker: its own line, or its entry in the list; on its own node.
     entries: Vec<P::Region>,
-    /// There where transactions are counted, and not announced.
-    list: Option<ActiveList<P>>,
+    /// By lock, if transactions are counted; empty if they are announced.
+    lists: Vec<ActiveList<P>>,
 }
 
 /// A worker's place.
@@ -90,15 +93,14 @@ impl<P: Platform> Central<P> {
         let lock = |socket: &u32| P::region(c, node_of(socket), 2 * LINE_BYTES, "lock of the map");
         let entry =
             |(node, _): &(Option<Node>, u32)| P::region(c, *node, 2 * LINE_BYTES, "active transaction");
-        let list = match sharing {
-            Sharing::Central => Some(ActiveList::new(c, sockets.first().and_then(node_of))?),
-            Sharing::PerSocket => None,
-        };
+        let listed = if sharing == Sharing::PerSocket { &[] } else { &sockets[..] };
+        let lists =
+            listed.iter().map(|socket| ActiveList::new(c, node_of(socket))).collect::<Result<_, _>>()?;
         Ok(Central {
             lock_of: workers.iter().map(of).collect(),
             entries: workers.iter().map(entry).collect::<Result<_, _>>()?,
             locks: sockets.iter().map(lock).collect::<Result<_, _>>()?,
-            list,
+            lists,
         })
     }
 
@@ -123,7 +125,7 @@ impl<P: Platform> Central<P> {
     /// worker has to try again. `number`, which others can see, is not 0.
     pub(crate) fn begin(&self, c: P::Core, seat: &mut Seat<P>, number: u64) -> bool {
         let lock = self.lock_of(seat.worker);
-        match &self.list {
+        match self.lists.get(self.lock_of[seat.worker]) {
             Some(list) => {
                 // Acquire: pairs with the release of the worker that has changed the map.
                 if P::fetch_add(c, lock, ONE, Ordering::Acquire) & CHANGES != 0 {
@@ -153,17 +155,14 @@ impl<P: Platform> Central<P> {
 
     /// The worker's transaction is over.
     pub(crate) fn end(&self, c: P::Core, seat: &mut Seat<P>) {
-        match &self.list {
+        match self.lists.get(self.lock_of[seat.worker]) {
             Some(list) => {
                 list.leave(c, &mut seat.latch, &ActiveEntries(&self.entries), seat.worker);
                 // Release: pairs with the acquire of the worker that changes the map then.
                 P::fetch_add(c, self.lock_of(seat.worker), ONE.wrapping_neg(), Ordering::Release);
             }
             None => {
-                // Relaxed: if a change is not seen here, the next transaction sees it.
-                if P::load(c, self.lock_of(seat.worker), Ordering::Relaxed) & CHANGES != 0 {
-                    self.leave(c, seat);
-                }
+                self.give_way(c, seat);
             }
         }
     }
@@ -173,6 +172,14 @@ impl<P: Platform> Central<P> {
         if std::mem::take(&mut seat.is_announced) {
             // Release: pairs with the acquire of the worker that changes the map then.
             P::store(c, self.announcement(seat.worker), 0, Ordering::Release);
+        }
+    }
+
+    /// The worker, which has no transaction, retracts its announcement if the map changes.
+    pub(crate) fn give_way(&self, c: P::Core, seat: &mut Seat<P>) {
+        // Relaxed: if a change is not seen here, it is seen the next time.
+        if seat.is_announced && P::load(c, self.lock_of(seat.worker), Ordering::Relaxed) & CHANGES != 0 {
+            self.leave(c, seat);
         }
     }
 
@@ -203,12 +210,15 @@ impl<P: Platform> Central<P> {
 
     /// Returns true if no transaction is active. Pre: this worker has claimed the lock.
     pub(crate) fn is_drained(&self, c: P::Core, seat: &mut Seat<P>) -> bool {
-        if let Some(list) = &self.list {
-            // Acquire: pairs with the release of the last transaction.
-            let is_drained = P::load(c, self.lock(0), Ordering::Acquire) == CHANGES;
+        if !self.lists.is_empty() {
+            // Acquire: pairs with the release of the last transaction of the socket.
+            let is_free = |number| P::load(c, self.lock(number), Ordering::Acquire) == CHANGES;
+            let is_drained = (0..self.locks.len()).all(is_free);
             if is_drained {
-                let active = list.active(c, &mut seat.latch, &ActiveEntries(&self.entries));
-                assert!(active.is_empty(), "active: {active:?}");
+                for list in &self.lists {
+                    let active = list.active(c, &mut seat.latch, &ActiveEntries(&self.entries));
+                    assert!(active.is_empty(), "active: {active:?}");
+                }
             }
             return is_drained;
         }
@@ -244,8 +254,9 @@ impl<P: Platform> Central<P> {
     /// with which workers began.
     #[cfg(test)]
     fn active(&self, c: P::Core, seat: &mut Seat<P>) -> Vec<(u16, u64)> {
-        if let Some(list) = &self.list {
-            return list.active(c, &mut seat.latch, &ActiveEntries(&self.entries));
+        if !self.lists.is_empty() {
+            let entries = ActiveEntries(&self.entries);
+            return self.lists.iter().flat_map(|list| list.active(c, &mut seat.latch, &entries)).collect();
         }
         // Relaxed: nothing but the numbers is handed on.
         let number = |worker: usize| P::load(c, self.announcement(worker), Ordering::Relaxed);
@@ -268,7 +279,7 @@ mod tests {
     #[test]
     fn active_transactions_are_in_the_list() {
         let c = Hardware::core();
-        for sharing in [Sharing::Central, Sharing::PerSocket] {
+        for sharing in [Sharing::Central, Sharing::PerSocket, Sharing::SocketLists] {
             let central = central(sharing);
             let mut seats: Vec<_> =
                 (0..3).map(|worker| central.seat(c, worker, None).expect("memory")).collect();
@@ -292,7 +303,7 @@ mod tests {
     fn a_worker_with_the_exclusive_lock_sees_no_transaction() {
         const ROUNDS: u64 = 2_000;
         let c = Hardware::core();
-        for sharing in [Sharing::Central, Sharing::PerSocket] {
+        for sharing in [Sharing::Central, Sharing::PerSocket, Sharing::SocketLists] {
             let central = central(sharing);
             let counts = Hardware::region(c, None, 3 * LINE_BYTES, "test").expect("memory");
             let word = |worker: usize| Hardware::word_of(&counts, worker * LINE_BYTES);
@@ -328,7 +339,7 @@ mod tests {
     #[test]
     fn whoever_changes_the_map_waits_for_each_worker() {
         let c = Hardware::core();
-        for sharing in [Sharing::Central, Sharing::PerSocket] {
+        for sharing in [Sharing::Central, Sharing::PerSocket, Sharing::SocketLists] {
             let central = central(sharing);
             let mut seats: Vec<_> =
                 (0..3).map(|worker| central.seat(c, worker, None).expect("memory")).collect();

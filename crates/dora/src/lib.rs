@@ -58,5 +58,6 @@ pub use executor::{
     Acting, ActionExecutor, Actions, Copied, Done, Dynamic, SelectedActions, Typed, execute_selected,
 };
 pub use map::{Map, MapError};
+pub use moving::Borders;
 pub use shared::{Shared, Site};
 pub use worker::{Counts, NO_BRANCHES, OwnerWorker};

@@ -92,42 +92,66 @@ impl Map {
         workers: usize,
         owner: &dyn Fn(usize, usize) -> usize,
     ) -> Result<Self, MapError> {
+        Map::divided(tables, workers, false, &|_, part, parts| owner(part, parts))
+    }
+
+    /// As [`Self::new`], with a division for each table: `owner` also has the number of the table.
+    /// For actions that touch one table each.
+    ///
+    /// # Errors
+    /// [`MapError`]: the tables cannot be divided.
+    pub fn by_table(
+        tables: &[TableDivision],
+        workers: usize,
+        owner: &dyn Fn(usize, usize, usize) -> usize,
+    ) -> Result<Self, MapError> {
+        Map::divided(tables, workers, true, owner)
+    }
+
+    fn divided(
+        tables: &[TableDivision],
+        workers: usize,
+        is_by_table: bool,
+        owner: &dyn Fn(usize, usize, usize) -> usize,
+    ) -> Result<Self, MapError> {
         if workers > usize::from(u16::MAX) {
             return Err(MapError::TooManyWorkers(workers));
         }
-        let mut alike: Vec<(Partitioning, Vec<&str>)> = Vec::new();
+        // Each with the number of its first table.
+        let mut alike: Vec<(Partitioning, usize, Vec<&str>)> = Vec::new();
         let division = |table: &'_ TableDivision| match (table.read_only, table.partitioning) {
             (true, _) => Ok(None),
             (false, None) => Err(MapError::Undivided(table.name.clone())),
             (false, Some(partitioning)) => Ok(Some(partitioning)),
         };
         let mut divisions = Vec::with_capacity(tables.len());
-        for table in tables {
+        for (number, table) in tables.iter().enumerate() {
             let Some(partitioning) = division(table)? else {
                 divisions.push(None);
                 continue;
             };
-            let known = alike.iter().position(|(other, _)| *other == partitioning);
+            let known = alike.iter().position(|(other, ..)| !is_by_table && *other == partitioning);
             let place = known.unwrap_or_else(|| {
-                alike.push((partitioning, Vec::new()));
+                alike.push((partitioning, number, Vec::new()));
                 alike.len() - 1
             });
-            alike[place].1.push(&table.name);
+            alike[place].2.push(&table.name);
             divisions.push(Some(place));
         }
-        let of_division = |(number, (partitioning, names)): (usize, &(Partitioning, Vec<&str>))| {
-            let parts = usize::from(partitioning.count);
-            let mut partitions: Vec<Partition> = Vec::new();
-            for part in 0..parts {
-                let low = u64::from(partitioning.first) + part as u64;
-                let owner = Core(owner(part, parts) as u16);
-                match partitions.last_mut().filter(|last| last.owner == owner) {
-                    Some(last) => last.range.end = low + 1,
-                    None => partitions.push(Partition { range: Range { low, end: low + 1 }, owner }),
+        let of_division =
+            |(number, (partitioning, table, names)): (usize, &(Partitioning, usize, Vec<&str>))| {
+                let parts = usize::from(partitioning.count);
+                let mut partitions: Vec<Partition> = Vec::new();
+                for part in 0..parts {
+                    let low = u64::from(partitioning.first) + part as u64;
+                    let owner = Core(owner(*table, part, parts) as u16);
+                    match partitions.last_mut().filter(|last| last.owner == owner) {
+                        Some(last) => last.range.end = low + 1,
+                        None => partitions.push(Partition { range: Range { low, end: low + 1 }, owner }),
+                    }
                 }
-            }
-            TablePartitions { table: Table(number as u16), name: name_of(names), partitions }
-        };
+                TablePartitions { table: Table(number as u16), name: name_of(names), partitions }
+            };
         let partitions = PartitionMap::new(0, alike.iter().enumerate().map(of_division).collect())?;
         Ok(Map::of(workers, divisions, partitions))
     }
@@ -195,6 +219,12 @@ impl Map {
     /// Tables, by number.
     pub(crate) fn tables(&self) -> usize {
         self.divisions.len()
+    }
+
+    /// The tables of a division, which is a table of the partitions.
+    pub(crate) fn tables_of(&self, division: Table) -> impl Iterator<Item = usize> {
+        let is_of = move |place: &Option<usize>| *place == Some(usize::from(division.0));
+        self.divisions.iter().enumerate().filter(move |(_, place)| is_of(place)).map(|(table, _)| table)
     }
 
     /// Which version it is: 0 is the first.
@@ -349,6 +379,17 @@ mod tests {
         let absent = Change::Move { table: DIVISION, low: 0, to: Core(2) };
         let error = map.changed(&[absent]).unwrap_err().to_string();
         assert_eq!(error, "a partition of a and 2 others belongs to core 2, which is not there");
+    }
+
+    #[test]
+    fn tables_can_be_placed_by_themselves() {
+        let tables = ["a", "b"].map(|name| table(name, Some((0, 4)), false));
+        let owner = |table, part, parts| table + 2 * (part * 2 / parts);
+        let map = Map::by_table(&tables, 4, &owner).expect("divided");
+        assert_eq!(pieces(&map, Table(0)), [(0, 2, 0), (2, 4, 2)]);
+        assert_eq!(pieces(&map, Table(1)), [(0, 2, 1), (2, 4, 3)]);
+        let both = [route(0, KeyRange::of(&1u16)), route(1, KeyRange::of(&1u16))];
+        assert_eq!((map.owner(&both[1..]), map.owner(&both)), (Ok(Some(1)), Err(CROSSES)));
     }
 
     #[test]

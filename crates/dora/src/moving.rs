@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use boundary::BorderChange;
 use platform::{Platform, Work};
 use repartitioning::{Change, MapError, Partition};
 use terms::{Abort, Fault};
@@ -15,6 +16,15 @@ use crate::worker::OwnerWorker;
 
 /// Words of a partition in a map.
 const PARTITION_WORDS: usize = size_of::<Partition>().div_ceil(8);
+/// The work of borders between partitions that change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Borders {
+    /// None: all partitions of a table are in one tree.
+    Logical,
+    /// That of a tree for each partition, which is charged ([`boundary::Branches::charge_border`]).
+    Physical,
+}
+
 /// How long the worker waits until it checks again if transactions are active.
 const DRAIN_POLL_NANOS: u64 = 200;
 
@@ -28,6 +38,7 @@ impl<P: Platform> OwnerWorker<'_, P> {
         &mut self,
         executor: &mut dyn ActionExecutor,
         changes: &[Change],
+        borders: Borders,
     ) -> Result<Result<(), MapError>, Abort> {
         let c = self.c;
         self.shared.central.leave(c, &mut self.seat);
@@ -61,6 +72,9 @@ impl<P: Platform> OwnerWorker<'_, P> {
                     self.post.wait(P::now(c).plus(DRAIN_POLL_NANOS));
                 }
                 State::Quiet => {
+                    if borders == Borders::Physical {
+                        self.charge_borders(executor, changes)?;
+                    }
                     // What others have changed before the lock was claimed counts.
                     let prepared = next.take().filter(|(version, _)| *version == self.shared.version(c));
                     let (_, map) = prepared.unwrap_or_else(|| self.next_map(changes));
@@ -91,6 +105,22 @@ impl<P: Platform> OwnerWorker<'_, P> {
         P::work(self.c, Work::CopyWord, words as u32);
         P::work(self.c, Work::Step, changes.len() as u32 * partitions.max(1).ilog2());
         (map.version(), map.changed(changes))
+    }
+
+    /// Charges the changes of borders, in all tables of their divisions.
+    fn charge_borders(&self, executor: &mut dyn ActionExecutor, changes: &[Change]) -> Result<(), Abort> {
+        let map = self.shared.map(self.c);
+        for change in changes {
+            let (division, column, border) = match *change {
+                Change::Split { table, at } => (table, at, BorderChange::Split),
+                Change::Merge { table, at } => (table, at, BorderChange::Merge),
+                Change::Move { .. } => continue,
+            };
+            for table in map.tables_of(division) {
+                executor.branches().charge_border(table, column as u16, border)?;
+            }
+        }
+        Ok(())
     }
 
     /// Requests answers of all others when they have processed all earlier messages.

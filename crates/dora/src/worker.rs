@@ -202,8 +202,10 @@ impl<'d, P: Platform> OwnerWorker<'d, P> {
     ///
     /// # Errors
     /// The database has stopped, or a worker is gone.
-    pub fn idle(&mut self, hands: &mut dyn ActionExecutor, nanos: u64) -> Result<(), Abort> {
-        self.serve(hands)?;
+    pub fn idle(&mut self, executor: &mut dyn ActionExecutor, nanos: u64) -> Result<(), Abort> {
+        // Requests may come only when the map has changed.
+        self.shared.central.give_way(self.c, &mut self.seat);
+        self.serve(executor)?;
         self.rest(nanos);
         self.check_others()
     }

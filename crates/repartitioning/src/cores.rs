@@ -1,7 +1,7 @@
 //! The cores that may own partitions: their sockets, the cost of communication between sockets, and
 //! the cores that are present.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use machine::{Access, Description, HardwareThread, LineState};
@@ -58,7 +58,25 @@ pub struct Cores {
     distances: Vec<Vec<f64>>,
 }
 
+/// Assumed nanoseconds of a byte between two sockets, if they are not known: a line of 64 bytes in
+/// 128 ns.
+const BYTE_NS: f64 = 2.0;
+
 impl Cores {
+    /// Returns cores in these sockets, which need not be dense; all sockets are equally far from
+    /// each other.
+    ///
+    /// # Panics
+    /// There are no sockets.
+    pub fn equally_far(sockets: &[u32]) -> Self {
+        let dense: BTreeSet<u32> = sockets.iter().copied().collect();
+        let count = dense.len();
+        let row = |one: usize| (0..count).map(|other| if one == other { 0.0 } else { BYTE_NS }).collect();
+        let number = |socket: &u32| dense.range(..socket).count() as u16;
+        let sockets = sockets.iter().map(number).collect();
+        Cores::new(sockets, (0..count).map(row).collect()).expect("workers in dense sockets")
+    }
+
     /// Describes cores by their sockets, which are numbered from 0; all cores are present.
     /// `distances` has the nanoseconds for a byte between each two sockets, equal in both
     /// directions. Communication within a socket is free, as in the cost model.

@@ -46,7 +46,7 @@ pub use grid::{DIVISIONS, Grid, SubPartition};
 pub use load::{
     ASK_NANOS, Arrays, Load, LoadError, MEMBERS_MAX, SYNCHRONIZATION_SETS_MAX, SynchronizationPoint,
 };
-pub use map::{Change, MapError, Partition, PartitionMap, Range, Table, TablePartitions};
+pub use map::{BorderAction, Change, MapError, Partition, PartitionMap, Range, Table, TablePartitions};
 pub use model::{Figures, Model};
 pub use search::{Proposal, ProposalOrigin, Search, SearchError, search};
 pub use settings::Settings;

@@ -123,6 +123,19 @@ impl Change {
     }
 }
 
+/// Changes of borders between partitions, as planned in advance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BorderAction {
+    /// Divides a partition in its middle. Both parts keep its owner.
+    Split,
+    /// Unites a partition with the next one. The owner of the first gets both.
+    Merge,
+    /// Gives the first position of a partition to the owner of the previous one: a split, a move
+    /// and a merge.
+    Rearrange,
+}
+
 /// Fault of a map, or reason why a change cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MapError {
@@ -287,49 +300,61 @@ impl PartitionMap {
         Ok(next)
     }
 
-    /// Returns up to `count` rearrangements, which go along all tables repeatedly: the owner of a
-    /// partition takes the first position of the next partition by a split, a move and a merge.
-    /// There are fewer if partitions become too small.
-    pub fn shifts(&self, count: usize) -> Vec<[Change; 3]> {
+    /// Returns the changes of up to `count` actions, which go along all tables repeatedly. There
+    /// are fewer if partitions become too small, or too few.
+    pub fn border_changes(&self, action: BorderAction, count: usize) -> Vec<Vec<Change>> {
         let mut after = self.clone();
-        let mut shifts = Vec::with_capacity(count);
+        let mut all = Vec::with_capacity(count);
         loop {
-            let before = shifts.len();
-            for (table, place) in after.places() {
-                if shifts.len() == count {
-                    return shifts;
+            let before = all.len();
+            for (table, low) in after.begins(action) {
+                if all.len() == count {
+                    return all;
                 }
-                if let Some(shift) = after.shift(table, place) {
-                    shift.iter().try_for_each(|change| after.apply(change)).expect("partitions as they are");
-                    shifts.push(shift);
+                if let Some(changes) = after.border_change(action, table, low) {
+                    changes
+                        .iter()
+                        .try_for_each(|change| after.apply(change))
+                        .expect("partitions as they are");
+                    all.push(changes);
                 }
             }
-            if shifts.len() == before {
-                return shifts;
+            if all.len() == before {
+                return all;
             }
         }
     }
 
-    /// Returns all partitions, as index of their table and index in it.
-    fn places(&self) -> Vec<(usize, usize)> {
+    /// Returns the partitions that an action changes in one pass, as index of their table and first
+    /// position; of pairs that are united the second one.
+    fn begins(&self, action: BorderAction) -> Vec<(usize, u64)> {
+        let (first, step) = if action == BorderAction::Merge { (1, 2) } else { (0, 1) };
         let of_table = |(number, table): (usize, &TablePartitions)| {
-            (0..table.partitions.len()).map(move |place| (number, place))
+            let begins = table.partitions.iter().skip(first).step_by(step);
+            begins.map(|partition| (number, partition.range.low)).collect::<Vec<_>>()
         };
         self.tables.iter().enumerate().flat_map(of_table).collect()
     }
 
-    /// Returns the changes that give the first position of a partition to the owner of the previous
-    /// one; `None` if the partition has no other position, or the same owner.
-    fn shift(&self, table: usize, place: usize) -> Option<[Change; 3]> {
-        let TablePartitions { table, partitions, .. } = &self.tables[table];
-        let (one, next) = (partitions[place.checked_sub(1)?], partitions[place]);
-        let (table, low) = (*table, next.range.low);
-        let fits = one.owner != next.owner && next.range.len() > 1;
-        fits.then_some([
-            Change::Split { table, at: low + 1 },
-            Change::Move { table, low, to: one.owner },
-            Change::Merge { table, at: low },
-        ])
+    /// Returns the changes of an action on the partition that begins at `low`; `None` if it has too
+    /// few positions, or no partition before it.
+    fn border_change(&self, action: BorderAction, table: usize, low: u64) -> Option<Vec<Change>> {
+        let all = &self.tables[table];
+        let (table, partitions, place) = (all.table, &all.partitions, all.place(low));
+        let this = partitions[place];
+        if action == BorderAction::Split {
+            let at = low + this.range.len() / 2;
+            return (this.range.len() > 1).then(|| vec![Change::Split { table, at }]);
+        }
+        let before = partitions[place.checked_sub(1)?];
+        let to = before.owner;
+        let (moved, merged) = (Change::Move { table, low, to }, Change::Merge { table, at: low });
+        match action {
+            BorderAction::Merge if this.owner == to => Some(vec![merged]),
+            BorderAction::Merge => Some(vec![moved, merged]),
+            _ if this.owner == to || this.range.len() < 2 => None,
+            _ => Some(vec![Change::Split { table, at: low + 1 }, moved, merged]),
+        }
     }
 
     fn apply(&mut self, change: &Change) -> Result<(), MapError> {
@@ -414,13 +439,31 @@ mod tests {
     #[test]
     fn boundaries_shift_until_partitions_are_small() {
         let before = map(&[(0, 10, 0), (10, 13, 1), (13, 15, 2), (15, 20, 2)]);
-        let after = |count| before.changed(before.shifts(count).as_flattened()).expect("changes that fit");
+        let shifts = |count| before.border_changes(BorderAction::Rearrange, count);
+        let after = |count| before.changed(&shifts(count).concat()).expect("changes that fit");
         assert_eq!(after(0).tables(), before.tables());
         assert_eq!(after(1).tables(), map(&[(0, 11, 0), (11, 13, 1), (13, 15, 2), (15, 20, 2)]).tables());
         assert_eq!(after(3).tables(), map(&[(0, 12, 0), (12, 14, 1), (14, 15, 2), (15, 20, 2)]).tables());
         // The second partition has one more position to give after each that it gets.
-        assert_eq!(before.shifts(9).len(), 4);
+        assert_eq!(shifts(9).len(), 4);
         assert_eq!(after(9).tables(), map(&[(0, 13, 0), (13, 14, 1), (14, 15, 2), (15, 20, 2)]).tables());
+    }
+
+    #[test]
+    fn partitions_are_halved_and_united() {
+        let before = map(&[(0, 10, 0), (10, 13, 1), (13, 14, 2)]);
+        let after = |map: &PartitionMap, action, count| {
+            let actions = map.border_changes(action, count);
+            (actions.len(), map.changed(&actions.concat()).expect("changes that fit"))
+        };
+        let (_, split) = after(&before, BorderAction::Split, 2);
+        assert_eq!(split.tables, map(&[(0, 5, 0), (5, 10, 0), (10, 11, 1), (11, 13, 1), (13, 14, 2)]).tables);
+        // A partition of one position cannot be divided: 14 positions are 14 partitions in the end.
+        assert_eq!(after(&before, BorderAction::Split, 99).0, 11);
+        let (count, merged) = after(&split, BorderAction::Merge, 2);
+        assert_eq!((count, &merged.tables), (2, &before.tables));
+        let (count, merged) = after(&split, BorderAction::Merge, 99);
+        assert_eq!((count, merged.tables), (4, map(&[(0, 14, 0)]).tables));
     }
 
     #[test]

@@ -42,6 +42,10 @@ pub enum Optimisation {
     /// releases its locks before its commit is durable, and its worker continues. Without it
     /// records are copied one after the other, and each commit waits with its locks.
     Aether,
+    /// For owners of partitions under ATraPos: a worker announces on a line of its own that
+    /// transactions may be active. Without it each transaction enters its socket's list of active
+    /// transactions, and takes its socket's lock of the map in shared mode.
+    Announcements,
 }
 
 /// The optimisations that an instance has.
@@ -50,7 +54,7 @@ pub struct Optimisations(u16);
 
 impl Optimisations {
     /// All of them.
-    pub const ALL: Optimisations = Optimisations((2 << Optimisation::Aether as u16) - 1);
+    pub const ALL: Optimisations = Optimisations((2 << Optimisation::Announcements as u16) - 1);
 
     /// The same, but for this one.
     #[must_use]

@@ -206,6 +206,28 @@ choices! {
 }
 
 choices! {
+    /// Adaptation of partitions to the workload.
+    Adaptive {
+        /// Partitions follow the workload.
+        On = "on",
+        /// Partitions stay, and nothing is counted.
+        Off = "off",
+        /// Partitions stay, and counts are kept and collected.
+        Monitor = "monitor",
+    }
+}
+
+choices! {
+    /// The owners of the partitions of two dependent tables.
+    PartitionPlacement {
+        /// The first table fills the first workers, the second one those behind them.
+        Oblivious = "oblivious",
+        /// Partitions with the same keys are on one socket, which costs least in the model.
+        Model = "model",
+    }
+}
+
+choices! {
     /// A program whose ways a run takes over.
     Like {
         /// The program of the study of 1000 cores.

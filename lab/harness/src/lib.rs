@@ -72,6 +72,7 @@ pub use instances::{
 pub use machine::Peers;
 pub use measurement::machine_use::{HotLine, MachineUse, PortKind, PortUse};
 pub use measurement::memory_figures::MemoryFigures;
+pub use measurement::partition_events::{PartitionEvent, PartitionEventKind};
 pub use measurement::values::{
     Breakdown, Check, Counters, Deployed, Kind, Latency, LogFigures, Measurement, Recovery, RequestFigures,
     RoundTrip, Simulation, ThreadFigures, abort_ratio,
@@ -80,7 +81,9 @@ pub use names::{Choice, serialize_name};
 pub use owners::adapting::Adaptation;
 pub use owners::shifting::{Shift, Shifted};
 pub use plan::{Clients, CommitProtocol, Durability, Engine, Length, Missing, Plan};
+pub use repartitioning::BorderAction;
 pub use retry::{PAUSE_NANOS, PLACES, Retry};
 pub use run::platforms::{in_virtual_machine, on_hardware, run_and_inspect};
+pub use workers::schedule::BINS as BINS_MAX;
 pub use workloads::processes::{OtherProcess, answer_messages};
 pub use workloads::workload::{CounterGroups, Workload};

@@ -89,6 +89,7 @@ names! {
         LookAhead = "lookahead",
         InheritedLocks = "sli",
         Aether = "aether",
+        Announcements = "announcements",
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use concurrency::{InstanceOptions, SchemeName, TimestampSource, Ways};
+use dora::{Borders, Sharing};
 use pages::{PagedLogOptions, PagedOptions, PathLengths};
 use platform::Nanos;
 use serde::ser::SerializeMap;
@@ -254,7 +255,8 @@ pub struct Plan {
     /// Faults that tests plant.
     #[serde(skip)]
     pub faults: Faults,
-    /// The adaptation of the partitions of workers that own them; `None`: they do not change.
+    /// The adaptation of the partitions of workers that own them, or their monitoring alone;
+    /// `None`: neither.
     #[serde(rename = "adapt_interval", serialize_with = "serialize_interval")]
     pub adaptation: Option<Adaptation>,
     /// Planned shifts of partitions, to measure their cost; then partitions do not follow the
@@ -304,6 +306,26 @@ impl Plan {
             failures: Vec::new(),
             transaction_nanos_max: None,
         }
+    }
+
+    /// True if partitions follow the workload.
+    pub fn adapts(&self) -> bool {
+        self.adaptation.as_ref().is_some_and(|adaptation| adaptation.decides)
+    }
+
+    /// The sharing of the state of transactions, if workers own partitions.
+    pub fn sharing(&self) -> Option<Sharing> {
+        match self.execution.sharing()? {
+            Sharing::PerSocket if !self.optimisations.has(Optimisation::Announcements) => {
+                Some(Sharing::SocketLists)
+            }
+            sharing => Some(sharing),
+        }
+    }
+
+    /// The work of borders of partitions that the partitions' controller changes.
+    pub(crate) fn borders(&self) -> Borders {
+        if self.like_shore_mt { Borders::Physical } else { Borders::Logical }
     }
 
     /// An upper estimate of the bytes that each worker inserts during the run.

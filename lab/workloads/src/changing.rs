@@ -99,6 +99,24 @@ impl<W: Workload> Workload for Changing<W> {
         self.first.load(tables, part, random, loader)
     }
 
+    fn placed_tables(&self) -> usize {
+        self.first.placed_tables()
+    }
+
+    fn owner(&self, table: usize, part: usize, sockets: &[u32]) -> Option<usize> {
+        self.first.owner(table, part, sockets)
+    }
+
+    fn load_table(
+        &self,
+        tables: &<W::Procedure as Procedure>::Tables,
+        table: usize,
+        part: usize,
+        loader: &mut impl Loader,
+    ) -> Result<(), Abort> {
+        self.first.load_table(tables, table, part, loader)
+    }
+
     fn load_shared(
         &self,
         tables: &<W::Procedure as Procedure>::Tables,

@@ -84,6 +84,32 @@ pub trait Workload: Send + Sync + 'static {
         loader: &mut impl Loader,
     ) -> Result<(), Abort>;
 
+    /// Number of tables that are placed by themselves where workers own partitions, all of the
+    /// workload's; 0: tables that are divided alike have the same owners, because an action may
+    /// touch several of them.
+    fn placed_tables(&self) -> usize {
+        0
+    }
+
+    /// The worker that owns a part of a table that is placed by itself, and loads its rows, where
+    /// workers are in these sockets; `None`: the worker that would load the part of all tables.
+    fn owner(&self, table: usize, part: usize, sockets: &[u32]) -> Option<usize> {
+        let _ = (table, part, sockets);
+        None
+    }
+
+    /// Loads a part of a table that is placed by itself.
+    fn load_table(
+        &self,
+        tables: &<Self::Procedure as Procedure>::Tables,
+        table: usize,
+        part: usize,
+        loader: &mut impl Loader,
+    ) -> Result<(), Abort> {
+        let _ = (tables, table, part, loader);
+        Ok(())
+    }
+
     /// Loads the rows of read-only tables, which [`Self::load`] loads with [`Self::shared_part`]:
     /// the same rows for the same seed of that part. Instances that do not have the part need these
     /// rows, too.

@@ -3,8 +3,8 @@
 mod roaming;
 
 use boundary::{
-    AnyPrepared, AnySession, Attempts, Backoff, Body, Bounds, BranchName, Branches, Commit, Decision, Ending,
-    GlobalId, Outcome, PartOf, Pauses, Stats, Upkeep, Vote,
+    AnyPrepared, AnySession, Attempts, Backoff, Body, BorderChange, Bounds, BranchName, Branches, Commit,
+    Decision, Ending, GlobalId, Outcome, PartOf, Pauses, Stats, Upkeep, Vote,
 };
 use concurrency::{Meter, Use};
 use platform::files::Files;
@@ -373,5 +373,12 @@ impl<P: Files> Branches for PagesSession<'_, P> {
 
     fn pause_nanos(&mut self, attempts: u32) -> u64 {
         self.backoff.nanos(attempts.max(1), false)
+    }
+
+    fn charge_border(&mut self, table: usize, column: u16, change: BorderChange) -> Result<(), Abort> {
+        let Some(table) = self.context.shared.tables.get(table) else { return Ok(()) };
+        let worker = &mut self.context.worker;
+        table.trees.iter().try_for_each(|tree| tree.charge_border(worker, column, change))?;
+        Ok(())
     }
 }

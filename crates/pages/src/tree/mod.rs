@@ -12,6 +12,7 @@
 //! key. Frames for new pages are taken before anything is latched; latches beyond the first are
 //! only tried.
 //!
+//! - `borders`: the cost of borders between partitions;
 //! - `descend`: the way down;
 //! - `get`: lookups, and changes of one entry;
 //! - `insert`, `split`: insertions;
@@ -19,6 +20,7 @@
 //! - `scan`: neighbours, in both directions;
 //! - `inspect`: whole trees, for checks.
 
+mod borders;
 mod descend;
 mod get;
 mod insert;

@@ -20,8 +20,8 @@ use workloads::ycsb::YcsbWorkload;
 
 use super::given::{Given, named, number, parsed, text, whole};
 use crate::choices::{
-    ConcurrencyControl, DiskKind, Engine, Like, LogDisk, RemoteChoice, RemoteRows, Switch, WorkloadName,
-    memory_placement, optimisations,
+    Adaptive, ConcurrencyControl, DiskKind, Engine, Like, LogDisk, PartitionPlacement, RemoteChoice,
+    RemoteRows, Switch, WorkloadName, memory_placement, optimisations,
 };
 use crate::hot::Hot;
 use crate::values;
@@ -249,12 +249,14 @@ pub struct CommonFlags {
     /// its first rows) [default: worker]
     #[arg(long, value_name = "NAME", value_parser = named::<Clients>(), help_heading = "Engine")]
     pub clients: Option<Given<Clients>>,
-    /// Let partitions follow the workload, and change their workers while it runs: on or off (with
-    /// --execution atrapos) [default: on]
-    #[arg(long, value_name = "SWITCH", value_parser = named::<Switch>(), help_heading = "Engine")]
-    pub adaptive: Option<Given<Switch>>,
-    /// Seconds between two measurements of what partitions cost, at least; up to eight times as
-    /// long while nothing changes (with --adaptive on) [default: 1 native, 0.01 simulated]
+    /// Let partitions follow the workload, and change their workers while it runs: on, off or
+    /// monitor (costs are counted and collected, and partitions stay) (with --execution atrapos)
+    /// [default: on]
+    #[arg(long, value_name = "NAME", value_parser = named::<Adaptive>(), help_heading = "Engine")]
+    pub adaptive: Option<Given<Adaptive>>,
+    /// Seconds between two measurements of what partitions cost, at least; with --adaptive on up to
+    /// eight times as long while nothing changes (not with --adaptive off) [default: 1 native, 0.01
+    /// simulated]
     #[arg(long, value_name = "S", value_parser = number(ADAPT_INTERVAL_SECONDS), help_heading = "Engine")]
     pub adapt_interval: Option<Given<f64>>,
     /// When a commit is acknowledged: none (nothing is logged), async (at once, the log follows),
@@ -280,8 +282,8 @@ pub struct CommonFlags {
     pub timestamp: Option<Given<TimestampSource>>,
     /// Optimisations to leave out, to see what they bring: a comma list of thread-alloc,
     /// hash-index, queue-latch, replicate, prefetch, compiled-rows, bounded-spin, read-only-skip,
-    /// replicate-index, plain-locks, lookahead, sli and aether; see docs/optimisations.md [default:
-    /// none]
+    /// replicate-index, plain-locks, lookahead, sli, aether and announcements; see
+    /// docs/optimisations.md [default: none]
     #[arg(long, value_name = "LIST", value_parser = parsed(optimisations), help_heading = "Engine")]
     pub without: Option<Given<Vec<Optimisation>>>,
     /// How rows are locked by no-wait, wait-die and dl-detect: word (one word, by compare and swap)
@@ -308,7 +310,8 @@ pub struct CommonFlags {
     pub deadlocks: Option<Given<Deadlocks>>,
     /// Do what another program does, in all that has a flag; each of these flags can still be
     /// given: dbx1000 (docs/like-dbx1000.md), or shore-mt, whose path lengths a simulated machine
-    /// charges with --engine paged (docs/like-shore-mt.md) [default: none]
+    /// charges with --engine paged, and whose lists a socket atrapos has (docs/like-shore-mt.md)
+    /// [default: none]
     #[arg(long, value_name = "NAME", value_parser = named::<Like>(), help_heading = "Engine")]
     pub like: Option<Given<Like>>,
     /// Length in seconds of the machine's own time [default: 10 native, 0.02 simulated]
@@ -322,7 +325,8 @@ pub struct CommonFlags {
     pub warmup: Option<Given<f64>>,
     /// Change at a moment of the measured time; can be given repeatedly: mix=NAME (tpcc, tatp),
     /// hot=F:F (micro, tatp), multisite=F (micro, tatp, dependent), fail-socket=N (all that have a
-    /// database) or rearrange=N (plp and atrapos whose partitions stay), as in 0.2=hot=0.5:0.2
+    /// database), or split:N, merge:N or rearrange:N (N partitions are divided, pairs of them
+    /// united, or both; plp and atrapos whose partitions stay), as in 0.2=hot=0.5:0.2
     #[arg(long, value_name = "SECONDS=CHANGE", help_heading = "Run")]
     pub at: Vec<String>,
     /// Breakdown of time and counters: on or off [default: on]
@@ -335,6 +339,9 @@ pub struct CommonFlags {
     /// the throughput; all else is of the first run [default: 1]
     #[arg(long, value_name = "N", value_parser = whole(1..=REPETITIONS_MAX), help_heading = "Run")]
     pub repeat: Option<Given<u64>>,
+    /// Equal parts of the run for which the timeline has the throughput [default: 40]
+    #[arg(long, value_name = "N", value_parser = whole(1..=harness::BINS_MAX), help_heading = "Run")]
+    pub bins: Option<Given<u64>>,
     /// Print one JSON object instead of text
     #[arg(long, help_heading = "Run")]
     pub json: bool,
@@ -448,6 +455,15 @@ pub struct RowFlags {
     /// Share of requests that go to a share of the data, as in 0.8:0.2 [default: none]
     #[arg(long, value_name = "F:F", value_parser = parsed(Hot::of_flag), help_heading = "micro and tatp")]
     pub hot: Option<Given<Hot>>,
+    /// Partitions of each table where workers own them: naive (one for every worker) or N (one a
+    /// worker, of at most half of the workers) [default: naive]
+    #[arg(long, value_name = "N", value_parser = text(), help_heading = "dependent")]
+    pub partitions: Option<Given<String>>,
+    /// Owners of N partitions of each table: oblivious (the first table fills the first workers,
+    /// the second one those behind them) or model (partitions with the same keys are on one socket)
+    /// [default: oblivious]
+    #[arg(long, value_name = "NAME", value_parser = named::<PartitionPlacement>(), help_heading = "dependent")]
+    pub partition_placement: Option<Given<PartitionPlacement>>,
     /// Core workload a, b, c, d, e or f [default: a]
     #[arg(long = "workload", value_name = "LETTER", value_parser = named::<YcsbWorkload>(), help_heading = "ycsb")]
     pub ycsb_workload: Option<Given<YcsbWorkload>>,

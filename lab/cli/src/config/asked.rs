@@ -1,6 +1,6 @@
 //! One change of a workload, or a failure, as `--at` asks for it.
 
-use harness::{Choice, Execution, FailureError};
+use harness::{BorderAction, Choice, Execution, FailureError};
 
 use crate::bad_input::BadInput;
 use crate::choices::named_value;
@@ -9,8 +9,11 @@ use crate::values;
 
 const FLAG: &str = "--at";
 /// The accepted changes, for messages.
-const CHANGES: &str =
-    "SECONDS=CHANGE, a change being mix=NAME, hot=F:F, multisite=F, fail-socket=N or rearrange=N";
+const CHANGES: &str = "SECONDS=CHANGE, a change being mix=NAME, hot=F:F, multisite=F, fail-socket=N, split:N, \
+                       merge:N or rearrange:N";
+/// Planned changes of borders between partitions, by name.
+const BORDER_ACTIONS: [(&str, BorderAction); 3] =
+    [("split", BorderAction::Split), ("merge", BorderAction::Merge), ("rearrange", BorderAction::Rearrange)];
 
 /// One change as it is asked for.
 pub struct Asked<'a> {
@@ -49,8 +52,8 @@ pub(super) enum What<'a> {
     Changes(Asked<'a>),
     /// A socket fails.
     SocketFails(u32),
-    /// This many borders between partitions shift.
-    Rearranges(usize),
+    /// This many borders between partitions change.
+    Rearranges(BorderAction, usize),
 }
 
 impl<'a> Moment<'a> {
@@ -62,7 +65,12 @@ impl<'a> Moment<'a> {
             Ok(seconds) if seconds.is_finite() && seconds >= 0.0 => seconds,
             _ => return Err(fault("the moment is no number of seconds", CHANGES)),
         };
-        let (name, value) = said.split_once('=').ok_or_else(|| fault("no change", CHANGES))?;
+        let border = |(name, _): &&(&str, BorderAction)| {
+            said.strip_prefix(*name).is_some_and(|rest| rest.starts_with([':', '=']))
+        };
+        let border = BORDER_ACTIONS.iter().find(border);
+        let separator = if border.is_some() { &[':', '='][..] } else { &['='] };
+        let (name, value) = said.split_once(separator).ok_or_else(|| fault("no change", CHANGES))?;
         let changes = |change| What::Changes(Asked { text, change });
         let what = match name {
             "mix" => changes(Change::Mix(value)),
@@ -76,11 +84,13 @@ impl<'a> Moment<'a> {
                 let fault = |_| fault("no number of a socket", "fail-socket=N");
                 What::SocketFails(value.parse().map_err(fault)?)
             }
-            "rearrange" => {
-                let fault = |_| fault("no number of rearrangements", "rearrange=N");
-                What::Rearranges(value.parse().map_err(fault)?)
-            }
-            _ => return Err(fault("unknown change", CHANGES)),
+            _ => match border {
+                Some((name, action)) => {
+                    let fault = |_| fault("no number of actions", &format!("{name}:N"));
+                    What::Rearranges(*action, value.parse().map_err(fault)?)
+                }
+                None => return Err(fault("unknown change", CHANGES)),
+            },
         };
         Ok(Moment { text, seconds, said, what })
     }
@@ -98,11 +108,12 @@ impl<'a> Moment<'a> {
         Err(BadInput::value(FLAG, self.text, problem, accepted))
     }
 
-    /// Refuses rearrangements where no worker owns partitions, or where they follow the workload.
+    /// Refuses changes of borders where no worker owns partitions, or where they follow the
+    /// workload.
     pub(super) fn check_rearranges(&self, execution: Execution, adapts: bool) -> Result<(), BadInput> {
         let (problem, accepted) = match execution {
             Execution::Inline => ("workers own no partitions", "--execution plp or atrapos"),
-            _ if adapts => ("partitions follow the workload", "--adaptive off"),
+            _ if adapts => ("partitions follow the workload", "--adaptive off or monitor"),
             _ => return Ok(()),
         };
         Err(BadInput::value(FLAG, self.text, problem, accepted))

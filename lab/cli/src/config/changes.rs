@@ -1,7 +1,7 @@
 //! `--at SECONDS=CHANGE`: what a workload changes to while it runs, what fails, and which
 //! partitions move.
 
-use harness::{Execution, Failure};
+use harness::{Execution, Failure, Shift};
 use serde::{Serialize, Serializer};
 
 use super::asked::{Moment, What};
@@ -20,8 +20,8 @@ pub struct At {
     pub workload: Workload,
     /// The socket that fails, if one does: then the workload stays what it was.
     pub fails: Option<u32>,
-    /// How many borders between partitions shift, if they do: then, too.
-    pub shifts: Option<usize>,
+    /// The changes of borders between partitions, if there are some: then, too.
+    pub shifts: Option<Shift>,
 }
 
 impl Serialize for At {
@@ -58,9 +58,9 @@ pub(super) fn changes(
                     .map_err(|why| moment.refuse_failure(why, sockets))?;
                 fails = Some(*socket);
             }
-            What::Rearranges(count) => {
+            What::Rearranges(action, count) => {
                 moment.check_rearranges(execution, adapts)?;
-                shifts = Some(*count);
+                shifts = Some(Shift { seconds: moment.seconds, action: *action, count: *count });
             }
         }
         let (seconds, change) = (moment.seconds, moment.said.to_owned());

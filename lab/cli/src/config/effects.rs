@@ -5,7 +5,7 @@
 //! instances, so that sweeps over deployments need no other line for one instance.
 
 use concurrency::RowLock;
-use harness::{Choice, Durability, Engine};
+use harness::{Choice, Durability, Engine, Execution};
 use storage::Optimisation;
 
 use super::resolved::Config;
@@ -68,6 +68,10 @@ fn optimisations(common: &CommonFlags, run: &Config) -> Result<(), BadInput> {
         let refused = |problem, accepted| Err(BadInput::value("--without", one.name(), problem, accepted));
         match run.plan.engine {
             _ if OF_BOTH.contains(one) => {}
+            _ if *one == Optimisation::Announcements && run.plan.execution == Execution::Atrapos => {}
+            _ if *one == Optimisation::Announcements => {
+                return refused("only --execution atrapos announces", "with --execution atrapos");
+            }
             Engine::Memory if OF_PAGES.contains(one) => {
                 return refused("an optimisation of rows in pages", "with --engine paged");
             }

@@ -20,7 +20,7 @@ use super::workloads::{RowCount, Workload};
 use crate::arguments::{AnyFlag, BenchArguments, CommonFlags, Flag, Given, TextFlag, WorkloadFlag, refuse};
 use crate::bad_input::BadInput;
 use crate::choices::{
-    ConcurrencyControl, DiskKind, Engine, Like, LogDisk, RemoteChoice, Switch, WorkloadName,
+    Adaptive, ConcurrencyControl, DiskKind, Engine, Like, LogDisk, RemoteChoice, Switch, WorkloadName,
     choose_instances, named_value,
 };
 use crate::machine_facts::{MachineFacts, NATIVE};
@@ -29,6 +29,8 @@ use crate::machine_facts::{MachineFacts, NATIVE};
 const IN_FLIGHT_DURABLE: u64 = 64;
 const ADAPT_INTERVAL_SECONDS_NATIVE: f64 = 1.0;
 const ADAPT_INTERVAL_SECONDS_VIRTUAL: f64 = 0.01;
+/// Parts of the timeline if nothing else is said.
+const TIMELINE_BINS: u64 = 40;
 const SECONDS_NATIVE: f64 = 10.0;
 const SECONDS_VIRTUAL: f64 = 0.02;
 const WARMUP_SECONDS_NATIVE: f64 = 1.0;
@@ -54,7 +56,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let engine = common.engine.value_or(Engine::Memory)?;
     let cc = ConcurrencyControl::choose(common.cc.text(), engine, execution)?;
     let adaptive = adaptive(execution, &common.adaptive)?;
-    let adapt_interval_seconds = adapt_interval(common, adaptive, native)?;
+    let adaptation = adaptation(common, adaptive, native)?;
     // A simulated machine shows what a disk costs when it is asked to.
     let has_database = Workload::has_database(workload_name);
     let uses_pages = engine == Engine::Paged;
@@ -98,7 +100,11 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let log_disk = log_disk(common, durability, native)?;
     let path = path(common, durability, native)?;
     let timestamps = common.timestamp.value_or(TimestampSource::Clock)?;
-    let without = common.without.value_or(ways.without.to_vec())?;
+    let mut without = common.without.value_or(ways.without.to_vec())?;
+    // The published system has lists and locks of sockets.
+    if like == Some(Like::ShoreMt) && execution == Execution::Atrapos {
+        without.push(Optimisation::Announcements);
+    }
     let row_lock = common.row_lock.value_or(ways.row_lock)?;
     let retry = common.retry.value_or(ways.retry)?;
     let row_copies = common.row_copies.value_or(ways.row_copies)?;
@@ -119,7 +125,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         Length::Seconds(seconds) => Some(seconds),
         Length::Commits(_) | Length::Transactions(_) => None,
     };
-    let adapts = adapt_interval_seconds.is_some();
+    let adapts = adaptive == Some(Adaptive::On);
     let at = changes(common, &workload, seconds_max, sockets, instances, execution, adapts)?;
     let engine = pool.map_or(harness::Engine::Memory, |pool_bytes| harness::Engine::Paged { pool_bytes });
     let deployment = DeploymentRequest {
@@ -135,13 +141,12 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     };
     let repeat = repeat(common, path.as_deref())?;
     let failure = |at: &At| Some(harness::Failure { seconds: at.seconds, socket: at.fails? });
-    let shift = |at: &At| Some(harness::Shift { seconds: at.seconds, count: at.shifts? });
     let plan = Plan {
         engine,
         execution,
-        adaptation: adapt_interval_seconds.map(Adaptation::every),
+        adaptation,
         failures: at.iter().filter_map(failure).collect(),
-        shifts: at.iter().filter_map(shift).collect(),
+        shifts: at.iter().filter_map(|at| at.shifts).collect(),
         durability,
         path: path.map(PathBuf::from),
         warm_up_seconds,
@@ -176,6 +181,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         at,
         plan,
         repeat,
+        bins: common.bins.value_or(TIMELINE_BINS)? as usize,
         json: common.json,
         report: common.report.clone(),
     };
@@ -212,28 +218,31 @@ fn deadlocks(common: &CommonFlags, row_lock: RowLock, default: Deadlocks) -> Res
     }
 }
 
-/// Resolves `--adaptive`: on if partitions follow the workload.
-fn adaptive(execution: Execution, flag: &Option<Given<Switch>>) -> Result<Option<Switch>, BadInput> {
+/// Resolves `--adaptive`.
+fn adaptive(execution: Execution, flag: &Option<Given<Adaptive>>) -> Result<Option<Adaptive>, BadInput> {
     if execution == Execution::Atrapos {
-        return flag.value_or(Switch::On).map(Some);
+        return flag.value_or(Adaptive::On).map(Some);
     }
     let problem = "only --execution atrapos has partitions that could follow the workload";
     refuse(&[flag], problem, "no --adaptive, or --execution atrapos").map(|()| None)
 }
 
-/// The shortest interval between two measurements, where partitions follow the workload.
-fn adapt_interval(
+/// The adaptation of partitions, or their monitoring, with the shortest interval between two
+/// measurements.
+fn adaptation(
     common: &CommonFlags,
-    adaptive: Option<Switch>,
+    adaptive: Option<Adaptive>,
     native: bool,
-) -> Result<Option<f64>, BadInput> {
+) -> Result<Option<Adaptation>, BadInput> {
     let flag = &common.adapt_interval;
     let default = if native { ADAPT_INTERVAL_SECONDS_NATIVE } else { ADAPT_INTERVAL_SECONDS_VIRTUAL };
     let seconds = flag.value_or(default)?;
-    if adaptive == Some(Switch::On) {
-        return Ok(Some(seconds));
+    match adaptive {
+        Some(Adaptive::On) => return Ok(Some(Adaptation::every(seconds))),
+        Some(Adaptive::Monitor) => return Ok(Some(Adaptation::monitoring(seconds))),
+        Some(Adaptive::Off) | None => {}
     }
-    let accepted = "no --adapt-interval, or --execution atrapos --adaptive on";
+    let accepted = "no --adapt-interval, or --execution atrapos --adaptive on or monitor";
     refuse(&[flag], "partitions do not follow the workload", accepted).map(|()| None)
 }
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::changes::At;
 use super::workloads::{Split, Workload};
-use crate::choices::{ConcurrencyControl, DiskKind, Like, LogDisk, Switch};
+use crate::choices::{Adaptive, ConcurrencyControl, DiskKind, Like, LogDisk, Switch};
 use crate::errors::Failure;
 use crate::machine_facts::NATIVE;
 
@@ -27,8 +27,9 @@ pub struct Config {
     /// Concurrency control.
     #[serde(serialize_with = "harness::serialize_name")]
     pub cc: ConcurrencyControl,
-    /// `on` if partitions follow the workload; `None` where workers own no partitions.
-    pub adaptive: Option<Switch>,
+    /// If partitions follow the workload, or are monitored; `None` where workers own none that
+    /// could.
+    pub adaptive: Option<Adaptive>,
     /// The simulated device below the log; `None` where nothing is logged, or on hardware.
     pub disk: Option<DiskKind>,
     /// The simulated device of the log alone; `None` where log and data share one.
@@ -42,6 +43,8 @@ pub struct Config {
     pub plan: Plan,
     /// Number of runs, of which each has the seed after that of the one before.
     pub repeat: u64,
+    /// Parts of the timeline.
+    pub bins: usize,
     /// True if the result is one JSON object. No property of the run, so not in the result.
     #[serde(skip)]
     pub json: bool,

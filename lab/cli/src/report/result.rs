@@ -1,8 +1,9 @@
 //! The result as a value, which serialises as the JSON object of the command-line contract.
 
 use harness::{
-    Breakdown, Check, Counters, Deployed, Kind, Latency, LogFigures, MachineUse, Measurement, MemoryFigures,
-    Recovery, RequestFigures, RoundTrip, Shifted, Simulation, ThreadFigures, abort_ratio,
+    BorderAction, Breakdown, Check, Counters, Deployed, Kind, Latency, LogFigures, MachineUse, Measurement,
+    MemoryFigures, PartitionEvent, Recovery, RequestFigures, RoundTrip, Shifted, Simulation, ThreadFigures,
+    abort_ratio,
 };
 use serde::Serialize;
 use sim::CacheSizes;
@@ -52,11 +53,15 @@ pub struct Report {
     /// Decisions of adaptation with their reasons; absent without adaptation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adaptation: Option<repartitioning::Story>,
-    /// Partitions that moved at moments that were asked for; absent if none did.
+    /// Planned rearrangements of partitions; absent if there were none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub rearrangements: Vec<Shifted>,
-    /// Instances of the engine.
-    pub instances: usize,
+    pub rearrangements: Vec<Rearrangement>,
+    /// Changes of partitions, planned ones and those of adaptation, and changes of the monitor's
+    /// interval, by time; absent if there were none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<PartitionEvent>,
+    /// The instances of the engine, by number.
+    pub instances: Vec<InstanceThroughput>,
     /// Share of commits that involved more than one instance.
     pub distributed_ratio: f64,
     /// Messages between instances for each of those commits, attempts that failed included; null
@@ -110,6 +115,34 @@ pub struct Report {
     pub memory_bytes: Option<u64>,
     /// The same, and what else is known of memory.
     pub memory: Option<MemoryFigures>,
+}
+
+/// The part of an instance.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct InstanceThroughput {
+    /// Commits per second of transactions that its workers have drawn; null where unknown.
+    pub throughput: Option<f64>,
+}
+
+/// A planned rearrangement of partitions.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Rearrangement {
+    /// Its beginning, in seconds of the measured time.
+    pub at_seconds: f64,
+    /// Borders that have shifted.
+    pub rearrangements: usize,
+    /// Number of splits, moves and merges.
+    pub changes: usize,
+    /// Time until all workers continued.
+    pub took_seconds: f64,
+}
+
+impl Rearrangement {
+    fn of(shifted: &Shifted) -> Option<Self> {
+        let Shifted { action, at_seconds, actions, changes, took_seconds } = *shifted;
+        let rearrangement = Rearrangement { at_seconds, rearrangements: actions, changes, took_seconds };
+        (action == BorderAction::Rearrange).then_some(rearrangement)
+    }
 }
 
 /// Throughput of several runs that differ in their seeds.
@@ -188,9 +221,18 @@ impl Report {
         let commits = sum(|kind| kind.commits);
         let aborts = sum(|kind| kind.aborts);
         let elapsed_seconds = measurement.elapsed_seconds;
-        let timeline = timeline::bins(&measurement.bins, measurement.bin_seconds, elapsed_seconds);
+        let bins = |count| timeline::bins(&measurement.bins, measurement.bin_seconds, elapsed_seconds, count);
+        let per_second = |commits: u64| match elapsed_seconds > 0.0 {
+            true => commits as f64 / elapsed_seconds,
+            false => 0.0,
+        };
+        let instance_commits = match config.deployment.instances {
+            1 => vec![Some(commits)],
+            several => (0..several).map(|one| measurement.instance_commits.get(one).copied()).collect(),
+        };
+        let throughput = |commits: Option<u64>| InstanceThroughput { throughput: commits.map(per_second) };
         Report {
-            throughput: if elapsed_seconds > 0.0 { commits as f64 / elapsed_seconds } else { 0.0 },
+            throughput: per_second(commits),
             repetitions: None,
             commits,
             aborts,
@@ -199,15 +241,16 @@ impl Report {
             attempts_max: measurement.attempts_max,
             latency_us: measurement.latency,
             breakdown: measurement.breakdown,
-            throughput_last_quarter: timeline::last_quarter(&timeline),
-            timeline,
+            throughput_last_quarter: timeline::last_quarter(&bins(timeline::BINS)),
+            timeline: bins(config.bins),
             counters: measurement.counters,
             machine_use: measurement.machine_use,
             simulation: measurement.simulation.map(SimulationCost::of),
             caches: None,
             adaptation: measurement.adaptation,
-            rearrangements: measurement.shifted,
-            instances: config.deployment.instances,
+            rearrangements: measurement.shifted.iter().filter_map(Rearrangement::of).collect(),
+            events: measurement.events,
+            instances: instance_commits.into_iter().map(throughput).collect(),
             distributed_ratio: measurement.distributed_ratio,
             messages_per_distributed: measurement.messages_per_distributed,
             refused: measurement.refused,

@@ -4,11 +4,11 @@ use std::fmt::Write;
 
 use harness::{
     Breakdown, Check, Clients, Durability, Kind, Latency, Length, LogFigures, MemoryFigures, MemoryPlacement,
-    Recovery, RequestFigures, RoundTrip, ThreadFigures,
+    PartitionEventKind, Recovery, RequestFigures, RoundTrip, ThreadFigures,
 };
 
 use super::result::{Repetitions, Report};
-use super::timeline::Bin;
+use super::timeline::{self, Bin};
 use crate::bad_input::one_line;
 use crate::choices::Switch;
 use crate::config::Config;
@@ -291,8 +291,17 @@ fn simulation(text: &mut String, report: &Report) {
     }
 }
 
-/// Appends the cost of moving partitions, if the run moved any by plan.
+/// Appends the cost of changing partitions, if the run changed any by plan.
 fn rearrangements(text: &mut String, report: &Report) {
+    for one in &report.events {
+        let what = match one.kind {
+            PartitionEventKind::Split => "split",
+            PartitionEventKind::Merge => "merged",
+            _ => continue,
+        };
+        let (at, took) = (seconds(one.second), seconds(one.seconds));
+        line(text, what, &format!("at {at}: {}, in {took}", one.actions));
+    }
     for one in &report.rearrangements {
         let (at, took) = (seconds(one.at_seconds), seconds(one.took_seconds));
         let words = format!("at {at}: {}, {} changes of the map, in {took}", one.rearrangements, one.changes);
@@ -315,15 +324,19 @@ fn adaptation(text: &mut String, report: &Report) {
     }
 }
 
-/// One character a bin, its height the throughput relative to the best bin.
+/// One character a bin, or some adjacent bins if there are many; its height is the throughput
+/// relative to the best one.
 fn sparkline(timeline: &[Bin]) -> String {
     const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let best = timeline.iter().map(|bin| bin.throughput).fold(0.0, f64::max);
-    let height = |bin: &Bin| {
-        let share = if best > 0.0 { bin.throughput / best } else { 0.0 };
+    let each = timeline.len().div_ceil(timeline::BINS).max(1);
+    let mean = |bins: &[Bin]| bins.iter().map(|bin| bin.throughput).sum::<f64>() / bins.len() as f64;
+    let means: Vec<f64> = timeline.chunks(each).map(mean).collect();
+    let best = means.iter().copied().fold(0.0, f64::max);
+    let height = |mean: &f64| {
+        let share = if best > 0.0 { mean / best } else { 0.0 };
         HEIGHTS[((share * 8.0).ceil() as usize).clamp(1, 8) - 1]
     };
-    timeline.iter().map(height).collect()
+    means.iter().map(height).collect()
 }
 
 /// A table of the kinds of transactions, where there are several.

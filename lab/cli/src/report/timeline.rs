@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 
-/// Bins of a report.
+/// Bins over which the throughput of the last quarter is taken.
 pub const BINS: usize = 40;
 
 /// Throughput of one bin.
@@ -16,17 +16,17 @@ pub struct Bin {
     pub throughput: f64,
 }
 
-/// [`BINS`] equal bins over `elapsed` seconds from commits in intervals of `width` seconds.
+/// `count` equal bins over `elapsed` seconds from commits in intervals of `width` seconds.
 ///
 /// Commits are taken as evenly spread over their interval, up to the end of the run; those counted
 /// after it fall into the last moment of the run.
-pub fn bins(commits: &[u64], width: f64, elapsed: f64) -> Vec<Bin> {
-    let bin_seconds = elapsed.max(0.0) / BINS as f64;
+pub fn bins(commits: &[u64], width: f64, elapsed: f64, count: usize) -> Vec<Bin> {
+    let bin_seconds = elapsed.max(0.0) / count as f64;
     let until = cumulative(commits, width, elapsed);
-    (0..BINS)
+    (0..count)
         .map(|bin| {
             let second = bin as f64 * bin_seconds;
-            let end = if bin + 1 == BINS { elapsed } else { second + bin_seconds };
+            let end = if bin + 1 == count { elapsed } else { second + bin_seconds };
             let throughput = if bin_seconds > 0.0 { (until(end) - until(second)) / bin_seconds } else { 0.0 };
             Bin { second, throughput }
         })
@@ -76,7 +76,7 @@ mod tests {
             [(40, 0.25, 10.0), (7, 0.5, 3.3), (1000, 0.01, 10.0), (1, 5.0, 0.1)]
         {
             let commits: Vec<u64> = (0..intervals).map(|interval| interval * 3 + 1).collect();
-            let bins = bins(&commits, width, elapsed);
+            let bins = bins(&commits, width, elapsed, BINS);
             assert_eq!(bins.len(), BINS);
             let sum = commits.iter().sum::<u64>() as f64;
             assert!((total(&bins, elapsed) - sum).abs() < 1e-6 * sum, "{intervals} {width} {elapsed}");
@@ -85,16 +85,24 @@ mod tests {
 
     #[test]
     fn an_interrupted_run_has_no_empty_tail() {
-        let bins = bins(&[100, 100, 50, 0, 0], 1.0, 2.5);
+        let bins = bins(&[100, 100, 50, 0, 0], 1.0, 2.5, BINS);
         assert!(bins.iter().all(|bin| (bin.throughput - 100.0).abs() < 1e-9), "{bins:?}");
         assert!((last_quarter(&bins) - 100.0).abs() < 1e-9);
         assert_eq!(bins[1].second, 0.0625);
     }
 
     #[test]
+    fn bins_are_as_many_as_asked_for() {
+        let finer = bins(&[40, 80], 1.0, 2.0, 8);
+        let throughput: Vec<f64> = finer.iter().map(|bin| bin.throughput.round()).collect();
+        assert_eq!(throughput, [40.0, 40.0, 40.0, 40.0, 80.0, 80.0, 80.0, 80.0]);
+        assert_eq!(finer[3].second, 0.75);
+    }
+
+    #[test]
     fn nothing_measured_gives_zeros() {
         for (commits, width, elapsed) in [(vec![], 1.0, 1.0), (vec![], 0.0, 0.0), (vec![5], 1.0, 0.0)] {
-            let bins = bins(&commits, width, elapsed);
+            let bins = bins(&commits, width, elapsed, BINS);
             assert_eq!(bins.len(), BINS);
             assert!(bins.iter().all(|bin| bin.throughput == 0.0));
         }

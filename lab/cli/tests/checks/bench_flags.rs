@@ -160,3 +160,37 @@ fn latches_without_queues_are_mutexes() {
         assert_eq!(throughput(cc, "--without queue-latch"), mutex, "{cc}");
     }
 }
+
+#[test]
+fn partitions_are_planned_monitored_and_placed_by_hand() {
+    let json = |words: &str| -> serde_json::Value {
+        let line = format!("bench {words} --machine dual-socket --engine paged --cores 16 --warmup 0 --json");
+        let ran = isles(&line.split_whitespace().collect::<Vec<_>>());
+        assert_eq!(ran.status, 0, "{words}: {}", ran.error);
+        serde_json::from_str(&ran.output).expect("one object")
+    };
+    let micro = "micro --rows 1 --rows-per-site 500 --seconds 0.0004 --execution atrapos";
+    let planned = json(&format!("{micro} --adaptive off --bins 8 --at 0.0001=split:5 --at 0.0002=merge=3"));
+    let event = |number: usize, key: &str| planned["events"][number][key].clone();
+    assert_eq!((event(0, "kind"), event(0, "actions")), ("split".into(), 5.into()), "{planned}");
+    assert_eq!((event(1, "kind"), event(1, "actions")), ("merge".into(), 3.into()), "{planned}");
+    assert!(event(0, "seconds").as_f64() > event(1, "seconds").as_f64(), "{planned}");
+    assert_eq!(planned["timeline"].as_array().map(Vec::len), Some(8));
+    let throughput = |more: &str| json(&format!("{micro} {more}"))["throughput"].as_f64().expect("a number");
+    let [off, monitor, lists] = [
+        "--adaptive off",
+        "--adaptive monitor --adapt-interval 0.0001",
+        "--adaptive off --without announcements",
+    ]
+    .map(throughput);
+    assert!(monitor < off && lists < off, "{off} {monitor} {lists}");
+    let dependent = "dependent --rows-per-site 500 --seconds 0.0004 --execution atrapos --adaptive off";
+    let [naive, oblivious, model] =
+        ["", "--partitions 8", "--partitions 8 --partition-placement model"].map(|more| {
+            let run = json(&format!("{dependent} --clients global {more}"));
+            let messages = run["distributed_ratio"].as_f64().expect("a number");
+            (messages, run["counters"]["interconnect_bytes"].as_f64().expect("a number"))
+        });
+    assert_eq!((naive.0, oblivious.0, model.0), (0.0, 1.0, 1.0));
+    assert!(model.1 < oblivious.1, "{model:?} {oblivious:?}");
+}

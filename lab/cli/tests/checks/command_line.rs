@@ -142,7 +142,7 @@ const FAULTS: &[(&str, &str)] = &[
     ),
     (
         "bench tatp --adapt-interval 1",
-        "--adapt-interval 1: partitions do not follow the workload (accepted: no --adapt-interval, or --execution atrapos --adaptive on)",
+        "--adapt-interval 1: partitions do not follow the workload (accepted: no --adapt-interval, or --execution atrapos --adaptive on or monitor)",
     ),
     ("bench tpcc tpcc", "tpcc: not expected here (see isles bench --help)"),
     ("bench tpcc -c 2", "-c: unknown flag (see isles bench --help)"),

@@ -9,6 +9,7 @@ pub use concurrency::LOOK_AHEAD;
 use concurrency::TooManySessions;
 use dora::{Sharing, Site};
 use platform::{Node, Platform};
+use repartitioning::BorderAction;
 use schema::Routes;
 use serde::Serialize;
 use terms::Abort;
@@ -98,12 +99,13 @@ pub trait Executor<'d, Q: Procedure> {
         None
     }
 
-    /// Shifts `count` borders between partitions; returns the number of shifted borders and of
+    /// Changes up to `count` borders between partitions, and charges what that costs where each
+    /// partition has a root of its own; returns the number of actions that were made, and of
     /// changes of the map.
     ///
     /// # Errors
     /// The database has stopped, or another worker is gone.
-    fn shift(&mut self, _count: usize) -> Result<(usize, usize), Abort> {
+    fn shift(&mut self, _action: BorderAction, _count: usize) -> Result<(usize, usize), Abort> {
         Ok((0, 0))
     }
 

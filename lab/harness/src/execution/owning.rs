@@ -1,8 +1,9 @@
 //! Runs procedures whose actions are executed by the owners of partitions.
 
 use boundary::{AnySession, Bounds, Branches, Ending, Procedure, Session, look_ahead_of};
-use dora::{Acting, Actions, Done, Dynamic, NO_BRANCHES, OwnerWorker, SelectedActions, Typed};
+use dora::{Acting, Actions, Borders, Done, Dynamic, NO_BRANCHES, OwnerWorker, SelectedActions, Typed};
 use platform::{Nanos, Platform};
+use repartitioning::BorderAction;
 use schema::Routes;
 use terms::Abort;
 use terms::random::Random;
@@ -128,7 +129,7 @@ impl<'d, P: Platform, Q: Procedure, S: OwnersSession<'d, Q>> Executor<'d, Q> for
             && random.below(RESTLESS) == 0
         {
             let change = self.worker.map().any_change(&mut |limit| random.below(limit));
-            let _may_not_fit = self.worker.rearrange(executor, &[change])?;
+            let _may_not_fit = self.worker.rearrange(executor, &[change], Borders::Logical)?;
         }
         Ok(ending)
     }
@@ -177,12 +178,13 @@ impl<'d, P: Platform, Q: Procedure, S: OwnersSession<'d, Q>> Executor<'d, Q> for
         self.worker.map().owner_of(routes).ok().flatten()
     }
 
-    fn shift(&mut self, count: usize) -> Result<(usize, usize), Abort> {
-        let shifts = self.worker.latest_map().partitions().shifts(count);
-        let changes = shifts.as_flattened();
+    fn shift(&mut self, action: BorderAction, count: usize) -> Result<(usize, usize), Abort> {
+        let actions = self.worker.latest_map().partitions().border_changes(action, count);
+        let changes = actions.concat();
         let executor = &mut action_executor!(self, None);
-        self.worker.rearrange(executor, changes)?.expect("nobody else changes the map");
-        Ok((shifts.len(), changes.len()))
+        let rearranged = self.worker.rearrange(executor, &changes, Borders::Physical)?;
+        rearranged.expect("no other worker changes the map");
+        Ok((actions.len(), changes.len()))
     }
 
     fn leave(&mut self) -> Result<(), Abort> {

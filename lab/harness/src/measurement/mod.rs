@@ -2,4 +2,5 @@
 
 pub(crate) mod machine_use;
 pub(crate) mod memory_figures;
+pub(crate) mod partition_events;
 pub(crate) mod values;

@@ -10,6 +10,7 @@ use crate::deployment::Instance;
 use crate::faults::troubles::TroubleCounts;
 use crate::measurement::machine_use::MachineUse;
 use crate::measurement::memory_figures::MemoryFigures;
+use crate::measurement::partition_events::PartitionEvent;
 use crate::owners::shifting::Shifted;
 
 /// The result of a run. Times are the platform's own, except where a name says host.
@@ -38,10 +39,14 @@ pub struct Measurement {
     pub simulation: Option<Simulation>,
     /// The steps of adaptation; `None` without adaptation.
     pub adaptation: Option<repartitioning::Story>,
-    /// The planned shifts of partitions, whose cost is measured.
+    /// Changes of the partitions, and of the interval at which they are monitored, by time.
+    pub events: Vec<PartitionEvent>,
+    /// The planned changes of partitions, whose cost is measured.
     pub shifted: Vec<Shifted>,
     /// Instances of the engine.
     pub instances: usize,
+    /// Commits of each instance; empty if they are not known.
+    pub instance_commits: Vec<u64>,
     /// Share of commits that involved more than one instance.
     pub distributed_ratio: f64,
     /// Messages between instances for each of those commits, attempts that failed included; `None`

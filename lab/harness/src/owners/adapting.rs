@@ -18,11 +18,10 @@
 //! own, and others draw on behalf of its clients; it continues to serve its partitions until other
 //! workers own them, and participates again when its processor is back.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use dora::ActionExecutor;
+use dora::{ActionExecutor, Borders};
 use platform::{LINE_BYTES, Nanos, OutOfMemory, Platform};
 use repartitioning::{
     Action, Arrays, Change, Controller, Core, Cores, Event, Load, PartitionMap, Search, Settings, Spent,
@@ -33,6 +32,8 @@ use terms::Abort;
 
 use crate::deployment::Deployment;
 use crate::faults::failing::Failing;
+use crate::measurement::partition_events::PartitionEvent;
+use crate::owners::monitor_events::MonitorEvents;
 use crate::owners::processors::ProcessorState;
 use crate::owners::pulse::{Beat, CommitCount, Pulse};
 
@@ -41,6 +42,8 @@ use crate::owners::pulse::{Beat, CommitCount, Pulse};
 pub struct Adaptation {
     /// Settings of the controller.
     pub settings: Settings,
+    /// False: counts are kept and collected, and nothing is decided.
+    pub decides: bool,
     /// The workers' cores; `None`: cores in the sockets of the deployment, all equally far from
     /// each other.
     pub cores: Option<Cores>,
@@ -50,7 +53,13 @@ impl Adaptation {
     /// Adaptation with this shortest interval between two measurements.
     pub fn every(seconds: f64) -> Self {
         let settings = Settings { change_seconds: CHANGE_SECONDS, ..Settings::new(seconds) };
-        Adaptation { settings, cores: None }
+        Adaptation { settings, decides: true, cores: None }
+    }
+
+    /// Counts are kept, and collected at the end of each interval of this length; nothing is
+    /// decided, so partitions stay.
+    pub fn monitoring(seconds: f64) -> Self {
+        Adaptation { decides: false, ..Adaptation::every(seconds) }
     }
 }
 
@@ -58,9 +67,6 @@ impl Adaptation {
 /// reaching all of them, for any number of changes, and nothing is copied. So the assumed cost of
 /// 80 changes is a pause of 160 us.
 const CHANGE_SECONDS: f64 = 2e-6;
-/// Assumed nanoseconds of a byte between two sockets, if they are not known: a line of 64 bytes in
-/// 128 ns.
-const BYTE_NS: f64 = 2.0;
 /// Number of polls by the main thread in the shortest interval.
 const POLLS: u64 = 16;
 
@@ -107,6 +113,7 @@ struct Exchange {
 pub(crate) struct Adapting<P: Platform> {
     adaptation: Adaptation,
     cores: Cores,
+    borders: Borders,
     words: P::Region,
     exchange: Latched<P, Exchange>,
     /// The workers that have a processor.
@@ -122,11 +129,13 @@ impl<P: Platform> Adapting<P> {
         c: P::Core,
         adaptation: &Adaptation,
         deployment: &Deployment,
+        borders: Borders,
     ) -> Result<Self, OutOfMemory> {
         let cores = adaptation.cores.clone().filter(|cores| cores.count() == deployment.workers());
         Ok(Adapting {
             adaptation: adaptation.clone(),
-            cores: cores.unwrap_or_else(|| equally_far(&deployment.sockets())),
+            borders,
+            cores: cores.unwrap_or_else(|| Cores::equally_far(&deployment.sockets())),
             words: P::region(c, None, WORDS_BYTES, "questions of the monitor")?,
             exchange: Latched::new(c, "answers to the monitor", Exchange::default())?,
             processors: Latched::new(c, "processors of workers", Arc::new(ProcessorState::of(deployment)))?,
@@ -152,16 +161,6 @@ impl<P: Platform> Adapting<P> {
         // Relaxed: the next request orders it.
         P::fetch_add(c, self.processor_changes(), 1, Ordering::Relaxed);
     }
-}
-
-/// Cores in these sockets, all equally far from each other.
-fn equally_far(sockets: &[u32]) -> Cores {
-    let dense: BTreeSet<u32> = sockets.iter().copied().collect();
-    let count = dense.len();
-    let row = |one: usize| (0..count).map(|other| if one == other { 0.0 } else { BYTE_NS }).collect();
-    let number = |socket: &u32| dense.range(..socket).count() as u16;
-    let sockets = sockets.iter().map(number).collect();
-    Cores::new(sockets, (0..count).map(row).collect()).expect("a run has workers, in dense sockets")
 }
 
 /// The side of one worker.
@@ -275,7 +274,8 @@ impl<'d, P: Platform> AdaptingWorker<'d, P> {
             return Ok(());
         };
         let began = P::now(c);
-        let refused = worker.rearrange(executor, &changes)?.err().map(|why| why.to_string());
+        let borders = self.shared.borders;
+        let refused = worker.rearrange(executor, &changes, borders)?.err().map(|why| why.to_string());
         let map_change = MapChange { refused, nanos: P::now(c).since(began) };
         self.shared.exchange.with(c, |exchange| exchange.map_change = Some(map_change));
         Ok(())
@@ -348,9 +348,11 @@ impl<'a, P: Platform> Monitoring<'a, P> {
         Some(monitor.controller.map()).filter(|map| map.version() != version)
     }
 
-    /// The decisions of the run, which is over; `None` if it has not begun.
-    pub(crate) fn story(self, c: P::Core) -> Option<Story> {
-        self.monitor.map(|monitor| monitor.story(c))
+    /// The decisions of the run, which is over, and its events; `None` if it has not begun, or if
+    /// nothing is decided.
+    pub(crate) fn story(self, c: P::Core) -> Option<(Story, Vec<PartitionEvent>)> {
+        let is_deciding = self.shared.adaptation.decides;
+        self.monitor.filter(|_| is_deciding).map(|monitor| monitor.story(c))
     }
 }
 
@@ -375,6 +377,7 @@ struct Monitor<'a, P: Platform> {
     /// Throughput at the end of the interval, as a multiple of the mean over the interval.
     times: f64,
     request: u64,
+    events: MonitorEvents,
 }
 
 impl<'a, P: Platform> Monitor<'a, P> {
@@ -407,6 +410,7 @@ impl<'a, P: Platform> Monitor<'a, P> {
             beat: Beat { nanos: nanos(settings.interval_seconds), alike: settings.alike },
             times: 1.0,
             request: 0,
+            events: MonitorEvents::new(settings.interval_seconds),
         }
     }
 
@@ -427,7 +431,7 @@ impl<'a, P: Platform> Monitor<'a, P> {
         match self.waiting {
             Waiting::Until(until) => {
                 // Workers announce no commits before.
-                let changed = (now >= self.warm)
+                let changed = (now >= self.warm && self.shared.adaptation.decides)
                     .then(|| self.pulse.measure(CommitCount { at: now, commits }, self.beat))
                     .flatten();
                 if now >= until || changed.is_some() {
@@ -438,7 +442,13 @@ impl<'a, P: Platform> Monitor<'a, P> {
             }
             Waiting::Counts => {
                 if let Some(event) = self.counted(c, now) {
-                    self.handle(c, event, report);
+                    match self.shared.adaptation.decides {
+                        true => self.handle(c, event, report),
+                        false => {
+                            let seconds = self.controller.interval_seconds();
+                            self.waiting = Waiting::Until(now.plus(nanos(seconds)));
+                        }
+                    }
                 }
             }
             Waiting::Change => match self.map_change(c) {
@@ -454,7 +464,8 @@ impl<'a, P: Platform> Monitor<'a, P> {
 
     /// Reports changes of cores to the controller, and changes of processors to the workers.
     fn poll_cores(&mut self, c: P::Core, now: Nanos, report: &mut dyn FnMut(&str)) {
-        if self.processors.poll::<P>(c) {
+        let decides = self.shared.adaptation.decides;
+        if decides && self.processors.poll::<P>(c) {
             self.shared.publish_processors(c, self.processors.clone());
             self.is_unsent = true;
         }
@@ -465,7 +476,9 @@ impl<'a, P: Platform> Monitor<'a, P> {
         // At least one worker has to run.
         if cores != self.cores && cores.present().next().is_some() {
             self.cores = cores.clone();
-            self.handle(c, Event::Cores(cores), report);
+            if decides {
+                self.handle(c, Event::Cores(cores), report);
+            }
         }
         // A pending change of the map must not be overwritten.
         if self.is_unsent && !matches!(self.waiting, Waiting::Change) {
@@ -484,13 +497,13 @@ impl<'a, P: Platform> Monitor<'a, P> {
     }
 
     /// The decisions of the run, which is over.
-    fn story(mut self, c: P::Core) -> Story {
+    fn story(mut self, c: P::Core) -> (Story, Vec<PartitionEvent>) {
         if matches!(self.waiting, Waiting::Change) {
             let over = || Event::Refused { why: "the run is over".to_owned() };
             let event = self.map_change(c).unwrap_or_else(over);
             self.handle(c, event, &mut |_| ());
         }
-        self.controller.story().clone()
+        (self.controller.story().clone(), self.events.all)
     }
 
     fn first_present(&self) -> u16 {
@@ -559,6 +572,11 @@ impl<'a, P: Platform> Monitor<'a, P> {
         let now = P::now(c);
         let at_seconds = self.seconds(now);
         let before = self.controller.story().steps;
+        match event {
+            Event::Changed { seconds } => self.events.changed(seconds),
+            Event::Refused { .. } => self.events.refused(),
+            _ => {}
+        }
         let mut act = Vec::new();
         self.controller
             .step(at_seconds, event, &mut act)
@@ -570,10 +588,12 @@ impl<'a, P: Platform> Monitor<'a, P> {
         for action in act {
             match action {
                 Action::Repartition { changes, .. } => {
+                    self.events.decided(self.seconds(P::now(c)), changes.len());
                     self.send_request(c, Some(changes));
                     self.waiting = Waiting::Change;
                 }
                 Action::Measure { seconds } => {
+                    self.events.measure(self.seconds(P::now(c)), seconds);
                     self.waiting = Waiting::Until(P::now(c).plus(nanos(seconds)));
                     self.pulse.begin();
                 }

@@ -1,30 +1,37 @@
-//! Partitions that move at planned moments, to measure the cost of moving them.
+//! Partitions that are split, merged and moved at planned moments, to measure the cost.
 //!
 //! A worker makes all changes between two of its transactions, as for the controller of partitions
 //! that follow the workload.
 
 use platform::Nanos;
+use repartitioning::BorderAction;
 use serde::{Deserialize, Serialize};
 
 use crate::error::RunError;
 use crate::faults::failing::Failing;
+use crate::measurement::partition_events::{PartitionEvent, PartitionEventKind};
 
-/// Borders between partitions that shift by one position each.
+/// Planned changes of borders between partitions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shift {
-    /// The time of the shift, in seconds of the measured time.
+    /// Their time, in seconds of the measured time.
     pub seconds: f64,
-    /// Number of borders.
+    /// The kind of the changes.
+    pub action: BorderAction,
+    /// Number of changes.
     pub count: usize,
 }
 
-/// The result of the shifts.
+/// The result of planned changes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Shifted {
-    /// The beginning of the shift, in seconds of the measured time.
+    /// The kind of the changes.
+    pub action: BorderAction,
+    /// Their beginning, in seconds of the measured time.
     pub at_seconds: f64,
-    /// Borders that have shifted; fewer than planned if partitions became too small.
-    pub rearrangements: usize,
+    /// Splits, merges or rearrangements; fewer than planned if partitions became too small or too
+    /// few.
+    pub actions: usize,
     /// Number of splits, moves and merges.
     pub changes: usize,
     /// Time from the moment at which a worker began to make the new map, until all workers
@@ -33,20 +40,22 @@ pub struct Shifted {
 }
 
 impl Shifted {
-    /// The result of a shift between two times, of a measured time that began at `warm`.
-    pub(crate) fn of(rearrangements: usize, changes: usize, warm: Nanos, began: Nanos, ended: Nanos) -> Self {
-        let seconds = |nanos: u64| nanos as f64 / 1e9;
-        let at_seconds = seconds(began.since(warm));
-        let took_seconds = seconds(ended.since(began));
-        Shifted { at_seconds, rearrangements, changes, took_seconds }
+    /// As an event of the run.
+    pub(crate) fn event(&self) -> PartitionEvent {
+        let kind = match self.action {
+            BorderAction::Split => PartitionEventKind::Split,
+            BorderAction::Merge => PartitionEventKind::Merge,
+            BorderAction::Rearrange => PartitionEventKind::Rearrange,
+        };
+        let (second, seconds) = (self.at_seconds, self.took_seconds);
+        PartitionEvent { second, kind, actions: self.actions, seconds, interval: None }
     }
 }
 
 /// The shifts that one worker still has to make.
 pub(crate) struct Shifting {
-    /// Times, in nanoseconds of the measured time, and numbers of borders; the next shift comes
-    /// last.
-    left: Vec<(u64, usize)>,
+    /// The next one comes last.
+    left: Vec<Shift>,
 }
 
 impl Shifting {
@@ -54,20 +63,15 @@ impl Shifting {
     pub(crate) fn of(shifts: &[Shift], worker: usize, failing: Option<&Failing>) -> Self {
         let stays = |worker: &usize| failing.is_none_or(|failing| failing.of_worker(*worker).is_none());
         let is_first = (0..).find(stays) == Some(worker);
-        let mut left: Vec<(u64, usize)> = match is_first {
-            true => shifts.iter().map(|shift| ((shift.seconds * 1e9) as u64, shift.count)).collect(),
-            false => Vec::new(),
-        };
-        left.sort_unstable();
-        left.reverse();
+        let mut left = if is_first { shifts.to_vec() } else { Vec::new() };
+        left.sort_by(|one, other| other.seconds.total_cmp(&one.seconds));
         Shifting { left }
     }
 
-    /// Takes the number of borders that are due at `now`, of a measured time that began at `warm`.
+    /// Takes the changes that are due at `now`, of a measured time that began at `warm`.
     #[inline]
-    pub(crate) fn due(&mut self, warm: Nanos, now: Nanos) -> Option<usize> {
-        let (_, count) = self.left.pop_if(|(at, _)| warm.plus(*at) <= now)?;
-        Some(count)
+    pub(crate) fn due(&mut self, warm: Nanos, now: Nanos) -> Option<Shift> {
+        self.left.pop_if(|shift| warm.plus((shift.seconds * 1e9) as u64) <= now)
     }
 }
 

@@ -23,6 +23,7 @@ use crate::execution::executors::Executors;
 use crate::faults::failing::Failing;
 use crate::host::Host;
 use crate::measurement::memory_figures::MemoryTaken;
+use crate::measurement::partition_events::PartitionEvent;
 use crate::measurement::values::Measurement;
 use crate::members::Division;
 use crate::members::news::Arrivals;
@@ -122,6 +123,9 @@ pub(crate) struct Bench<'a, P: Host, W: Workload> {
     /// Their workers.
     pub(crate) workers: Range<usize>,
 }
+
+/// The decisions about partitions that follow the workload, and their events.
+type Adapted = (Story, Vec<PartitionEvent>);
 
 /// Results of workers, by number. Workers fill it once, when they are done.
 type Results<T> = Mutex<Vec<Option<Result<T, RunError>>>>;
@@ -328,13 +332,28 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         joint_checks(self.workload, &self.tables, division, &mut sources.collect::<Vec<_>>(), committed)
     }
 
+    /// The parts that a worker loads, each with its table if tables are placed by themselves.
+    fn loaded_by(&self, worker: usize) -> Vec<(Option<usize>, usize)> {
+        let (deployment, parts, sockets) =
+            (self.deployment, self.workload.parts(), self.deployment.sockets());
+        let tables = match self.workload.placed_tables() {
+            0 => vec![None],
+            tables => (0..tables).map(Some).collect(),
+        };
+        let all = tables.into_iter().flat_map(|table| (0..parts).map(move |part| (table, part)));
+        let loader = |(table, part): &(Option<usize>, usize)| {
+            let placed = table.and_then(|table| self.workload.owner(table, *part, &sockets));
+            placed.unwrap_or_else(|| deployment.loader(*part, parts))
+        };
+        all.filter(|piece| loader(piece) == worker).collect()
+    }
+
     fn load_parts(&self, c: P::Core, board: &Board<P>, worker: usize) -> Result<Nanos, RunError> {
         let (plan, deployment) = (self.plan, self.deployment);
         let node = deployment.node(worker);
         let instance = deployment.instance_of(worker);
         let database = self.database(instance);
         let mut session = database.session(c, node, false).map_err(RunError::of)?;
-        let parts = self.workload.parts();
         P::untimed(c, true);
         let shared = self.workload.shared_part().zip(self.division.as_ref());
         if let Some((part, _)) = shared.filter(|(part, division)| {
@@ -346,7 +365,7 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
             self.workload.load_shared(&self.tables, &mut random, &mut loader).map_err(RunError::of)?;
             loader.finish();
         }
-        for part in (0..parts).filter(|part| deployment.loader(*part, parts) == worker) {
+        for (table, part) in self.loaded_by(worker) {
             if P::load(c, board.stop(), Ordering::Relaxed) != 0 {
                 break;
             }
@@ -359,7 +378,11 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
                 }
             };
             let mut loader = RowLoader::new(session.object(), &mut report);
-            self.workload.load(&self.tables, part, &mut random, &mut loader).map_err(RunError::of)?;
+            let loaded = match table {
+                Some(table) => self.workload.load_table(&self.tables, table, part, &mut loader),
+                None => self.workload.load(&self.tables, part, &mut random, &mut loader),
+            };
+            loaded.map_err(RunError::of)?;
             loader.finish();
         }
         let ended = P::now(c);
@@ -400,7 +423,10 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
             }
             _ => {
                 let (results, story) = self.work_and_adapt(c, control, seats.map(|(_, seats)| seats))?;
-                measured.adaptation = story;
+                if let Some((story, events)) = story {
+                    measured.adaptation = Some(story);
+                    measured.events = events;
+                }
                 results
             }
         };
@@ -435,13 +461,13 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         }
     }
 
-    /// As [`Self::work`]; also returns the decisions about partitions that follow the workload.
+    /// As [`Self::work`]; also returns decisions and events of partitions that follow the workload.
     fn work_and_adapt(
         &self,
         c: P::Core,
         control: Control<'_>,
         seats: Option<&Seats<P>>,
-    ) -> Result<(Vec<WorkerResult>, Option<Story>), RunError> {
+    ) -> Result<(Vec<WorkerResult>, Option<Adapted>), RunError> {
         let (plan, deployment) = (self.plan, self.deployment);
         let schedule = Schedule::of(plan);
         let failing = Failing::of(&plan.failures, deployment)?;

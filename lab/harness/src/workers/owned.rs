@@ -42,21 +42,29 @@ impl<P: Platform> Owners<P> {
         deployment: &Deployment,
         remembered: Option<&Remembered>,
     ) -> Result<Option<Self>, RunError> {
-        shifting::check(&plan.shifts, plan.execution.sharing().is_some(), plan.adaptation.is_some())?;
-        let Some(sharing) = plan.execution.sharing() else { return Ok(None) };
+        shifting::check(&plan.shifts, plan.execution.sharing().is_some(), plan.adapts())?;
+        let Some(sharing) = plan.sharing() else { return Ok(None) };
         check(plan, deployment)?;
         let mut schema = SchemaBuilder::new();
         workload.create(&mut schema);
         let workers = deployment.workers();
-        let owner = |part: usize, parts: usize| deployment.loader(part, parts);
-        let even = Map::new(&schema.divisions(), workers, &owner).map_err(RunError::of)?;
-        let remembered = remembered.filter(|_| plan.adaptation.is_some());
+        let sockets = deployment.sockets();
+        let owner = |table: usize, part: usize, parts: usize| {
+            let placed = workload.owner(table, part, &sockets);
+            placed.unwrap_or_else(|| deployment.loader(part, parts))
+        };
+        let even = match workload.placed_tables() {
+            0 => Map::new(&schema.divisions(), workers, &|part, parts| owner(0, part, parts)),
+            _ => Map::by_table(&schema.divisions(), workers, &owner),
+        };
+        let even = even.map_err(RunError::of)?;
+        let remembered = remembered.filter(|_| plan.adapts());
         let (map, note) = begin(even, remembered).map_err(RunError::of)?;
         let partitions = map.partitions().clone();
         let sites = deployment.nodes().into_iter().zip(deployment.sockets());
         let sites: Vec<Site> = sites.map(|(node, socket)| Site { node, socket }).collect();
         let shared = Shared::new(c, &sites, map, sharing).map_err(RunError::of)?;
-        let adapting = plan.adaptation.as_ref().map(|how| Adapting::new(c, how, deployment));
+        let adapting = plan.adaptation.as_ref().map(|how| Adapting::new(c, how, deployment, plan.borders()));
         let adapting = adapting.transpose().map_err(RunError::of)?;
         Ok(Some(Owners { shared: shared.with_faults(plan.faults), sites, partitions, note, adapting }))
     }

@@ -3,7 +3,7 @@
 use crate::plan::{Length, Plan};
 
 /// Intervals in which commits are counted.
-pub(crate) const BINS: u64 = 400;
+pub const BINS: u64 = 400;
 /// Longest run when its length is given in transactions.
 const SECONDS_MAX: f64 = 86_400.0;
 /// Seconds that such a run is expected to take, for the width of bins.

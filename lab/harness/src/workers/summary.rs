@@ -6,6 +6,7 @@ use workloads::Workload;
 use crate::deployment::Deployment;
 use crate::error::RunError;
 use crate::measurement::values::{Breakdown, Deployed, Kind, Latency, Measurement, RequestFigures};
+use crate::owners::shifting::Shifted;
 use crate::plan::{Clients, Plan};
 use crate::requests::{BATCH_REQUESTS, BATCHES};
 use crate::workers::schedule::{BINS, Schedule};
@@ -23,6 +24,14 @@ pub(crate) fn enter<W: Workload>(
     measured.bin_seconds = seconds(Schedule::of(plan).bin_nanos);
     measured.instances = deployment.instances.len();
     summarise(measured, workload.kinds(), results)?;
+    // The results of an instance that is missing in the end are not known.
+    if results.len() == deployment.workers() {
+        measured.instance_commits = vec![0; measured.instances];
+        for (worker, result) in results.iter().enumerate() {
+            let commits: u64 = result.kinds.iter().map(|kind| kind.commits).sum();
+            measured.instance_commits[deployment.instance_of(worker)] += commits;
+        }
+    }
     if measured.instances > 1 || plan.execution.sharing().is_some() {
         summarise_messages(measured, deployment, results);
     }
@@ -112,6 +121,8 @@ fn summarise(
         breakdown.iter_mut().zip(&result.breakdown).for_each(|(sum, nanos)| *sum += nanos);
     }
     measured.shifted = results.iter().flat_map(|result| result.shifted.iter().copied()).collect();
+    measured.events.extend(measured.shifted.iter().map(Shifted::event));
+    measured.events.sort_by(|one, other| one.second.total_cmp(&other.second));
     measured.attempts_max = results.iter().map(|result| result.attempts_max).max();
     measured.latency = all.map_or_else(Latency::default, |all| Latency::of_nanos(&all));
     measured.breakdown = Breakdown::of_times(breakdown);

@@ -16,7 +16,7 @@ use crate::execution::executor::{Executor, ExecutorArguments};
 use crate::execution::executors::Executors;
 use crate::faults::failing::{Failing, stand_in};
 use crate::host::Host;
-use crate::owners::shifting::{Shifted, Shifting};
+use crate::owners::shifting::{Shift, Shifted, Shifting};
 use crate::plan::Plan;
 use crate::requests::{Drawing, IDLE_NANOS, Origin, Requests};
 use crate::retry::{Buffer, Deferred, Next, Retry};
@@ -113,7 +113,7 @@ pub(crate) struct WorkerResult {
     pub queued_nanos: Histogram<u64>,
     /// Time for which the worker had no request.
     pub idle_nanos: u64,
-    /// Planned shifts of partitions that the worker has made.
+    /// Planned changes of partitions that the worker has made.
     pub shifted: Vec<Shifted>,
     /// The time at which the warm-up ended.
     #[serde(serialize_with = "write_moment", deserialize_with = "read_moment")]
@@ -362,7 +362,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
                 P::store(c, self.board.stop(), 1, Ordering::Relaxed);
             }
             now = match shifting.due(result.warm, after).filter(|_| warm) {
-                Some(count) => self.shift(c, &mut result, &mut *executor, count)?,
+                Some(shift) => self.shift(c, &mut result, &mut *executor, shift)?,
                 None => after,
             };
         }
@@ -501,18 +501,26 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         self.acknowledge_ready(acknowledgements, executor, result, worker, warm, now)
     }
 
-    /// Shifts `count` borders between partitions; returns the time afterwards.
+    /// Makes planned changes of borders between partitions; returns the time afterwards.
     fn shift<'d>(
         &self,
         c: P::Core,
         result: &mut WorkerResult,
         executor: &mut (dyn Executor<'d, W::Procedure> + 'd),
-        count: usize,
+        shift: Shift,
     ) -> Result<Nanos, RunError> {
         let began = P::now(c);
-        let (rearrangements, changes) = executor.shift(count).map_err(RunError::of)?;
+        let Shift { action, count, .. } = shift;
+        let seconds = |nanos: u64| nanos as f64 / 1e9;
+        let (actions, changes) = executor.shift(action, count).map_err(RunError::of)?;
         let ended = P::now(c);
-        result.shifted.push(Shifted::of(rearrangements, changes, result.warm, began, ended));
+        result.shifted.push(Shifted {
+            action,
+            at_seconds: seconds(began.since(result.warm)),
+            actions,
+            changes,
+            took_seconds: seconds(ended.since(began)),
+        });
         Ok(ended)
     }
 

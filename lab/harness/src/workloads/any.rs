@@ -6,6 +6,7 @@
 
 use boundary::{AnySession, Bounds, Ending, LookAhead, Plan, Procedure, Verbs};
 use fused::Compiled;
+use repartitioning::BorderAction;
 use schema::{Inspector, Loader, Routes, Schema};
 use serde::{Deserialize, Serialize};
 use terms::Abort;
@@ -87,8 +88,8 @@ impl<'d, Q: Procedure> Executor<'d, Transaction> for WorkloadExecutor<'d, Q> {
         self.executor.owner(routes)
     }
 
-    fn shift(&mut self, count: usize) -> Result<(usize, usize), Abort> {
-        self.executor.shift(count)
+    fn shift(&mut self, action: BorderAction, count: usize) -> Result<(usize, usize), Abort> {
+        self.executor.shift(action, count)
     }
 
     fn leave(&mut self) -> Result<(), Abort> {
@@ -254,6 +255,27 @@ macro_rules! workloads {
             ) -> Result<(), Abort> {
                 match (self, tables) {
                     $((AnyWorkload::$Kind(one), Tables::$Kind(tables)) => one.load(tables, part, random, loader),)+
+                    _ => Err(Abort::Misuse(ONE)),
+                }
+            }
+
+            fn placed_tables(&self) -> usize {
+                each!(AnyWorkload, self, one => one.placed_tables(), $($Kind)+)
+            }
+
+            fn owner(&self, table: usize, part: usize, sockets: &[u32]) -> Option<usize> {
+                each!(AnyWorkload, self, one => one.owner(table, part, sockets), $($Kind)+)
+            }
+
+            fn load_table(
+                &self,
+                tables: &Tables,
+                table: usize,
+                part: usize,
+                loader: &mut impl Loader,
+            ) -> Result<(), Abort> {
+                match (self, tables) {
+                    $((AnyWorkload::$Kind(one), Tables::$Kind(tables)) => one.load_table(tables, table, part, loader),)+
                     _ => Err(Abort::Misuse(ONE)),
                 }
             }

@@ -2,8 +2,8 @@
 //! transactions run, and nothing is lost.
 
 use harness::{
-    Adaptation, Deployment, Durability, Execution, Failure, Length, Measurement, Partitioning, Plan, Shift,
-    Workload,
+    Adaptation, BorderAction, Clients, Deployment, Durability, Execution, Failure, Length, Measurement,
+    PartitionEventKind, Partitioning, Plan, Shift, Workload,
 };
 use platform::{HardwareThread, Nanos};
 use repartitioning::{Core, Settings, Story};
@@ -20,7 +20,7 @@ const CHANGE_SECONDS: f64 = 3.0 * INTERVAL_SECONDS;
 /// Intervals that do not become longer, because tests are short.
 fn adaptation() -> Adaptation {
     let settings = Settings { longest: 1.0, ..Settings::new(INTERVAL_SECONDS) };
-    Adaptation { settings, cores: None }
+    Adaptation { settings, decides: true, cores: None }
 }
 
 /// Workers whose partitions follow each other.
@@ -82,6 +82,27 @@ fn nothing_moves_without_a_reason() {
     assert!(story.measurements > 5, "{}", story.text());
     let still = Plan { adaptation: None, ..plan(2.0, 5) };
     assert_eq!(run(&tatp(None), &still).adaptation, None);
+}
+
+/// Counts are kept, which costs time, and the map stays whatever they say.
+#[test]
+fn monitoring_alone_decides_nothing() {
+    let hot = tatp(Some(Hot { requests: 0.5, data: 0.2 }));
+    let workload = Workload::changing(tatp(None), vec![(CHANGE_SECONDS, hot)]).expect("the same data");
+    let runs = [Some(Adaptation { decides: false, ..adaptation() }), None, Some(adaptation())];
+    let runs = runs.map(|adaptation| run(&workload, &Plan { adaptation, ..plan(10.0, 1) }));
+    let [monitored, still, adapted] = &runs;
+    assert_eq!((&monitored.adaptation, &monitored.events[..]), (&None, &[][..]));
+    let sum = |run: &Measurement| run.bins.iter().sum::<u64>();
+    assert!(sum(monitored) < sum(still), "{} and {}", sum(monitored), sum(still));
+    let story = story(adapted);
+    let events: Vec<_> =
+        adapted.events.iter().filter(|event| event.kind == PartitionEventKind::Adapt).collect();
+    assert_eq!(events.len(), story.repartitionings.len());
+    for (event, one) in events.iter().zip(&story.repartitionings) {
+        assert_eq!((event.actions, Some(event.seconds)), (one.changes.len(), one.took_seconds));
+        assert_eq!(event.interval, Some(INTERVAL_SECONDS));
+    }
 }
 
 /// The partitions of a socket that fails get other owners, which also serve its clients.
@@ -218,17 +239,38 @@ fn a_durable_database_finds_its_partitions_again() {
 #[test]
 fn borders_shift_when_somebody_wants_to_see_what_it_costs() {
     for execution in [Execution::Plp, Execution::Atrapos] {
-        let shift = |seconds, count| Shift { seconds, count };
+        let action = BorderAction::Rearrange;
+        let shift = |seconds, count| Shift { seconds, action, count };
         let shifts = vec![shift(0.002, 1_000), shift(0.001, 3)];
         let still = Plan { adaptation: None, execution, shifts, ..plan(3.0, 4) };
         let shifted = run(&tatp(None), &still).shifted;
         // The last three of four workers can give nine columns each, and the last of them also the
         // columns that it gets.
-        let counts = shifted.iter().map(|one| (one.rearrangements, one.changes)).collect::<Vec<_>>();
+        let counts = shifted.iter().map(|one| (one.actions, one.changes)).collect::<Vec<_>>();
         assert_eq!(counts[0], (3, 9));
         assert!(counts[1].0 > 24 && counts[1].0 < 100 && counts[1].1 == 3 * counts[1].0, "{counts:?}");
         for (one, at) in shifted.iter().zip([0.001, 0.002]) {
             assert!((at..at + 0.0002).contains(&one.at_seconds) && one.took_seconds < 0.0005, "{one:?}");
         }
+    }
+}
+
+/// Partitions are divided and united at planned times. Dividing one costs more: each page on the
+/// path to the border is divided, and only roots are united.
+#[test]
+fn partitions_are_split_and_merged_as_planned() {
+    let shift = |seconds, action, count| Shift { seconds, action, count };
+    let shifts = vec![shift(0.001, BorderAction::Split, 4), shift(0.002, BorderAction::Merge, 4)];
+    // With clients some workers have no request when the map changes.
+    for clients in [Clients::Worker, Clients::Global] {
+        let still = Plan { adaptation: None, clients, shifts: shifts.clone(), ..plan(3.0, 4) };
+        let measured = run(&tatp(None), &still);
+        let found: Vec<_> = measured.events.iter().map(|event| (event.kind, event.actions)).collect();
+        assert_eq!(found, [(PartitionEventKind::Split, 4), (PartitionEventKind::Merge, 4)]);
+        let [split, merge] = &measured.events[..] else { panic!("two events") };
+        for event in [split, merge] {
+            assert!(0.0 < event.seconds && event.seconds < 0.0003 && event.interval.is_none(), "{event:?}");
+        }
+        assert!(clients != Clients::Worker || merge.seconds < split.seconds, "{split:?} {merge:?}");
     }
 }

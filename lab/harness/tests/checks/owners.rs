@@ -6,7 +6,7 @@ use harness::{
     Workload,
 };
 use sim::Config;
-use workloads::dependent::Dependent;
+use workloads::dependent::{Dependent, TablePlacement};
 use workloads::micro::{Micro, MicroSpec, Operation};
 use workloads::tatp::Tatp;
 use workloads::tpcb::Tpcb;
@@ -62,7 +62,7 @@ fn tpcb(branches: u16) -> Workload {
 
 fn dependent(sites: u16) -> Workload {
     let rows_per_site = 40;
-    Workload::Dependent(Dependent { sites, rows_per_site, multisite: 0.5, divided: false })
+    Workload::Dependent(Dependent { sites, rows_per_site, multisite: 0.5, divided: false, placement: None })
 }
 
 #[test]
@@ -113,6 +113,30 @@ fn checks_hold_of_rows_in_memory() {
         let measured =
             harness::on_hardware(&tatp(3), &in_memory(execution, 3), &two_sockets(3), Control::NONE);
         assert_eq!(violations(&measured.expect("it runs")), Vec::<String>::new());
+    }
+}
+
+/// Tables that are placed by themselves: as many partitions as half of the workers, each with
+/// another owner, so that each transaction needs two workers.
+#[test]
+fn dependent_tables_have_owners_of_their_own() {
+    for (execution, placement) in [
+        (Execution::Plp, TablePlacement::EveryWorker),
+        (Execution::Atrapos, TablePlacement::Oblivious(2)),
+        (Execution::Atrapos, TablePlacement::Together(2)),
+    ] {
+        let spec = Dependent {
+            sites: 4,
+            rows_per_site: 40,
+            multisite: 0.0,
+            divided: false,
+            placement: Some(placement),
+        };
+        let measured = simulated(&Workload::Dependent(spec), &over_pages(execution, 4), 4).expect("it runs");
+        assert_eq!(violations(&measured), Vec::<String>::new(), "{placement:?}");
+        assert_eq!(ended(&measured), TRANSACTIONS * 4);
+        let needs_others = if placement == TablePlacement::EveryWorker { 0.0 } else { 1.0 };
+        assert_eq!(measured.distributed_ratio, needs_others, "{placement:?}");
     }
 }
 

@@ -55,7 +55,11 @@ pub(crate) fn run<P: Platform>(
         rearranges: seed / 4 % 2 == 1,
         transactions: (4 + seed / 12 % 5) * if P::VIRTUAL { 1 } else { HARDWARE_FACTOR },
     };
-    let sharing = if seed / 16 % 2 == 0 { Sharing::Central } else { Sharing::PerSocket };
+    let sharing = match seed / 16 % 4 {
+        1 => Sharing::PerSocket,
+        3 => Sharing::SocketLists,
+        _ => Sharing::Central,
+    };
     let mut schema = SchemaBuilder::new();
     let tables = SiteTables::declare(&mut schema, mix.sites);
     let map = Map::new(&schema.divisions(), workers, &|site, _| site / SITES_PER_WORKER);
@@ -122,8 +126,11 @@ fn work<P: Platform>(
     for number in 1..=mix.transactions {
         if mix.rearranges && random.chance(25) {
             let change = worker.map().any_change(&mut |limit| random.below(limit));
-            let made =
-                worker.rearrange(&mut owner_session(&mut session, tables, &mut actions, None), &[change]);
+            let made = worker.rearrange(
+                &mut owner_session(&mut session, tables, &mut actions, None),
+                &[change],
+                dora::Borders::Logical,
+            );
             let _possible = made.unwrap_or_else(|abort| panic!("a rearrangement failed: {abort}")).is_ok();
         }
         let mut visiting = draw(&mut random, me, number, mix);

@@ -8,6 +8,7 @@
 //! (10 integers). A transaction reads rows of its worker's own site, or of any site if it is
 //! *multisite*; both rows are of the same site.
 
+mod placement;
 pub mod procedure;
 pub mod rows;
 mod spec;
@@ -15,6 +16,7 @@ mod spec;
 use schema::{Inspector, Loader, Schema};
 use terms::Abort;
 
+pub use placement::TablePlacement;
 pub use procedure::{Action, Transaction};
 use rows::{First, Second, Tables};
 pub use spec::Dependent;
@@ -60,6 +62,28 @@ impl Workload for Dependent {
         (0..self.rows_per_site).try_for_each(|number| {
             loader.insert(tables.first, &First::new(site, number))?;
             loader.insert(tables.second, &Second::new(site, number))
+        })
+    }
+
+    fn placed_tables(&self) -> usize {
+        if self.placement.is_some() { 2 } else { 0 }
+    }
+
+    fn owner(&self, table: usize, part: usize, sockets: &[u32]) -> Option<usize> {
+        self.placement?.owner(table, part, self.parts(), sockets)
+    }
+
+    fn load_table(
+        &self,
+        tables: &Tables,
+        table: usize,
+        part: usize,
+        loader: &mut impl Loader,
+    ) -> Result<(), Abort> {
+        let site = part as u16;
+        (0..self.rows_per_site).try_for_each(|number| match table {
+            0 => loader.insert(tables.first, &First::new(site, number)),
+            _ => loader.insert(tables.second, &Second::new(site, number)),
         })
     }
 

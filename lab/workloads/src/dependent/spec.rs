@@ -1,5 +1,7 @@
 //! Parameters of the dependent tables.
 
+use super::placement::TablePlacement;
+
 /// The workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dependent {
@@ -12,6 +14,8 @@ pub struct Dependent {
     /// True if a transaction is one action: several instances divide the data among them, and send
     /// each other whole branches.
     pub divided: bool,
+    /// The owners of partitions, where workers own them; `None`: they own none.
+    pub placement: Option<TablePlacement>,
 }
 
 impl Dependent {

@@ -31,7 +31,7 @@ fn count<R: CountedRow>(
         seen.updates = seen.updates.wrapping_add(row.counter());
         let key = row.key();
         let is_expected =
-            crate::batch::partition(key) < spec.sites && crate::batch::number(key) < spec.rows_per_site;
+            crate::batch::partition(key) < spec.parts() && crate::batch::number(key) < spec.rows_per_part();
         seen.damaged += u64::from(!is_expected || !row.is_intact());
     });
 }

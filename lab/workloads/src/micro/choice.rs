@@ -90,6 +90,8 @@ impl Rows {
 #[derive(Clone, Debug)]
 pub struct Choice {
     rows_per_site: u64,
+    rows_per_part: u64,
+    parts_per_site: u16,
     grouping: Grouping,
     /// True if rows are not skewed: a transaction starts at its worker's site.
     is_even: bool,
@@ -113,6 +115,8 @@ impl Choice {
         });
         Choice {
             rows_per_site: spec.rows_per_site,
+            rows_per_part: spec.rows_per_part(),
+            parts_per_site: spec.parts_per_site,
             grouping: spec.grouping,
             is_even: spec.skew == Skew::None,
             other_instances: spec.other_instances,
@@ -176,22 +180,28 @@ impl Choice {
             request = self.request(row, picking);
         }
         picking.chosen.draws += redraws;
-        let site = crate::batch::partition(request.key);
-        picking.chosen.batches.push(self.grouping, site, request);
+        picking.chosen.batches.push(self.grouping, crate::batch::partition(request.key), request);
         picking.updates_left = picking.updates_left.saturating_sub(1);
-        site
+        self.site(request.key)
+    }
+
+    /// The site of a row.
+    #[inline]
+    pub(super) fn site(&self, key: u64) -> u16 {
+        crate::batch::partition(key) / self.parts_per_site
     }
 
     #[inline]
     fn request(&self, row: u64, picking: &Picking) -> Request {
-        let (site, number) = (row / self.rows_per_site, row % self.rows_per_site);
-        Request { key: key(site as u16, number), update: picking.updates_left > 0 }
+        let (part, number) = (row / self.rows_per_part, row % self.rows_per_part);
+        Request { key: key(part as u16, number), update: picking.updates_left > 0 }
     }
 
     /// The next row of the same site.
     fn after(&self, key: u64) -> u64 {
-        let number = (crate::batch::number(key) + 1) % self.rows_per_site;
-        u64::from(crate::batch::partition(key)) * self.rows_per_site + number
+        let row = u64::from(crate::batch::partition(key)) * self.rows_per_part + crate::batch::number(key);
+        let first = row - row % self.rows_per_site;
+        first + (row + 1) % self.rows_per_site
     }
 }
 
@@ -230,6 +240,18 @@ mod tests {
                 assert_eq!(keys.len(), count as usize);
             }
         }
+    }
+
+    #[test]
+    fn a_site_has_parts() {
+        let spec = MicroSpec { sites: 3, rows_per_site: 30, parts_per_site: 10, ..MicroSpec::default() };
+        let choice = Choice::new(&spec);
+        let keys = keys(&choice, false, 30, &mut Random::new(1, 0));
+        let mut parts: Vec<u16> = keys.iter().map(|key| partition(*key)).collect();
+        assert!(keys.iter().all(|key| number(*key) < 3 && choice.site(*key) == 2));
+        parts.sort_unstable();
+        parts.dedup();
+        assert_eq!(parts, Vec::from_iter(20..30));
     }
 
     #[test]

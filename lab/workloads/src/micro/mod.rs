@@ -2,7 +2,8 @@
 //! one table.
 //!
 //! Sources: Porobic et al., "OLTP on Hardware Islands" (PVLDB 2012, section 6.1) and the studies
-//! after it. The table is divided into sites, one a worker; a *local* transaction touches rows of
+//! after it. The table is divided into sites, one a worker, and a site into parts, which are one or
+//! several; a *local* transaction touches rows of
 //! one site, a *multisite* one takes one row from its site and the others from all sites, or from
 //! those of other instances alone. Rows are chosen uniformly, or with a skew over all rows.
 //!
@@ -54,7 +55,7 @@ const MULTISITE: usize = 1;
 impl Micro {
     /// The workload with these parameters, if they are valid.
     pub fn new(spec: MicroSpec) -> Result<Self, MicroError> {
-        let MicroSpec { rows, sites, rows_per_site, .. } = spec;
+        let MicroSpec { rows, sites, rows_per_site, parts_per_site: parts, .. } = spec;
         if rows == 0 || sites == 0 || rows_per_site == 0 {
             return Err(MicroError::Empty);
         }
@@ -63,6 +64,9 @@ impl Micro {
         }
         if u64::from(rows) > rows_per_site {
             return Err(MicroError::TooFewRows { rows, available: rows_per_site });
+        }
+        if !rows_per_site.is_multiple_of(parts.into()) || sites.checked_mul(parts).is_none() {
+            return Err(MicroError::UnequalParts { parts, rows_per_site });
         }
         if !(0.0..=1.0).contains(&spec.multisite) {
             return Err(MicroError::OutOfRange("the share of multisite transactions"));
@@ -109,7 +113,7 @@ impl Workload for Micro {
         };
         let options = TableOptions {
             rows: self.spec.rows_per_site * u64::from(self.spec.sites),
-            partitioning: Some(Partitioning { first: 0, count: self.spec.sites }),
+            partitioning: Some(Partitioning { first: 0, count: self.spec.parts() }),
             kinds: vec![kind],
             ..TableOptions::default()
         };
@@ -117,23 +121,32 @@ impl Workload for Micro {
     }
 
     fn loaded_with(&self) -> LoadedWith {
-        let MicroSpec { rows_per_site, row_bytes, sites, .. } = self.spec;
-        LoadedWith::new(
+        let MicroSpec { rows_per_site, row_bytes, sites, parts_per_site, .. } = self.spec;
+        let mut loaded = LoadedWith::new(
             "micro",
             [
                 ("--rows-per-site", rows_per_site.to_string()),
                 ("--row-bytes", row_bytes.to_string()),
                 ("--cores", sites.to_string()),
             ],
-        )
+        );
+        // Keys begin with the number of a part.
+        if parts_per_site > 1 {
+            loaded.flags.push(("--execution", "plp, atrapos".to_owned()));
+        }
+        loaded
     }
 
     fn parts(&self) -> usize {
+        usize::from(self.spec.parts())
+    }
+
+    fn homes(&self) -> usize {
         usize::from(self.spec.sites)
     }
 
     fn rows(&self, _: usize) -> u64 {
-        self.spec.rows_per_site
+        self.spec.rows_per_part()
     }
 
     fn load(
@@ -143,9 +156,9 @@ impl Workload for Micro {
         _: &mut Random,
         loader: &mut impl Loader,
     ) -> Result<(), Abort> {
-        let site = u16::try_from(part).expect("there are as many parts as sites");
-        for row in 0..self.spec.rows_per_site {
-            with_table!(tables, table => insert(table, key(site, row), self.spec.row_bytes, loader)?);
+        let part = u16::try_from(part).expect("parts are numbered by 16 bits");
+        for row in 0..self.spec.rows_per_part() {
+            with_table!(tables, table => insert(table, key(part, row), self.spec.row_bytes, loader)?);
         }
         Ok(())
     }
@@ -168,7 +181,7 @@ impl Workload for Micro {
         };
         let transaction = self.draw(home, homes.is_some(), random);
         let first = transaction.requests().next();
-        let home = first.map_or(home, |first| usize::from(crate::batch::partition(first.key)));
+        let home = first.map_or(home, |first| usize::from(self.choice.site(first.key)));
         (transaction, home)
     }
 

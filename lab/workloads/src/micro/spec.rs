@@ -67,6 +67,8 @@ pub struct MicroSpec {
     pub sites: u16,
     /// Rows of each site.
     pub rows_per_site: u64,
+    /// Parts of a site, of equally many rows: where workers own partitions, these can be divided.
+    pub parts_per_site: u16,
     /// Share of the transactions that are multisite.
     pub multisite: f64,
     /// The instances, if the other rows of a multisite transaction are all in other instances than
@@ -89,12 +91,25 @@ impl Default for MicroSpec {
             row_bytes: 250,
             sites: 1,
             rows_per_site: 10_000,
+            parts_per_site: 1,
             multisite: 0.0,
             other_instances: None,
             skew: Skew::None,
             index: RowIndex::Hash,
             grouping: Grouping::ByPartition,
         }
+    }
+}
+
+impl MicroSpec {
+    /// Rows of a part.
+    pub(super) fn rows_per_part(&self) -> u64 {
+        self.rows_per_site / u64::from(self.parts_per_site.max(1))
+    }
+
+    /// Parts of all sites.
+    pub(super) fn parts(&self) -> u16 {
+        self.sites * self.parts_per_site
     }
 }
 
@@ -115,6 +130,14 @@ pub enum MicroError {
     /// A row's number has 48 bits, and the number of all rows 64.
     #[error("{0} rows per site are too many: at most 2^47")]
     TooManyRows(u64),
+    /// Parts of a site would have different numbers of rows.
+    #[error("{rows_per_site} rows per site cannot be divided into {parts} equal parts")]
+    UnequalParts {
+        /// Parts of a site.
+        parts: u16,
+        /// Rows of a site.
+        rows_per_site: u64,
+    },
     /// A share that is not between 0 and 1, or an exponent below 0.
     #[error("{0} is out of range")]
     OutOfRange(&'static str),

@@ -9,7 +9,7 @@ use workloads::{Outcome, Workload};
 use crate::model::{End, Model};
 
 fn small() -> Dependent {
-    Dependent { sites: 3, rows_per_site: 50, multisite: 0.3, divided: false }
+    Dependent { sites: 3, rows_per_site: 50, multisite: 0.3, divided: false, placement: None }
 }
 
 #[test]

@@ -76,7 +76,8 @@ fn whole_parts_are_one_action() {
 
 #[test]
 fn a_row_waits_for_the_one_that_it_depends_on() {
-    let dependent = Dependent { sites: 2, rows_per_site: 50, multisite: 0.5, divided: false };
+    let dependent =
+        Dependent { sites: 2, rows_per_site: 50, multisite: 0.5, divided: false, placement: None };
     let (flows, names) = of(&dependent);
     assert!(flows.iter().all(|flow| drawn(flow, &names) == [["first"], ["second"]]));
 }

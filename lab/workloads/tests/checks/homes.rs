@@ -66,7 +66,8 @@ fn procedures_say_where_they_belong() {
     let crossing = several(&Micro::new(spec).expect("valid"));
     assert!(crossing > TRANSACTIONS / 5 && crossing < TRANSACTIONS / 2, "{crossing}");
     // A subscriber is of one part, and so are two rows that depend on each other.
-    let dependent = Dependent { sites: PARTS, rows_per_site: 50, multisite: 0.5, divided: true };
+    let dependent =
+        Dependent { sites: PARTS, rows_per_site: 50, multisite: 0.5, divided: true, placement: None };
     assert_eq!(several(&dependent), 0);
     assert_eq!(several(&Tatp { multisite: 0.5, divided: true, ..Tatp::new(100, PARTS) }), 0);
     for workload in [YcsbWorkload::A, YcsbWorkload::B, YcsbWorkload::C, YcsbWorkload::F] {

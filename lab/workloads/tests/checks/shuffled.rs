@@ -89,7 +89,7 @@ fn tatp_shuffled() {
 #[test]
 fn dependent_shuffled() {
     for divided in [false, true] {
-        let dependent = Dependent { sites: 4, rows_per_site: 50, multisite: 0.5, divided };
+        let dependent = Dependent { sites: 4, rows_per_site: 50, multisite: 0.5, divided, placement: None };
         everywhere(&Workload::Dependent(dependent));
     }
 }

@@ -10,12 +10,12 @@ pub(super) const FAULTS: &[(&str, &str)] = &[
     (
         "tatp --seconds 1 --at hot=0.5:0.2",
         "--at hot=0.5:0.2: the moment is no number of seconds (accepted: SECONDS=CHANGE, a change being mix=NAME, hot=F:F, \
-         multisite=F, fail-socket=N or rearrange=N)",
+         multisite=F, fail-socket=N, split:N, merge:N or rearrange:N)",
     ),
     (
         "tatp --seconds 1 --at 0.5=colour=red",
         "--at 0.5=colour=red: unknown change (accepted: SECONDS=CHANGE, a change being mix=NAME, hot=F:F, multisite=F, \
-         fail-socket=N or rearrange=N)",
+         fail-socket=N, split:N, merge:N or rearrange:N)",
     ),
     (
         "tatp --seconds 1 --at 0.5=multisite=2",
@@ -43,15 +43,44 @@ pub(super) const FAULTS: &[(&str, &str)] = &[
     ),
     (
         "tatp --seconds 1 --execution plp --at 0.5=rearrange=some",
-        "--at 0.5=rearrange=some: no number of rearrangements (accepted: rearrange=N)",
+        "--at 0.5=rearrange=some: no number of actions (accepted: rearrange:N)",
     ),
+    (
+        "micro --seconds 1 --execution plp --at 0.5=split:-1",
+        "--at 0.5=split:-1: no number of actions (accepted: split:N)",
+    ),
+    (
+        "micro --seconds 1 --at 0.5=merge:8",
+        "--at 0.5=merge:8: workers own no partitions (accepted: --execution plp or atrapos)",
+    ),
+    (
+        "micro --without announcements --execution plp",
+        "--without announcements: only --execution atrapos announces (accepted: with --execution atrapos)",
+    ),
+    (
+        "dependent --partitions 2",
+        "--partitions 2: workers own no partitions (accepted: with --execution plp or atrapos)",
+    ),
+    (
+        "dependent --execution plp --cores 8 --partitions 5",
+        "--partitions 5: each of both tables has as many, one a worker, of 8 (accepted: naive, 1 to 4)",
+    ),
+    (
+        "dependent --execution plp --cores 8 --partitions many",
+        "--partitions many: no number of partitions (accepted: naive, 1 to 4)",
+    ),
+    (
+        "dependent --execution plp --partition-placement model",
+        "--partition-placement model: every worker has one of each table (accepted: with --partitions N)",
+    ),
+    ("micro --bins 401", "--bins 401: out of range (accepted: 1 to 400)"),
     (
         "tatp --seconds 1 --at 0.5=rearrange=80",
         "--at 0.5=rearrange=80: workers own no partitions (accepted: --execution plp or atrapos)",
     ),
     (
         "tatp --seconds 1 --execution atrapos --at 0.5=rearrange=80",
-        "--at 0.5=rearrange=80: partitions follow the workload (accepted: --adaptive off)",
+        "--at 0.5=rearrange=80: partitions follow the workload (accepted: --adaptive off or monitor)",
     ),
     (
         "tatp --seconds 1 --at 1=mix=full",
@@ -196,11 +225,14 @@ pub(super) const FAULTS: &[(&str, &str)] = &[
         "--adaptive on: only --execution atrapos has partitions that could follow the workload (accepted: no --adaptive, or \
          --execution atrapos)",
     ),
-    ("tpcc --execution atrapos --adaptive maybe", "--adaptive maybe: unknown value (accepted: on, off)"),
+    (
+        "tpcc --execution atrapos --adaptive maybe",
+        "--adaptive maybe: unknown value (accepted: on, off, monitor)",
+    ),
     (
         "tpcc --adapt-interval 1",
         "--adapt-interval 1: partitions do not follow the workload (accepted: no --adapt-interval, or --execution atrapos \
-         --adaptive on)",
+         --adaptive on or monitor)",
     ),
     (
         "tpcc --execution atrapos --adapt-interval 0",
@@ -255,7 +287,7 @@ pub(super) const FAULTS: &[(&str, &str)] = &[
     ),
     (
         "tpcc --without",
-        "--without \"\": unknown value (accepted: thread-alloc, hash-index, queue-latch, replicate, prefetch, compiled-rows, bounded-spin, read-only-skip, replicate-index, plain-locks, lookahead, sli, aether)",
+        "--without \"\": unknown value (accepted: thread-alloc, hash-index, queue-latch, replicate, prefetch, compiled-rows, bounded-spin, read-only-skip, replicate-index, plain-locks, lookahead, sli, aether, announcements)",
     ),
     (
         "tpcc --without hash-index,read-only-skip,hash-index",

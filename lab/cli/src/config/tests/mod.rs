@@ -73,6 +73,36 @@ fn fault(line: &str) -> String {
 }
 
 #[test]
+fn the_published_system_has_lists_of_sockets() {
+    let simulated = crate::machine_facts::MachineFacts { name: "described".to_owned(), ..machine() };
+    let without = |line: &str| {
+        let config = resolved_with(&simulated, &format!("tatp --engine paged {line}"));
+        serde_json::to_value(config.plan).expect("a plan")["without"].clone()
+    };
+    let like = "--like shore-mt --execution";
+    assert_eq!(without("--execution atrapos"), serde_json::json!([]));
+    assert_eq!(without("--execution atrapos --without announcements"), serde_json::json!(["announcements"]));
+    assert_eq!(
+        without(&format!("{like} atrapos")),
+        serde_json::json!(["prefetch", "lookahead", "announcements"])
+    );
+    assert_eq!(without(&format!("{like} plp")), serde_json::json!(["prefetch", "lookahead"]));
+}
+
+#[test]
+fn borders_change_by_either_separator() {
+    let shifts = |text: &str| {
+        let line = format!("tatp --execution atrapos --adaptive monitor --seconds 1 --at 0.5={text}");
+        resolved(&line).plan.shifts
+    };
+    for name in ["split", "merge", "rearrange"] {
+        let [one, other] = [":", "="].map(|separator| shifts(&format!("{name}{separator}40")));
+        assert_eq!(one, other);
+        assert_eq!((one[0].count, one[0].seconds), (40, 0.5));
+    }
+}
+
+#[test]
 fn defaults_are_those_of_the_contract() {
     let config = serde_json::to_value(resolved("tpcc")).unwrap();
     let expected: serde_json::Value = serde_json::from_str(
@@ -87,7 +117,7 @@ fn defaults_are_those_of_the_contract() {
         "path": null, "timestamp": "clock", "without": [],
         "row_lock": "word", "retry": "exponential", "clients": "worker", "row_copies": "fields", "commit_locks": "ordered",
         "deadlocks": "graph", "like": null,
-        "seconds": 10.0, "transactions": null, "at": [], "warmup": 1.0, "instrument": "on", "seed": 1, "repeat": 1
+        "seconds": 10.0, "transactions": null, "at": [], "warmup": 1.0, "instrument": "on", "seed": 1, "repeat": 1, "bins": 40
     }"#,
     )
     .expect("JSON");

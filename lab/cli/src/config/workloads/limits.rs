@@ -24,6 +24,9 @@ pub(super) fn rows_fit(rows: u64, table_flag: &str, table_rows: u64) -> Result<(
     Err(BadInput::value("--rows", &rows.to_string(), problem, format!("1 to {table_rows}")))
 }
 
+/// Parts of a worker where workers own them: as many as a partition has sub-partitions.
+pub(super) const PARTS_EACH: u64 = repartitioning::DIVISIONS;
+
 /// The number of partitions, one a worker.
 pub(super) fn partitions(workers: usize) -> Result<u16, Failure> {
     u16::try_from(workers).map_err(|_| Failure::Failed("--cores: at most 65535".to_owned()))

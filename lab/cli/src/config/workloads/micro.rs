@@ -3,7 +3,7 @@
 use serde::Serialize;
 use workloads::micro::{MicroSpec, Operation, RowIndex, Skew};
 
-use super::limits::{ROWS_MAX, grouping, partitions, rows_fit};
+use super::limits::{PARTS_EACH, ROWS_MAX, grouping, partitions, rows_fit};
 use super::terms::{BenchWorkload, RowCount, Split, other_instances};
 use crate::arguments::{BenchArguments, Flag, TABLE_ROWS_MAX, TextFlag};
 use crate::bad_input::BadInput;
@@ -12,7 +12,7 @@ use crate::config::asked::{Asked, Change};
 use crate::errors::Failure;
 use crate::hot::Hot;
 use crate::numbers::thousands;
-use harness::{Choice, serialize_name};
+use harness::{Choice, Partitioning, serialize_name};
 
 /// Flags of `micro`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -103,19 +103,33 @@ impl BenchWorkload for Micro {
         (self.remote_rows == RemoteRows::OtherInstance).then_some(("--cores", workers))
     }
 
-    /// One site a worker.
+    /// The parts of a site follow each other.
+    fn partitioning(&self) -> Partitioning {
+        Partitioning::Blocks
+    }
+
+    /// One site a worker; where workers own them, of several parts that can be moved, if they can
+    /// have equally many rows.
     fn for_harness(&self, workers: usize, split: Split) -> Result<harness::Workload, Failure> {
         let skew = match (self.zipf, self.hot) {
             (Some(exponent), _) => Skew::Zipf(exponent),
             (None, Some(hot)) => Skew::Hot { requests: hot.requests, data: hot.data },
             (None, None) => Skew::None,
         };
+        let are_equal = |parts: &u64| self.rows_per_site.is_multiple_of(*parts);
+        let parts = match split {
+            Split::Workers => (1..=PARTS_EACH).rev().find(are_equal).unwrap_or(1),
+            Split::Whole | Split::Instances(_) => 1,
+        };
+        // Fails if there are too many.
+        partitions(workers * parts as usize)?;
         let micro = workloads::micro::Micro::new(MicroSpec {
             operation: self.op,
             rows: u32::try_from(self.rows).unwrap_or(u32::MAX),
             row_bytes: usize::try_from(self.row_bytes).unwrap_or(usize::MAX),
             sites: partitions(workers)?,
             rows_per_site: self.rows_per_site,
+            parts_per_site: parts as u16,
             multisite: self.multisite,
             other_instances: other_instances(self.remote_rows, workers, split),
             skew,

@@ -4,7 +4,7 @@ use harness::Partitioning;
 use serde::Serialize;
 use workloads::tatp::Mix;
 
-use super::limits::partitions;
+use super::limits::{PARTS_EACH, partitions};
 use super::terms::{BenchWorkload, RowCount, Split};
 use crate::arguments::{BenchArguments, Flag, TextFlag};
 use crate::bad_input::BadInput;
@@ -18,8 +18,6 @@ use harness::{Choice, serialize_name};
 const SUBSCRIBERS_MAX: u64 = 4_000_000_000;
 /// Subscribers of the benchmark's own smallest population.
 const SUBSCRIBERS: u64 = 100_000;
-/// Ranges of a worker where workers own them: as many as a partition has sub-partitions.
-const PARTS_EACH: u64 = repartitioning::DIVISIONS;
 /// Rows of a subscriber on the average, itself included.
 const SUBSCRIBER_ROWS: f64 = 1.0 + 2.5 + 2.5 + 3.75;
 /// Bytes of the bare rows of a subscriber: one of 64 bytes, and as many others on the average as

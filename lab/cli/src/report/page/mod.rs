@@ -206,7 +206,7 @@ fn configuration(report: &Report) -> String {
         rows.push(vec!["memory of tables and indexes".to_owned(), bytes(memory.used_bytes)]);
         rows.push(vec!["memory taken from the machine".to_owned(), bytes(memory.reserved_bytes)]);
     }
-    if report.instances > 1 {
+    if report.instances.len() > 1 {
         rows.push(vec!["commits over several instances".to_owned(), percent(report.distributed_ratio)]);
         let messages =
             report.messages_per_distributed.map_or("–".to_owned(), |count| format!("{count:.1}"));
