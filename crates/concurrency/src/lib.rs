@@ -15,8 +15,9 @@
 //!   (pending writes).
 //! - Optimistic schemes: `optimistic` (the common protocol) with the methods `silo`, `tictoc`,
 //!   `occ` and `mvcc` (versions and snapshots).
-//! - Schemes that lock: `lock_word` (a lock in one word), `row_latch` (the latch of a manager), `locking` (two-phase locking, gaps, lock
-//!   managers) with the policies `no_wait`, `wait_die` and `dl_detect`.
+//! - Schemes that lock: `lock_word` (a lock in one word), `row_latch` (the latch of a manager),
+//!   `locking` (two-phase locking, gaps, lock managers) with the policies `no_wait`, `wait_die` and
+//!   `dl_detect`.
 //! - `hstore`: locks of whole partitions, and an undo list.
 
 #![deny(unsafe_op_in_unsafe_fn)]

@@ -7,10 +7,10 @@
 //! places in the source.
 //!
 //! A lock in read mode is one addition to a counter and one subtraction (`occ_rwlock`). The list is
-//! without a latch (`xct_list`): a transaction puts itself behind the tail by an exchange, reads the
-//! number of the one before and links itself to it; it leaves by a compare-and-swap on the state of
-//! its own entry. That the first entry hands its place on, and that entries of ended transactions
-//! are unlinked, is left out.
+//! without a latch (`xct_list`): a transaction puts itself behind the tail by an exchange, reads
+//! the number of the one before and links itself to it; it leaves by a compare-and-swap on the
+//! state of its own entry. That the first entry hands its place on, and that entries of ended
+//! transactions are unlinked, is left out.
 
 use std::sync::atomic::Ordering;
 

@@ -1,24 +1,25 @@
 //! The mutex of the C library with lock elision, for comparisons with programs that use it.
 //!
 //! Source: `pthread_mutex_lock` of glibc for mutexes of the default type
-//! (`nptl/pthread_mutex_lock.c`, `nptl/lowlevellock.c`; `sysdeps/unix/sysv/linux/x86/elision-lock.c`
-//! with its defaults). A thread runs the critical section as a hardware transaction that only reads
-//! the lock. If another thread writes a line of the section meanwhile, the transaction aborts, the
-//! thread takes the lock, and so do the next three owners. A thread that finds the lock taken sleeps
-//! at once in a futex: mutexes of the default type do not spin.
+//! (`nptl/pthread_mutex_lock.c`, `nptl/lowlevellock.c`;
+//! `sysdeps/unix/sysv/linux/x86/elision-lock.c` with its defaults). A thread runs the critical
+//! section as a hardware transaction that only reads the lock. If another thread writes a line of
+//! the section meanwhile, the transaction aborts, the thread takes the lock, and so do the next
+//! three owners. A thread that finds the lock taken sleeps at once in a futex: mutexes of the
+//! default type do not spin.
 //!
 //! Platforms have no transactions, so this latch has the costs of one. Sections under it write the
 //! line that the latch is on, therefore two of them that run at the same time always conflict, and
 //! one transaction at a time can succeed. A thread begins by marking the latch as elided. The two
 //! atomics that set and clear the mark cost about as much as the beginning and the end of an empty
 //! transaction (some 45 cycles on Intel processors of the Skylake family), and the same as the lock
-//! and the unlock of a free mutex. A thread that arrives meanwhile marks the conflict and sleeps. It
-//! pays for its own abort; the thread within pays for an abort and for the section, which it runs
-//! again with the lock taken, its lines being in its cache. Both costs are estimates.
+//! and the unlock of a free mutex. A thread that arrives meanwhile marks the conflict and sleeps.
+//! It pays for its own abort; the thread within pays for an abort and for the section, which it
+//! runs again with the lock taken, its lines being in its cache. Both costs are estimates.
 //!
 //! Deviations: a transaction that aborts is not tried again, where glibc tries three times as long
-//! as the processor reports that it may succeed. Aborts for other reasons than conflicts (interrupts,
-//! full caches) do not exist. On hardware this is the mutex without the transactions.
+//! as the processor reports that it may succeed. Aborts for other reasons than conflicts
+//! (interrupts, full caches) do not exist. On hardware this is the mutex without the transactions.
 
 use std::sync::atomic::Ordering;
 

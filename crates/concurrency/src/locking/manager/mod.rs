@@ -5,10 +5,10 @@
 //! `Row_lock::lock_get` and `Row_lock::lock_release`; the latch is `tbb::queuing_mutex`, by
 //! `SCOPED_LATCH_T` of `variant_config/28skt/config-2optimised.h`). Every grant, refusal and
 //! release goes through the latch, in order of arrival: a release waits behind all that will be
-//! refused. The latch is the same algorithm, or a mutex ([`RowLatch`]). Owners and waiting transactions are
-//! entries of linked lists, allocated and freed one by one with the latch held. A release hands the
-//! lock to those who wait first, as long as they do not exclude each other; each waits for a word
-//! of its own entry.
+//! refused. The latch is the same algorithm, or a mutex ([`RowLatch`]). Owners and waiting
+//! transactions are entries of linked lists, allocated and freed one by one with the latch held. A
+//! release hands the lock to those who wait first, as long as they do not exclude each other; each
+//! waits for a word of its own entry.
 //!
 //! Deviations:
 //! - A row holds the address of its manager, which is a line of its own, made when the row is
