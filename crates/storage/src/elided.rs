@@ -12,10 +12,10 @@
 //! line that the latch is on, therefore two of them that run at the same time always conflict, and
 //! one transaction at a time can succeed. A thread begins by marking the latch as elided. The two
 //! atomics that set and clear the mark cost about as much as the beginning and the end of an empty
-//! transaction (some 45 cycles on Intel processors of the Skylake family), and the same as the lock
-//! and the unlock of a free mutex. A thread that arrives meanwhile marks the conflict and sleeps.
-//! It pays for its own abort; the thread within pays for an abort and for the section, which it
-//! runs again with the lock taken, its lines being in its cache. Both costs are estimates.
+//! transaction (an estimate: some 45 cycles), and the same as the lock and the unlock of a free
+//! mutex. A thread that arrives meanwhile marks the conflict and sleeps. It pays for its own abort;
+//! the thread within pays for an abort and for the section, which it runs again with the lock taken,
+//! its lines being in its cache. Both costs are estimates.
 //!
 //! Deviations: a transaction that aborts is not tried again, where glibc tries three times as long
 //! as the processor reports that it may succeed. Aborts for other reasons than conflicts

@@ -72,14 +72,14 @@ pub use instances::{
 pub use machine::Peers;
 pub use measurement::machine_use::{HotLine, MachineUse, PortKind, PortUse};
 pub use measurement::memory_figures::MemoryFigures;
-pub use measurement::partition_events::{PartitionEvent, PartitionEventKind};
+pub use measurement::partition_events::{PartitionEvent, PartitionEventKind, Shifted};
 pub use measurement::values::{
     Breakdown, Check, Counters, Deployed, Kind, Latency, LogFigures, Measurement, Recovery, RequestFigures,
     RoundTrip, Simulation, ThreadFigures, abort_ratio,
 };
 pub use names::{Choice, serialize_name};
-pub use owners::adapting::Adaptation;
-pub use owners::shifting::{Shift, Shifted};
+pub use owners::adaptation::Adaptation;
+pub use owners::shifting::Shift;
 pub use plan::{Clients, CommitProtocol, Durability, Engine, Length, Missing, Plan};
 pub use repartitioning::BorderAction;
 pub use retry::{PAUSE_NANOS, PLACES, Retry};

@@ -16,7 +16,7 @@ use crate::execution::executor::Execution;
 use crate::faults::failing::Failure;
 use crate::faults::troubles::Troubles;
 use crate::names::{Choice, names, serialize_name};
-use crate::owners::adapting::Adaptation;
+use crate::owners::adaptation::Adaptation;
 use crate::owners::shifting::Shift;
 use crate::retry::Retry;
 

@@ -138,7 +138,7 @@ mod tests {
         };
         assert_eq!(remote(line), lists(&first, &second));
         // Rows that are elsewhere are not local, and workers stay where they are.
-        let elsewhere = "tpcc --cores 80 --remote-choice local --memory hops=2";
+        let elsewhere = "tpcc --cores 80 --remote-choice local --memory remote";
         assert_ne!(remote(elsewhere), remote("tpcc --cores 80 --remote-choice local"));
         assert_ne!(remote("tpcc --cores 80 --remote-choice farthest"), remote(elsewhere));
     }

@@ -11,7 +11,7 @@ use crate::faults::troubles::TroubleCounts;
 use crate::measurement::machine_use::MachineUse;
 use crate::measurement::memory_figures::MemoryFigures;
 use crate::measurement::partition_events::PartitionEvent;
-use crate::owners::shifting::Shifted;
+use crate::measurement::partition_events::Shifted;
 
 /// The result of a run. Times are the platform's own, except where a name says host.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -5,11 +5,9 @@
 
 use platform::Nanos;
 use repartitioning::BorderAction;
-use serde::{Deserialize, Serialize};
 
 use crate::error::RunError;
 use crate::faults::failing::Failing;
-use crate::measurement::partition_events::{PartitionEvent, PartitionEventKind};
 
 /// Planned changes of borders between partitions.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,36 +18,6 @@ pub struct Shift {
     pub action: BorderAction,
     /// Number of changes.
     pub count: usize,
-}
-
-/// The result of planned changes.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Shifted {
-    /// The kind of the changes.
-    pub action: BorderAction,
-    /// Their beginning, in seconds of the measured time.
-    pub at_seconds: f64,
-    /// Splits, merges or rearrangements; fewer than planned if partitions became too small or too
-    /// few.
-    pub actions: usize,
-    /// Number of splits, moves and merges.
-    pub changes: usize,
-    /// Time from the moment at which a worker began to make the new map, until all workers
-    /// continued.
-    pub took_seconds: f64,
-}
-
-impl Shifted {
-    /// As an event of the run.
-    pub(crate) fn event(&self) -> PartitionEvent {
-        let kind = match self.action {
-            BorderAction::Split => PartitionEventKind::Split,
-            BorderAction::Merge => PartitionEventKind::Merge,
-            BorderAction::Rearrange => PartitionEventKind::Rearrange,
-        };
-        let (second, seconds) = (self.at_seconds, self.took_seconds);
-        PartitionEvent { second, kind, actions: self.actions, seconds, interval: None }
-    }
 }
 
 /// The shifts that one worker still has to make.

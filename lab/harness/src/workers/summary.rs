@@ -5,8 +5,8 @@ use workloads::Workload;
 
 use crate::deployment::Deployment;
 use crate::error::RunError;
+use crate::measurement::partition_events::Shifted;
 use crate::measurement::values::{Breakdown, Deployed, Kind, Latency, Measurement, RequestFigures};
-use crate::owners::shifting::Shifted;
 use crate::plan::{Clients, Plan};
 use crate::requests::{BATCH_REQUESTS, BATCHES};
 use crate::workers::schedule::{BINS, Schedule};
