@@ -14,8 +14,8 @@
 //! atomics that set and clear the mark cost about as much as the beginning and the end of an empty
 //! transaction (an estimate: some 45 cycles), and the same as the lock and the unlock of a free
 //! mutex. A thread that arrives meanwhile marks the conflict and sleeps. It pays for its own abort;
-//! the thread within pays for an abort and for the section, which it runs again with the lock taken,
-//! its lines being in its cache. Both costs are estimates.
+//! the thread within pays for an abort and for the section, which it runs again with the lock
+//! taken, its lines being in its cache. Both costs are estimates.
 //!
 //! Deviations: a transaction that aborts is not tried again, where glibc tries three times as long
 //! as the processor reports that it may succeed. Aborts for other reasons than conflicts
