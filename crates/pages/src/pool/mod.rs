@@ -79,6 +79,8 @@ pub(crate) struct Pool<P: Files> {
     cleaners: Vec<Latched<P, Copies<P>>>,
     sessions: usize,
     paths: PathLengths,
+    /// True if readers latch pages. Each read of a page checks it.
+    latches_reads: bool,
 }
 
 impl<P: Files> Pool<P> {
@@ -103,6 +105,7 @@ impl<P: Files> Pool<P> {
             cleaners,
             sessions: options.sessions_max,
             paths: options.paths,
+            latches_reads: options.has_latched_reads(),
         })
     }
 

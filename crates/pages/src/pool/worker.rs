@@ -131,6 +131,9 @@ impl<'p, P: Files> PoolWorker<'p, P> {
     fn fix(&mut self, frame: Frame<'p, P>) {
         let (c, pool) = (self.c, self.pool);
         P::instructions(c, pool.paths.page);
+        if !pool.latches_reads {
+            return;
+        }
         if let Some(readers) = pool.store.readers(frame.id) {
             P::instructions(c, pool.paths.latch);
             P::fetch_add(c, &frame.header[PINS], 1, Ordering::AcqRel);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use toml::{Table, Value as Toml};
 
 use super::error::StudyError;
-use super::reader::{Like, Reader, number};
+use super::reader::{Entry, Like, Reader, number};
 use super::run::{self, Run};
 use super::size::Size;
 use super::template::{Position, fill};
@@ -78,15 +78,11 @@ pub(super) fn read(
     size: Size,
     size_arguments: &[String],
 ) -> Result<Vec<Figure>, StudyError> {
-    let read = |size_arguments: &[String]| {
-        let reader = Reader { table, kind: "figure", name: format!("number {number}") };
+    let read = |reader: Reader<'_>, size_arguments: &[String]| {
         FigureReader { reader, size, size_arguments }.figure()
     };
-    let (figure, like) = read(size_arguments)?;
-    let Some(like) = like else { return Ok(vec![figure]) };
-    let (mut second, _) = read(&like.before(size_arguments))?;
-    (second.id, second.about) = (like.id(&figure.id), like.describe(&figure.about));
-    Ok(vec![figure, second])
+    let entry = Entry { table, kind: "figure", number };
+    entry.forms(size_arguments, read, |figure| [&mut figure.id, &mut figure.about])
 }
 
 struct FigureReader<'a> {

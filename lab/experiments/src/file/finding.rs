@@ -6,7 +6,7 @@ use serde::Serialize;
 use toml::{Table, Value as Toml};
 
 use super::error::StudyError;
-use super::reader::{Like, Reader, number};
+use super::reader::{Entry, Like, Reader, number};
 use super::run::{self, Run};
 use super::size::Size;
 use crate::expression::{Expression, is_run_name};
@@ -89,15 +89,11 @@ pub(super) fn read(
     size: Size,
     size_arguments: &[String],
 ) -> Result<Vec<Finding>, StudyError> {
-    let read = |size_arguments: &[String]| {
-        let reader = Reader { table, kind: "finding", name: format!("number {number}") };
+    let read = |reader: Reader<'_>, size_arguments: &[String]| {
         FindingReader { reader, size, size_arguments }.finding()
     };
-    let (finding, like) = read(size_arguments)?;
-    let Some(like) = like else { return Ok(vec![finding]) };
-    let (mut second, _) = read(&like.before(size_arguments))?;
-    (second.id, second.claim) = (like.id(&finding.id), like.describe(&finding.claim));
-    Ok(vec![finding, second])
+    let entry = Entry { table, kind: "finding", number };
+    entry.forms(size_arguments, read, |finding| [&mut finding.id, &mut finding.claim])
 }
 
 struct FindingReader<'a> {

@@ -17,23 +17,42 @@ pub(super) struct Like {
     arguments: Vec<String>,
 }
 
-impl Like {
-    /// The id of the second form of an entry.
-    pub fn id(&self, id: &str) -> String {
-        format!("{id}-like")
-    }
+/// A finding or figure of a study file, in one form or two.
+pub(super) struct Entry<'a> {
+    /// The entry.
+    pub table: &'a Table,
+    /// `finding` or `figure`.
+    pub kind: &'static str,
+    /// Its place in the file.
+    pub number: usize,
+}
 
-    /// A text about the entry, with the arguments.
-    pub fn describe(&self, text: &str) -> String {
-        let arguments = self.arguments.join(" ");
-        if text.is_empty() { format!("with {arguments}") } else { format!("{text}; with {arguments}") }
-    }
-
-    /// Arguments that are appended to those of the runs: these, then those of the size.
-    pub fn before(&self, size_arguments: &[String]) -> Vec<String> {
-        let mut arguments = self.arguments.clone();
+impl Entry<'_> {
+    /// Reads each form of the entry by `read`, which gets the arguments that all runs of the form
+    /// have last. `texts` are the id and the description of an entry, to which those of the second
+    /// form add.
+    pub fn forms<E>(
+        &self,
+        size_arguments: &[String],
+        read: impl Fn(Reader<'_>, &[String]) -> Result<(E, Option<Like>), StudyError>,
+        texts: impl Fn(&mut E) -> [&mut String; 2],
+    ) -> Result<Vec<E>, StudyError> {
+        let &Entry { table, kind, number } = self;
+        let form =
+            |arguments: &[String]| read(Reader { table, kind, name: format!("number {number}") }, arguments);
+        let (first, like) = form(size_arguments)?;
+        let Some(Like { mut arguments }) = like else { return Ok(vec![first]) };
+        let with = arguments.join(" ");
         run::append(&mut arguments, size_arguments);
-        arguments
+        let (mut second, _) = form(&arguments)?;
+        let [id, text] = texts(&mut second);
+        id.push_str("-like");
+        if !text.is_empty() {
+            text.push_str("; ");
+        }
+        text.push_str("with ");
+        text.push_str(&with);
+        Ok(vec![first, second])
     }
 }
 
