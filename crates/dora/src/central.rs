@@ -28,7 +28,9 @@
 use std::sync::atomic::Ordering;
 
 use platform::{LINE_BYTES, Node, OutOfMemory, Platform};
-use storage::{ActiveEntries, ActiveList, LatchSeat};
+use storage::LatchSeat;
+
+use crate::active_list::{ActiveEntries, ActiveList};
 
 /// The workers that share the state of transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

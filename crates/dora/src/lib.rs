@@ -31,11 +31,13 @@
 //!    rearranging             how the map changes while transactions run
 //!    shared                  state that all workers share
 //!       central              which transactions are active, and the lock of the map
+//!          active_list       a list of active transactions behind one latch
 //!       map                  partitions and their owners
 //! ```
 
 #![forbid(unsafe_code)]
 
+mod active_list;
 mod central;
 mod counting;
 mod executor;

@@ -1,6 +1,5 @@
 //! Rows in memory, their indexes and their memory.
 //!
-//! - [`active_list`]: a list of active transactions behind one latch;
 //! - [`arena`]: memory from node-local regions, by size class, thread-local;
 //! - [`epoch`]: reclamation of memory that readers may still see, and the order of commits;
 //! - [`local`]: a worker's arena, epoch announcements and retired blocks;
@@ -20,7 +19,6 @@
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
-pub mod active_list;
 pub mod arena;
 pub mod catalog;
 mod chunks;
@@ -41,7 +39,6 @@ pub mod places;
 pub mod record;
 pub mod tree;
 
-pub use active_list::{ActiveEntries, ActiveList};
 pub use arena::{Arena, Memory};
 pub use catalog::Table;
 pub use chunks::MemoryUse;

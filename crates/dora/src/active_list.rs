@@ -4,8 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use platform::{Node, OutOfMemory, Platform};
-
-use crate::{LatchSeat, LatchedLines};
+use storage::{LatchSeat, LatchedLines};
 
 /// Beside the latch: the name of the first entry; 0: the list is empty.
 const HEAD: usize = 0;
@@ -16,12 +15,12 @@ const BEFORE: usize = 8;
 const NUMBER: usize = 16;
 
 /// The list.
-pub struct ActiveList<P: Platform> {
+pub(crate) struct ActiveList<P: Platform> {
     latch: LatchedLines<P>,
 }
 
 /// The entries of all workers, each on its worker's node.
-pub struct ActiveEntries<'a, P: Platform>(pub &'a [P::Region]);
+pub(crate) struct ActiveEntries<'a, P: Platform>(pub(crate) &'a [P::Region]);
 
 impl<P: Platform> ActiveEntries<'_, P> {
     fn word(&self, name: u64, word: usize) -> &P::Word {
@@ -30,13 +29,13 @@ impl<P: Platform> ActiveEntries<'_, P> {
 }
 
 impl<P: Platform> ActiveList<P> {
-    /// An empty one.
-    pub fn new(c: P::Core, node: Option<Node>) -> Result<Self, OutOfMemory> {
+    /// An empty list.
+    pub(crate) fn new(c: P::Core, node: Option<Node>) -> Result<Self, OutOfMemory> {
         Ok(ActiveList { latch: LatchedLines::new(c, node, 1, "list of active transactions")? })
     }
 
-    /// A transaction of this worker is active from here on, which has none.
-    pub fn enter(
+    /// A transaction of this worker is active from here on. Pre: the worker has none.
+    pub(crate) fn enter(
         &self,
         c: P::Core,
         seat: &mut LatchSeat<P>,
@@ -60,7 +59,13 @@ impl<P: Platform> ActiveList<P> {
     }
 
     /// The worker's transaction is over.
-    pub fn leave(&self, c: P::Core, seat: &mut LatchSeat<P>, entries: &ActiveEntries<'_, P>, worker: usize) {
+    pub(crate) fn leave(
+        &self,
+        c: P::Core,
+        seat: &mut LatchSeat<P>,
+        entries: &ActiveEntries<'_, P>,
+        worker: usize,
+    ) {
         let name = worker as u64 + 1;
         self.latch.hold(c, 0, seat, || {
             // Relaxed, all of them: ordered by the latch.
@@ -77,7 +82,7 @@ impl<P: Platform> ActiveList<P> {
     }
 
     /// The numbers of all active transactions, by worker.
-    pub fn active(
+    pub(crate) fn active(
         &self,
         c: P::Core,
         seat: &mut LatchSeat<P>,
