@@ -3,7 +3,7 @@
 use boundary::Commit;
 use concurrency::{Meter, WAIT_NANOS_MAX_PARTICIPANT};
 use platform::files::Files;
-use platform::{Nanos, Node, Work};
+use platform::{Code, Nanos, Node, Work};
 use schema::RowId;
 use terms::{Abort, Category, Conflict, Epoch, Stamp};
 
@@ -130,6 +130,7 @@ impl<'d, P: Files> Context<'d, P> {
     /// Declares searches of keys in a tree, of this path length each.
     #[inline]
     pub(crate) fn search_tree(&self, searches: usize, path: u32) {
+        P::code(self.worker.c, Code::PagesSearch);
         self.declare_path(searches as u32 * path);
         if let Some(lines) = &self.shared.central {
             (0..searches).for_each(|_| lines.search_tree(self.worker.c, self.node));
@@ -208,6 +209,7 @@ impl<'d, P: Files> Context<'d, P> {
     pub(crate) fn begin(&mut self, deadline: Option<Nanos>, is_part: bool, wait_nanos_max: Option<u64>) {
         let (c, shared) = (self.worker.c, self.shared);
         self.is_open = true;
+        P::code(c, Code::PagesBegin);
         P::work(c, Work::Transaction, 1);
         self.declare_path(self.paths().begin);
         self.used_tables = 0;
@@ -292,6 +294,7 @@ impl<'d, P: Files> Context<'d, P> {
     /// acknowledged.
     pub(crate) fn commit(&mut self) -> Result<Commit, PagedError> {
         let c = self.worker.c;
+        P::code(c, Code::PagesCommit);
         let before = self.worker.meter.enter::<P>(c, Category::Commit);
         // Drawn with all locks held: a thread that gets one of them later draws later.
         let stamp = self.draw_stamp();

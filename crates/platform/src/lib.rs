@@ -27,7 +27,7 @@ pub use hardware::{
     KernelSender, KernelWatch, SharedMemory,
 };
 pub use terms::{HardwareThread, Intent, Node, OutOfMemory};
-pub use types::{Address, LINE_BYTES, Nanos, Work};
+pub use types::{Address, Code, LINE_BYTES, Nanos, Work};
 
 use std::sync::atomic::Ordering;
 
@@ -173,6 +173,8 @@ pub trait Platform: Copy + Send + Sync + 'static {
     /// Declares instructions of a long code path that another program executes where this one does
     /// not, for comparisons. Nothing on hardware, and nothing for none.
     fn instructions(_: Self::Core, _: u32) {}
+    /// Declares the code that the worker executes next. Nothing on hardware.
+    fn code(_: Self::Core, _: Code) {}
     /// Nanoseconds since some fixed moment, the same on every core and never going back on one.
     fn now(c: Self::Core) -> Nanos;
     /// Synchronized hardware clock, in ticks of its own; strictly ordered with the memory

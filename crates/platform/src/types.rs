@@ -24,6 +24,65 @@ impl Nanos {
     }
 }
 
+/// Code that a worker executes: parts of the engines, and the program around them. Each part has a
+/// footprint in the first-level instruction cache of a simulated core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// The loop of a worker: it draws transactions and counts their ends.
+    Driver,
+    /// A stored procedure.
+    Procedure {
+        /// Number of the procedure in its program.
+        number: u8,
+        /// Cache lines of 64 bytes that a run of the procedure executes.
+        lines: u16,
+    },
+    /// Verbs over the typed rows of the table of this number.
+    Table(usize),
+    /// Beginning a transaction in memory.
+    Begin,
+    /// Validating and committing a transaction in memory.
+    Commit,
+    /// Appending a transaction's changes to the log.
+    Log,
+    /// Finding a row in memory, by a hash index or a tree.
+    Find,
+    /// Writing a row in memory.
+    Write,
+    /// Making a row in memory.
+    Insert,
+    /// Deleting a row in memory.
+    Delete,
+    /// Scanning a range in memory.
+    Scan,
+    /// Inserting a key into a hash index.
+    InsertHash,
+    /// Inserting a key into a tree.
+    InsertTree,
+    /// Removing a key from an index.
+    Remove,
+    /// Beginning a transaction over pages.
+    PagesBegin,
+    /// Committing a transaction over pages.
+    PagesCommit,
+    /// Finding a row over pages.
+    PagesFind,
+    /// Reading a row over pages.
+    PagesRead,
+    /// Writing a row over pages.
+    PagesWrite,
+    /// Inserting a row over pages.
+    PagesInsert,
+    /// Deleting a row over pages.
+    PagesDelete,
+    /// Scanning a range over pages.
+    PagesScan,
+    /// Searching a tree of pages.
+    PagesSearch,
+    /// Requesting a lock over pages.
+    PagesLock,
+}
+
 /// Kinds of computation between touches, each with a cost calibrated on hardware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]

@@ -3,6 +3,9 @@
 //! [`Coherence`] computes when a line arrives that the core does not have. This module decides how
 //! long the core waits for it.
 
+use platform::Code;
+
+use crate::code::{CodeCaches, LINE_PARTS};
 use crate::coherence::Coherence;
 use crate::cores::StoreBuffer;
 use crate::line::{Access, Arrival, LineNumber, PRIVATE_LINE};
@@ -35,6 +38,8 @@ pub(crate) struct CostModel {
     store_buffer: usize,
     /// By hardware thread.
     waits: Vec<Waits>,
+    /// None if fetching code costs nothing.
+    pub(crate) code: Option<CodeCaches>,
 }
 
 /// Waits of a hardware thread that are counted: overlapping ones once.
@@ -55,6 +60,10 @@ impl CostModel {
             drained_ps: vec![0; model.threads.len()],
             store_buffer: (model.costs.store_buffer / model.smt()).max(1),
             waits: vec![Waits::default(); model.threads.len()],
+            code: model.instruction_cache.map(|cache| {
+                let cycle_ps = 1e9 / model.clock_khz as f64;
+                CodeCaches::new(cache, model.cores.len(), cycle_ps, model.costs.l2_ps)
+            }),
         })
     }
 
@@ -105,6 +114,18 @@ impl CostModel {
             self.count_shared(seat, now_ps, until_ps);
         }
         Ready::Arrives(self.stalled_until(seat, own_ps, until_ps))
+    }
+
+    /// Executes code on a core, and returns the time for which it waits for missing lines.
+    #[inline]
+    pub(crate) fn fetch(&mut self, core: usize, code: Code) -> u64 {
+        let counts = &mut self.coherence.counts;
+        let Some(caches) = self.code.as_mut().filter(|_| counts.path_instructions == 0) else { return 0 };
+        let parts = caches.enter(core, code);
+        let waits_ps = (parts as f64 * caches.wait_ps / LINE_PARTS as f64) as u64;
+        counts.code_miss_parts += parts;
+        counts.code_stalled_ps += waits_ps;
+        waits_ps
     }
 
     /// Duration of a computation that takes `picoseconds` on a core without busy siblings.

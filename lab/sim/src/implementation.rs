@@ -3,7 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use platform::{
-    Address, HardwareThread, Intent, LINE_BYTES, Nanos, Node, OutOfMemory, Place, Platform, RegionBytes, Work,
+    Address, Code, HardwareThread, Intent, LINE_BYTES, Nanos, Node, OutOfMemory, Place, Platform,
+    RegionBytes, Work,
 };
 
 use crate::VirtualMachine;
@@ -394,6 +395,11 @@ impl Platform for VirtualMachine {
     #[inline]
     fn instructions(c: VirtualCore, count: u32) {
         c.compute_path(count);
+    }
+
+    #[inline]
+    fn code(c: VirtualCore, code: Code) {
+        c.enter_code(code);
     }
 
     #[inline]

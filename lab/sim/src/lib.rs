@@ -49,6 +49,7 @@
 //! ```text
 //! line, word, random, ready, recent, work, spin  lines and accesses, words, randomness, keys of fibers, what is under way, computation, loops
 //! trace, error, arena, stack, memory, touches    last events, failures, memory and stacks from the host, regions, their accesses
+//! code                                           first-level instruction caches
 //! model, disk, faults, config, host              what is simulated, and whether the host has room for it
 //! directory, tags, cores, arrivals, bandwidth,   lines, caches, what cores and L3s have under way,
 //! statistics, instructions, network              ports, counters, what goes from machine to machine
@@ -67,6 +68,7 @@
 mod arena;
 mod arrivals;
 mod bandwidth;
+mod code;
 mod coherence;
 mod config;
 mod cores;
@@ -109,6 +111,7 @@ mod waiting;
 mod word;
 mod work;
 
+pub use code::InstructionCache;
 pub use config::{Config, Crash, Fall, Withdrawal};
 pub use declared::UndeclaredAccess;
 pub use disk::{Call, Disk, DiskFaults, DiskModel, DiskUse, Refusal, VirtualFile};

@@ -3,6 +3,7 @@
 use platform::{Address, Nanos, Node, Work};
 
 pub use crate::bandwidth::PortKind;
+use crate::code::LINE_PARTS;
 
 /// A finished run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,6 +113,10 @@ pub struct Counts {
     pub stalled_ps: u64,
     /// Picoseconds of accesses to lines that other cores have.
     pub shared_ps: u64,
+    /// Lines of code that instruction caches lacked, in parts of 1024.
+    pub code_miss_parts: u64,
+    /// Picoseconds in which workers wait for lines of code.
+    pub code_stalled_ps: u64,
     /// Switches of the host from one fiber to another.
     pub switches: u64,
     /// Waiting cores that were woken by a write of their line or by `unpark`.
@@ -124,6 +129,11 @@ impl Counts {
     /// Events that found their line in a cache of the core.
     pub fn hits(&self) -> u64 {
         self.l1_hits + self.l2_hits + self.late_hits
+    }
+
+    /// Lines of code that instruction caches lacked.
+    pub fn code_misses(&self) -> u64 {
+        self.code_miss_parts / LINE_PARTS
     }
 
     /// Lines that came from beyond the L3 of the core's group.

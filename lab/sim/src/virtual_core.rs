@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use platform::{Nanos, Work};
+use platform::{Code, Nanos, Work};
 
 use crate::SimError;
 use crate::cost::Ready;
@@ -285,6 +285,18 @@ impl VirtualCore {
             simulation.cost().counts().path_instructions += u64::from(instructions);
         }
         self.spend(simulation.config.model.costs.instruction_ps * u64::from(instructions));
+    }
+
+    /// Executes code: waits for its lines that the core's instruction cache lacks.
+    #[inline]
+    pub(crate) fn enter_code(self, code: Code) {
+        let (fiber, simulation) = (self.fiber(), self.simulation());
+        let cost = simulation.cost();
+        if cost.code.is_some() && !fiber.is_unpaid() {
+            let waits_ps = cost.fetch(fiber.seat.get().core as usize, code);
+            let more_ps = if fiber.mode.get() == 0 { 0 } else { simulation.disturbance(fiber, waits_ps) };
+            fiber.clock_ps.set(fiber.clock_ps.get() + waits_ps + more_ps);
+        }
     }
 
     /// Charges a fixed cost of the operating system.

@@ -183,6 +183,10 @@ impl<W: Workload> Workload for Changing<W> {
         W::kind(procedure)
     }
 
+    fn code_lines(procedure: &W::Procedure) -> u16 {
+        W::code_lines(procedure)
+    }
+
     fn check(
         &self,
         tables: &<W::Procedure as Procedure>::Tables,

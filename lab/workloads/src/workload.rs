@@ -52,6 +52,9 @@ impl LoadedWith {
     }
 }
 
+/// Cache lines of code of a transaction that was not measured: those of the micro-benchmark.
+const CODE_LINES: u16 = 70;
+
 /// A workload: tables, their initial rows, transactions, and consistency checks.
 ///
 /// One value serves all workers; it holds parameters only.
@@ -187,6 +190,12 @@ pub trait Workload: Send + Sync + 'static {
 
     /// The kind of a transaction: an index into [`Self::kinds`].
     fn kind(procedure: &Self::Procedure) -> usize;
+
+    /// Cache lines of 64 bytes of the program's own code that a transaction executes
+    /// (`docs/calibration.md`).
+    fn code_lines(_procedure: &Self::Procedure) -> u16 {
+        CODE_LINES
+    }
 
     /// Checks the database while no transaction runs. `committed`: number of transactions of each
     /// kind, in the order of [`Self::kinds`], that have committed since the database was loaded,

@@ -2,7 +2,7 @@
 
 use boundary::{AnyVerbs, Reader, RowVisitor, Span};
 use concurrency::{Ahead, Holder, KeyList, NewRows, RowWords, Scheme};
-use platform::{Intent, Platform, Work};
+use platform::{Code, Intent, Platform, Work};
 use schema::{Routes, RowId};
 use storage::Index;
 use storage::tree::{Direction, ScanOrder};
@@ -68,6 +68,8 @@ impl<'i, P: Platform, S: Scheme<P>> Transaction<'_, 'i, P, S> {
         KeyBounds { low, high }: KeyBounds<'_>,
     ) -> Result<bool, Abort> {
         self.count_verb()?;
+        P::code(self.session.core(), Code::Table(table));
+        P::code(self.session.core(), Code::Scan);
         self.index_for(table, index, high)?;
         if self.index_for(table, index, low)?.partition(low).is_hash() {
             return self.misuse("a hash index has no order to scan");
@@ -119,6 +121,8 @@ impl<'i, P: Platform, S: Scheme<P>> Transaction<'_, 'i, P, S> {
         make: impl MakeRow<P, S>,
     ) -> Result<(), Abort> {
         self.count_verb()?;
+        P::code(self.session.core(), Code::Table(table));
+        P::code(self.session.core(), Code::Insert);
         if table >= self.session.context().tables.len() {
             return self.misuse("no such table");
         }
@@ -133,6 +137,7 @@ impl<'i, P: Platform, S: Scheme<P>> Transaction<'_, 'i, P, S> {
 
     /// Writes bytes of a row, keys or not.
     fn write_all(&mut self, row: u32, offset: usize, bytes: &[u8]) -> Result<(), Abort> {
+        P::code(self.session.core(), Code::Write);
         // The bytes are encoded, and then copied to where they wait for the commit.
         P::work(self.session.core(), Work::CopyWord, 2 * bytes.len().div_ceil(8) as u32);
         match self.scratch.columns {
@@ -151,6 +156,8 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         intent: Intent,
     ) -> Result<Option<RowId>, Abort> {
         self.count_verb()?;
+        P::code(self.session.core(), Code::Table(table));
+        P::code(self.session.core(), Code::Find);
         self.index_for(table, index, key)?;
         let found = call!(self, |inner, cx| S::find(inner, cx, table, index, key, intent))?;
         Ok(found.map(|number| self.row_id(number)))
@@ -164,6 +171,8 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         out: &mut [u64],
     ) -> Result<bool, Abort> {
         self.count_verb()?;
+        P::code(self.session.core(), Code::Table(table));
+        P::code(self.session.core(), Code::Find);
         let storage = self.index_for(table, index, key)?;
         if self.scratch.columns.is_some() {
             return self.find_and_read_columns(TableIndex { table, index }, key, first, out);
@@ -191,6 +200,8 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
 
     fn find_unvalidated(&mut self, table: usize, index: usize, key: &[u64]) -> Result<Option<RowId>, Abort> {
         self.count_verb()?;
+        P::code(self.session.core(), Code::Table(table));
+        P::code(self.session.core(), Code::Find);
         self.index_for(table, index, key)?;
         let found = call!(self, |inner, cx| S::find_unvalidated(inner, cx, table, index, key))?;
         Ok(found.map(|number| self.row_id(number)))
@@ -219,6 +230,8 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
             return Ok(());
         }
         self.count_verb()?;
+        P::code(self.session.core(), Code::Table(table));
+        P::code(self.session.core(), Code::Find);
         let (row_bytes, attempt) = (tables[table].fixed_bytes(), self.attempt);
         if ahead.is_some_and(|span| span.offset.saturating_add(span.bytes) > row_bytes) {
             return self.misuse("bytes to prefetch that rows of the table do not have");
@@ -317,6 +330,7 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
 
     fn delete(&mut self, row: RowId, keys: &[&[u64]]) -> Result<(), Abort> {
         self.count_verb()?;
+        P::code(self.session.core(), Code::Delete);
         let row = self.number(row)?;
         call!(self, |inner, cx| S::delete(inner, cx, row, keys))
     }

@@ -23,7 +23,7 @@ mod typed;
 
 use boundary::{Commit, RowBatch};
 use concurrency::{Ahead, Context, Holder, KeyBatch, Keys, LookAhead, RowCopies, Scheme, WorkerContext};
-use platform::{Intent, Nanos, Platform, Work};
+use platform::{Code, Intent, Nanos, Platform, Work};
 use schema::{KeyBuffer, KeyRange, Routes, RowId, TAIL_BYTES_MAX, extent};
 use storage::{Optimisation, Optimisations};
 use terms::rows::TableIndex;
@@ -157,6 +157,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         deadline: Option<Nanos>,
     ) -> Self {
         session.enter();
+        P::code(session.core(), Code::Begin);
         P::work(session.core(), Work::Transaction, 1);
         let inner = S::begin(&mut session.context(), mode);
         Self::of(session, scratch, inner, redo, deadline)
@@ -182,6 +183,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     /// Begins what a worker does for a transaction of several, in the current epoch.
     pub(crate) fn begin_branch(session: &mut WorkerContext<'i, P, S>) -> S::Transaction {
         session.enter();
+        P::code(session.core(), Code::Begin);
         P::work(session.core(), Work::Transaction, 1);
         S::begin(&mut session.context(), Mode::Branch)
     }
@@ -221,6 +223,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     /// [`Self::explain`] gives them.
     #[inline]
     pub(crate) fn prepare(mut self) -> Result<S::Prepared, (Abort, Epoch)> {
+        P::code(self.session.core(), Code::Commit);
         if let Err(abort) = self.look() {
             return Err(self.explain(abort));
         }
@@ -241,6 +244,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     /// As [`Self::commit`]; the transaction is over, and only to be dropped.
     #[inline(always)]
     fn commit_in_place(&mut self) -> Result<Commit, (Abort, Epoch)> {
+        P::code(self.session.core(), Code::Commit);
         if let Err(abort) = self.look() {
             return Err(self.explain_in_place(abort));
         }
@@ -433,6 +437,8 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         words: u64,
     ) -> Result<Option<RowId>, Abort> {
         self.count_verb()?;
+        P::code(self.session.core(), Code::Table(table));
+        P::code(self.session.core(), Code::Find);
         let found = call!(self, |inner, cx| {
             let constant = cx.tables[table].constant;
             if words != 0 && constant & words == words {
@@ -511,6 +517,7 @@ fn commit_logged<P: Platform, S: Scheme<P>>(
     prepared: S::Prepared,
 ) -> Result<Commit, (Abort, Epoch)> {
     let mut cx = session.context();
+    P::code(cx.c, Code::Log);
     let reads_until = S::reads_until(&prepared);
     let before = cx.worker.meter.enter::<P>(cx.c, Category::Log);
     redo.clear();

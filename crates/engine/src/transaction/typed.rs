@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use boundary::{Fields, Verbs, Visitor};
 use concurrency::{Ahead, Holder, Keys, NewRows, Scheme};
-use platform::{Intent, Platform, Work};
+use platform::{Code, Intent, Platform, Work};
 use schema::key::KeyOf;
 use schema::row_keys::{touches_key, with_keys};
 use schema::{
@@ -125,6 +125,8 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
         make: impl MakeRow<P, S>,
     ) -> Result<(), Abort> {
         self.count_verb()?;
+        P::code(self.session.core(), Code::Table(table.number()));
+        P::code(self.session.core(), Code::Insert);
         P::work(self.session.core(), Work::Access, 1);
         self.with_bytes::<OfRow<R>, _>(
             |bytes| value.store(bytes),
@@ -149,6 +151,8 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
     #[inline]
     pub(super) fn insert_batch(&mut self, table: usize, rows: NewRows<'_>) -> Result<(), Abort> {
         self.count_verb()?;
+        P::code(self.session.core(), Code::Table(table));
+        P::code(self.session.core(), Code::Insert);
         let c = self.session.core();
         P::work(c, Work::Access, rows.count as u32);
         // The rows are encoded, and then copied to where they wait for the commit.
@@ -174,6 +178,7 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
     /// Writes bytes of a row.
     #[inline(always)]
     fn write(&mut self, row: u32, offset: usize, bytes: &[u8]) -> Result<(), Abort> {
+        P::code(self.session.core(), Code::Write);
         if let Some(columns) = self.scratch.columns {
             return self.write_columns(columns, row, offset, bytes);
         }
@@ -233,6 +238,7 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
     /// Deletes the row with this content.
     fn delete_known<R: Row>(&mut self, row: u32, value: &R) -> Result<(), Abort> {
         self.count_verb()?;
+        P::code(self.session.core(), Code::Delete);
         with_keys(value, |keys| call!(self, |inner, cx| S::delete(inner, cx, row, keys)))
     }
 }
@@ -248,6 +254,8 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
         intent: Intent,
     ) -> Result<Option<Handle<R>>, Abort> {
         self.count_verb()?;
+        P::code(self.session.core(), Code::Table(index.table().number()));
+        P::code(self.session.core(), Code::Find);
         let key = KeyOf::new(key);
         let words = key.as_ref();
         let (table, index) = (index.table().number(), index.number());
@@ -273,6 +281,8 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
         key: &K,
     ) -> Result<Option<Handle<R>>, Abort> {
         self.count_verb()?;
+        P::code(self.session.core(), Code::Table(index.table().number()));
+        P::code(self.session.core(), Code::Find);
         let key = KeyOf::new(key);
         let words = key.as_ref();
         let (table, index) = (index.table().number(), index.number());
@@ -303,6 +313,8 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
             return self.find_each(index, keys, intent, found);
         }
         self.count_verb()?;
+        P::code(self.session.core(), Code::Table(index.table().number()));
+        P::code(self.session.core(), Code::Find);
         let place = TableIndex { table: index.table().number(), index: index.number() };
         let attempt = self.attempt;
         let field = ahead.map(|field| (field.offset(), V::BYTES));
@@ -325,6 +337,8 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
         Self: 'v,
     {
         self.count_verb()?;
+        P::code(self.session.core(), Code::Table(index.table().number()));
+        P::code(self.session.core(), Code::Scan);
         let (low, high) = (KeyBuffer::of(low), KeyBuffer::of(high));
         let words = const { key_words(K::BITS) };
         let table = index.table().number();

@@ -7,7 +7,7 @@
 //! table in which it has most. A scan of a whole table requests the table as soon as the scan has
 //! passed its first locks.
 
-use platform::{Nanos, Platform};
+use platform::{Code, Nanos, Platform};
 
 use super::held_nodes::{HeldNodes, NodeLockRequest};
 use super::held_rows::HeldRows;
@@ -114,6 +114,7 @@ impl TransactionLocks {
         waits: Option<Option<Nanos>>,
         on_wait: &mut dyn FnMut(),
     ) -> LockAnswer {
+        P::code(c, Code::PagesLock);
         let LockRequest { table, name, mode, age } = request;
         let is_ready = self.nodes.is_open(1 + table, mode) && self.rows.count() < self.check_at;
         if !is_ready && let Some(answer) = self.get_ready(manager, c, request, waits, on_wait) {

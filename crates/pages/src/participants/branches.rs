@@ -10,7 +10,7 @@
 
 use boundary::{Body, BranchName, Commit};
 use platform::files::Files;
-use platform::{Nanos, Work};
+use platform::{Code, Nanos, Work};
 use terms::{Abort, Epoch, Fault};
 
 use crate::context::Context;
@@ -70,6 +70,7 @@ impl OpenBranches {
         if let Some(failure) = shared.failure(c) {
             return Err(failure.into());
         }
+        P::code(c, Code::PagesBegin);
         P::work(c, Work::Transaction, 1);
         let number = match self.free.pop() {
             Some(number) => number,

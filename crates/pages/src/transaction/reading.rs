@@ -2,7 +2,7 @@
 
 use boundary::Span;
 use platform::files::Files;
-use platform::{Intent, Work};
+use platform::{Code, Intent, Work};
 use schema::RowId;
 use terms::{Abort, Category, Conflict, Fault};
 
@@ -36,6 +36,8 @@ impl<P: Files> Transaction<'_, '_, P> {
         key: &[u64],
         mode: Option<LockMode>,
     ) -> Result<Option<RowId>, Abort> {
+        P::code(self.core(), Code::Table(table));
+        P::code(self.core(), Code::PagesFind);
         let described = self.used_table(table)?;
         let tree = described.tree(index, key)?;
         let mode = mode.filter(|_| !(described.read_only && self.is_loaded()));
@@ -104,6 +106,8 @@ impl<P: Files> Transaction<'_, '_, P> {
         ahead: Option<Span>,
         found: &mut Vec<Option<RowId>>,
     ) -> Result<(), Abort> {
+        P::code(self.core(), Code::Table(number));
+        P::code(self.core(), Code::PagesFind);
         let table = self.used_table(number)?;
         let tree = table.trees[0];
         let is_locked = !(table.read_only && self.is_loaded());
@@ -151,6 +155,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         if is_odd {
             return Err(Abort::Misuse("room for another number of words than the bytes lie in"));
         }
+        P::code(self.core(), Code::PagesRead);
         let first = span.offset / 8;
         self.table(self.session.rows[number].table)?.check_read(first, out.len())?;
         // The words are copied once into the buffer, and once out of the buffer.

@@ -6,7 +6,7 @@
 
 use boundary::{AnyVerbs, RowVisitor};
 use platform::files::Files;
-use platform::{Intent, Work};
+use platform::{Code, Intent, Work};
 use schema::RowId;
 use storage::tree::Direction;
 use terms::rows::KeyBounds;
@@ -56,6 +56,8 @@ impl<P: Files> Transaction<'_, '_, P> {
         visit: &mut RowVisitor<'_>,
     ) -> Result<(), Abort> {
         let KeyBounds { low, high } = range;
+        P::code(self.core(), Code::Table(table));
+        P::code(self.core(), Code::PagesScan);
         let described = self.used_table(table)?;
         self.session.search_tree(1, self.session.paths().scan);
         let tree = described.tree(index, low)?;

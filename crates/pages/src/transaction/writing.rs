@@ -1,7 +1,7 @@
 //! Insertions, changes and deletions.
 
-use platform::Work;
 use platform::files::Files;
+use platform::{Code, Work};
 use schema::RowId;
 use terms::{Abort, Category};
 
@@ -35,6 +35,8 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         fixed: &[u8],
         tail: &[u8],
     ) -> Result<(), Abort> {
+        P::code(self.core(), Code::Table(number));
+        P::code(self.core(), Code::PagesInsert);
         let table = self.used_table(number)?;
         self.session.declare_path(self.session.paths().insert);
         table.check_row(fixed, tail)?;
@@ -140,6 +142,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         let is_of_key = table.key_bytes.iter().any(|(from, to)| offset < *to && *from < end);
         let keys: &[_] = if is_of_key { &table.key_bytes } else { &[] };
         let tree = self.lock_row(number)?;
+        P::code(self.core(), Code::PagesWrite);
         self.session.declare_path(self.session.paths().update);
         P::work(self.core(), Work::CopyWord, 2 * bytes.len().div_ceil(8) as u32);
         let (first, last) = (offset / 8, end.div_ceil(8));
@@ -221,6 +224,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         }
         table.check_write(0, fixed.map_or(0, <[u8]>::len), self.is_loaded())?;
         let tree = self.lock_row(number)?;
+        P::code(self.core(), Code::PagesWrite);
         self.session.declare_path(self.session.paths().update);
         let mut words = vec![0; table.fixed_words];
         self.read_at(number, 0, &mut words)?;
@@ -250,6 +254,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
             return Err(Abort::Misuse("another primary key than that of the row"));
         }
         let mut pieces = 0;
+        P::code(c, Code::PagesDelete);
         self.session.declare_path(self.session.paths().delete);
         for (tree, key) in table.trees.iter().zip(keys) {
             self.lock_key(at, *tree, key, LockMode::Exclude)?;

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::ptr::NonNull;
 
-use platform::{Intent, LINE_BYTES, OutOfMemory, Platform};
+use platform::{Code, Intent, LINE_BYTES, OutOfMemory, Platform};
 use terms::rows::KeyBounds;
 
 use super::gaps::{ErasedGapGuard, Gap, GapGuard, GapWords, TreeGuard};
@@ -169,6 +169,7 @@ impl<P: Platform> Partition<P> {
         witnesses: &mut Witnesses,
     ) -> Result<Insert, OutOfMemory> {
         self.touch(c);
+        P::code(c, if self.is_hash() { Code::InsertHash } else { Code::InsertTree });
         let end = self.end_word();
         by_kind!(&self.kind,
             hash => {
@@ -235,6 +236,7 @@ impl<P: Platform> Partition<P> {
     /// has another value.
     pub fn remove(&self, c: P::Core, local: &mut Local<P>, key: &[u64], value: u64, stamp: u64) -> bool {
         self.touch(c);
+        P::code(c, Code::Remove);
         let mut changes = LeafChanges::new();
         let wanted = |found| found == value;
         let removed = by_kind!(&self.kind,

@@ -24,7 +24,7 @@ use distributed::{
     Adopted, Counts, DataOwners, Done, HomeInstance, Map, Member, MemberError, Setting, WorkerName,
 };
 use platform::link::SendError;
-use platform::{Nanos, Node, Platform};
+use platform::{Code, Nanos, Node, Platform};
 use terms::random::Random;
 use terms::{Abort, Category, Fault, Mode};
 use workloads::Workload;
@@ -491,6 +491,9 @@ impl<P: Host, W: Workload> MemberWorker<'_, '_, P, W> {
     #[inline]
     fn run_here(&mut self, mut transaction: Deferred<W::Procedure>) -> Result<Nanos, RunError> {
         let began = transaction.began;
+        P::code(self.c, Code::Driver);
+        let (kind, lines) = (W::kind(&transaction.procedure), W::code_lines(&transaction.procedure));
+        P::code(self.c, Code::Procedure { number: kind as u8, lines });
         let bounds = Bounds { deadline: self.job.plan.deadline(began), attempts_max: Some(1) };
         self.executor.session().turn_to_another(transaction.attempts > 0);
         let ending = if self.avoids_snapshots && transaction.procedure.read_only() {
@@ -499,7 +502,6 @@ impl<P: Host, W: Workload> MemberWorker<'_, '_, P, W> {
         } else {
             self.executor.run(&mut transaction.procedure, &bounds)
         };
-        let kind = W::kind(&transaction.procedure);
         let now = P::now(self.c);
         match ending {
             Ok(Ending::Committed((), commit)) => {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use boundary::{Bounds, Database, Ending, Procedure};
 use hdrhistogram::Histogram;
 use hdrhistogram::iterators::IterationValue;
-use platform::{Nanos, Node, Platform};
+use platform::{Code, Nanos, Node, Platform};
 use schema::Routes;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use terms::random::Random;
@@ -302,6 +302,9 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
             };
             let transaction = place.as_mut().expect("there is a transaction to run");
             let (kind, began) = (W::kind(&transaction.procedure), transaction.began);
+            P::code(c, Code::Driver);
+            let lines = W::code_lines(&transaction.procedure);
+            P::code(c, Code::Procedure { number: kind as u8, lines });
             let attempts_max = Some(if buffer.is_some() { 1 } else { ATTEMPTS_BETWEEN_LOOKS });
             let bounds = Bounds { deadline: self.plan.deadline(began), attempts_max };
             let ending = loop {

@@ -356,6 +356,10 @@ macro_rules! workloads {
                 match procedure { $(Transaction::$Kind(one) => <$Kind as workloads::Workload>::kind(one)),+ }
             }
 
+            fn code_lines(procedure: &Transaction) -> u16 {
+                match procedure { $(Transaction::$Kind(one) => <$Kind as workloads::Workload>::code_lines(one)),+ }
+            }
+
             fn check(
                 &self,
                 tables: &Tables,

@@ -60,6 +60,7 @@ pub(crate) fn model(description: &Description) -> Result<Model, SimError> {
             l2_bytes: description.l2.bytes.value as usize,
             l3_bytes: groups.l3_bytes(description),
         },
+        instruction_cache: None,
         line_shift: line_bytes.trailing_zeros(),
         clock_khz: (description.clock_ghz.value * 1e6).round() as u64,
         smt_stretch: stretches(topology.smt(), &|siblings| description.smt_share(siblings)),

@@ -17,6 +17,7 @@ use machine::{Access, HardwareThread, LineState, Node};
 use platform::Work;
 
 use crate::SimError;
+use crate::code::InstructionCache;
 use crate::spin::SpinLoop;
 
 pub use uniform::Shape;
@@ -149,6 +150,8 @@ pub struct Model {
     /// Parallel links of a node inside its chassis.
     pub(crate) lanes: u32,
     pub(crate) caches: CacheSizes,
+    /// Instruction cache of each core; without one, fetching code costs nothing.
+    pub(crate) instruction_cache: Option<InstructionCache>,
     /// log2 of the line size.
     pub(crate) line_shift: u32,
     /// Cycles in a millisecond.
@@ -186,6 +189,11 @@ impl Model {
     /// The same machine with other caches.
     pub fn with_caches(self, caches: CacheSizes) -> Model {
         Model { caches, ..self }
+    }
+
+    /// The same machine whose cores have instruction caches of this size.
+    pub fn with_instruction_cache(self, cache: InstructionCache) -> Model {
+        Model { instruction_cache: Some(cache), ..self }
     }
 
     /// Hardware threads in fill order.
@@ -284,6 +292,7 @@ impl Model {
                 return refuse(format!("an {level} of {bytes} bytes; at least 16 lines"));
             }
         }
+        self.instruction_cache.map_or(Ok(()), |cache| cache.check())?;
         if !(1..=FILL_BUFFERS_MAX).contains(&self.costs.fill_buffers) {
             return refuse(format!("{} fill buffers; 1 to {FILL_BUFFERS_MAX}", self.costs.fill_buffers));
         }

@@ -1,6 +1,7 @@
 //! Tests of the virtual machine: schedules, costs, endings, links and files.
 
 mod both_platforms;
+mod code;
 mod common;
 mod costs;
 mod counters;

@@ -168,6 +168,10 @@ impl Workload for Tatp {
         }
     }
 
+    fn code_lines(_: &Transaction) -> u16 {
+        45
+    }
+
     fn check(
         &self,
         tables: &Tables,

@@ -103,6 +103,10 @@ impl Workload for Tpcb {
         if procedure.a_b_id == procedure.b_id { LOCAL } else { REMOTE }
     }
 
+    fn code_lines(_: &Transaction) -> u16 {
+        44
+    }
+
     fn check(
         &self,
         tables: &Tables,

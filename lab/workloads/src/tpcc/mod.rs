@@ -141,6 +141,16 @@ impl Workload for Tpcc {
         }
     }
 
+    fn code_lines(procedure: &Transaction) -> u16 {
+        match procedure {
+            Transaction::NewOrder(_) => 263,
+            Transaction::Payment(_) => 141,
+            Transaction::OrderStatus(_) => 87,
+            Transaction::Delivery(_) => 50,
+            Transaction::StockLevel(_) => 55,
+        }
+    }
+
     fn check(&self, tables: &Tables, inspector: &mut impl Inspector, _: Option<&[u64]>) -> Vec<Check> {
         check::check(self, tables, inspector)
     }

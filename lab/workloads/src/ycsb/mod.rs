@@ -199,6 +199,10 @@ impl Workload for Ycsb {
         0
     }
 
+    fn code_lines(_: &YcsbTransaction) -> u16 {
+        90
+    }
+
     fn check(&self, tables: &YcsbTables, inspector: &mut impl Inspector, _: Option<&[u64]>) -> Vec<Check> {
         let loaded = (0..self.spec.partitions).map(|partition| self.loaded(partition)).collect();
         check::run(loaded, tables, inspector)
