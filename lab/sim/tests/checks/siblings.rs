@@ -289,3 +289,32 @@ fn buffered_stores_miss_through_fill_buffers() {
         assert!((expected..expected + 25_000).contains(&taken), "{stores}: {taken}");
     }
 }
+
+/// Each of two hardware threads has half of the store buffer, whether its sibling stores or not.
+#[test]
+fn siblings_divide_the_store_buffer() {
+    let full = |smt: usize, stores: usize| {
+        let config = Config { memory_bytes: 1 << 30, ..Config::new(Shape::new(2, 8, smt)) };
+        // Few entries, so that fill buffers are not the limit.
+        let config = config.clone().with_costs(Costs { store_buffer: 8, ..config.model.costs().clone() });
+        let outcome = Vm::run(&config, |c| {
+            let words = Words::new(c, 0, 1 << 12, "words");
+            let worker = |c, _: usize| {
+                (0..stores).for_each(|line| Vm::store(c, words.line(line), 1, Relaxed));
+            };
+            Vm::parallel(c, &places([0]), &worker, &mut |_| ());
+        });
+        outcome.expect("a run").statistics.counts.full_store_buffers
+    };
+    assert_eq!([full(1, 8), full(1, 9)], [0, 1]);
+    assert_eq!([full(2, 4), full(2, 5)], [0, 1]);
+}
+
+/// A line that one hardware thread has loaded is in the L1 of its sibling.
+#[test]
+fn siblings_share_the_l1() {
+    let config = two_threads_a_core();
+    let loads = |other: u32| timed(&config, &[(0, 0, load as Action), (other, 10_000, load)])[1].0;
+    assert_eq!(loads(SIBLING), config.model.costs().l1_ps);
+    assert!(loads(NEAR) > config.model.costs().l1_ps);
+}
