@@ -132,8 +132,12 @@ fn write_at(content: &mut Vec<u8>, offset: u64, bytes: &[u8]) {
 }
 
 fn grow(content: &mut Vec<u8>, bytes: u64) {
-    if content.len() < bytes as usize {
-        content.resize(bytes as usize, 0);
+    let bytes = bytes as usize;
+    if content.is_empty() {
+        // Zeroed memory of the host, of which only the touched pages are committed.
+        *content = vec![0; bytes];
+    } else if content.len() < bytes {
+        content.resize(bytes, 0);
     }
 }
 
