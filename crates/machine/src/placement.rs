@@ -28,9 +28,10 @@ pub enum Placement {
     Spread,
     /// As [`Placement::Island`], with threads of two cores of a socket, then of the next socket.
     Mix,
-    /// Placement by the operating system: nothing is pinned. The sets then only give the number of
-    /// threads of each instance. As a stand-in without any information about the machine, threads
-    /// are dealt in turn by the operating system's numbers.
+    /// Placement by the operating system: nothing is pinned, but workers stay on the machine of
+    /// their instance. The sets then only give the number of threads of each instance. As a
+    /// stand-in without any information about the machine, threads are dealt in turn by the
+    /// operating system's numbers.
     Os,
 }
 
@@ -111,9 +112,6 @@ pub enum PlaceError {
         /// Number of machines.
         machines: usize,
     },
-    /// Workers of several machines that are not pinned.
-    #[error("no operating system moves workers between machines")]
-    NoOneSystem,
     /// The machine has no two such threads for peers.
     #[error("{0}")]
     NoPeers(&'static str),
@@ -156,9 +154,6 @@ pub fn place_workers(
         Placement::Island | Placement::Os => in_fill_order(topology, machine, smt).take(*share).collect(),
     };
     let threads: Vec<HardwareThread> = shares.iter().enumerate().flat_map(of_machine).collect();
-    if placement == Placement::Os && shares.len() > 1 {
-        return Err(PlaceError::NoOneSystem);
-    }
     let mut sets = place(topology, &threads, instances, placement)?;
     let order: BTreeMap<HardwareThread, usize> = threads.into_iter().zip(0..).collect();
     sets.iter_mut().for_each(|set| set.sort_unstable_by_key(|thread| order[thread]));

@@ -89,8 +89,9 @@ pub trait Platform: Copy + Send + Sync + 'static {
     }
 
     /// Requests of a core that belongs to no machine (the main one) that name no node, for memory
-    /// and directories of files, go to the machine of this node from now on. No effect where there
-    /// is one machine.
+    /// and directories of files, go to the machine of this node from now on. A worker that is not
+    /// pinned moves to this machine, whose operating system places it from now on. No effect where
+    /// there is one machine.
     fn work_for(_: Self::Core, _: Option<Node>) {}
 
     /// Makes the operating system provide the memory of `bytes` bytes from `at` on now instead of

@@ -172,7 +172,12 @@ impl Platform for VirtualMachine {
         let simulation = c.simulation();
         let model = &simulation.config.model;
         let position = node.and_then(|node| model.node_position(node)).unwrap_or(0);
-        simulation.works_for.set(usize::from(model.node_machines[position]));
+        let machine = usize::from(model.node_machines[position]);
+        if c.fiber().thread.get().is_some() {
+            simulation.move_to_machine(c.fiber(), machine);
+        } else {
+            simulation.works_for.set(machine);
+        }
     }
 
     fn populate(_: VirtualCore, _: *mut u8, _: usize) {

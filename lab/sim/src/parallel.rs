@@ -75,7 +75,7 @@ fn start<'a>(caller: VirtualCore, group: &Group, place: Place, body: impl FnOnce
     let simulation = caller.simulation();
     let model = &simulation.config.model;
     let seat = match place.thread {
-        None => simulation.seats.idlest(model),
+        None => simulation.seats.idlest(model, 0),
         Some(thread) => model.seat(thread).unwrap_or_else(|| {
             panic!("a worker is placed on hardware thread {}, which {} does not have", thread.0, model.name)
         }),

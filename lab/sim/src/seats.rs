@@ -1,7 +1,8 @@
 //! Workers of each hardware thread, and the operating system's placement of workers that are not
 //! pinned.
 //!
-//! A worker without a place runs on the first machine. It starts as under Linux's wake-up
+//! A worker without a place runs on one machine: the first one, until it moves to another one
+//! ([`platform::Platform::work_for`]). It starts there as under Linux's wake-up
 //! balancing: on the node with the fewest workers, there on the core with the fewest, there on the
 //! thread with the fewest. From then on, every [`crate::Costs::balance_ps`] it is moved to an idle
 //! hardware thread of the machine, if there is one, with a probability of one in
@@ -82,8 +83,8 @@ impl Seats {
         self.residents.borrow()[seat.slot as usize].iter().filter(|worker| condition(**worker)).count()
     }
 
-    /// Start of a new worker without a place.
-    pub(crate) fn idlest(&self, model: &Model) -> WorkerSeat {
+    /// Start of a worker without a place on a machine.
+    pub(crate) fn idlest(&self, model: &Model, machine: usize) -> WorkerSeat {
         let residents = self.residents.borrow();
         let mut by_node = vec![0; model.nodes.len()];
         let mut by_core = vec![0; model.cores.len()];
@@ -95,7 +96,7 @@ impl Seats {
             let core = usize::from(model.threads[*slot].1);
             (by_node[usize::from(model.cores[core].node)], by_core[core], residents[*slot].len(), *slot)
         };
-        let slot = first_machine(model).min_by_key(load).unwrap_or(0);
+        let slot = inside(model, machine).min_by_key(load).unwrap_or(0);
         WorkerSeat { core: model.threads[slot].1.into(), slot: slot as u32 }
     }
 
@@ -107,21 +108,23 @@ impl Seats {
         Some(WorkerSeat { core: model.threads[slot].1.into(), slot: slot as u32 })
     }
 
-    /// Draws the hardware thread to which the operating system moves a worker, if it does.
-    pub(crate) fn balance(&self, model: &Model, random: &Random) -> Option<WorkerSeat> {
+    /// Draws the hardware thread to which the operating system of a machine moves a worker, if it
+    /// does.
+    pub(crate) fn balance(&self, model: &Model, machine: usize, random: &Random) -> Option<WorkerSeat> {
         if random.below(model.costs.move_rarity.max(1)) != 0 {
             return None;
         }
         let residents = self.residents.borrow();
-        let idle: Vec<usize> = first_machine(model).filter(|slot| residents[*slot].is_empty()).collect();
+        let idle: Vec<usize> = inside(model, machine).filter(|slot| residents[*slot].is_empty()).collect();
         let slot = *idle.get(random.below(idle.len().max(1) as u64) as usize)?;
         Some(WorkerSeat { core: model.threads[slot].1.into(), slot: slot as u32 })
     }
 }
 
-/// Hardware threads of the first machine.
-fn first_machine(model: &Model) -> impl Iterator<Item = usize> + '_ {
-    (0..model.threads.len()).filter(|slot| model.machine_of_core(model.threads[*slot].1.into()) == 0)
+/// Hardware threads of a machine.
+fn inside(model: &Model, machine: usize) -> impl Iterator<Item = usize> + '_ {
+    (0..model.threads.len())
+        .filter(move |slot| model.machine_of_core(model.threads[*slot].1.into()) == machine)
 }
 
 #[cfg(test)]
@@ -135,15 +138,15 @@ mod tests {
         let seats = Seats::new(&model);
         let taken: Vec<u32> = (0..9)
             .map(|worker| {
-                let seat = seats.idlest(&model);
+                let seat = seats.idlest(&model, 0);
                 seats.take(seat, worker);
                 seat.core
             })
             .collect();
         assert_eq!(taken, [0, 2, 1, 3, 0, 2, 1, 3, 0]);
-        assert!(seats.balance(&model, &Random::new(1)).is_none(), "no thread is idle");
+        assert!(seats.balance(&model, 0, &Random::new(1)).is_none(), "no thread is idle");
         seats.leave(WorkerSeat { core: 3, slot: 7 }, 7);
         let random = Random::new(1);
-        assert!((0..100).any(|_| seats.balance(&model, &random).is_some_and(|seat| seat.slot == 7)));
+        assert!((0..100).any(|_| seats.balance(&model, 0, &random).is_some_and(|seat| seat.slot == 7)));
     }
 }

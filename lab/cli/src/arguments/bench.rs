@@ -203,7 +203,8 @@ pub struct CommonFlags {
     #[arg(long, value_name = "NAME", value_parser = text(), help_heading = "Machine")]
     pub deploy: Option<Given<String>>,
     /// Where workers run: island (close together), spread (far apart), mix (two a socket, then the
-    /// next socket) or os (nothing is pinned) [default: island]
+    /// next socket) or os (nothing is pinned: the operating system of each machine places the
+    /// workers of its instances) [default: island]
     #[arg(long, value_name = "NAME", value_parser = named::<Placement>(), help_heading = "Machine")]
     pub placement: Option<Given<Placement>>,
     /// How instances on one machine talk: shm (rings in shared memory), uds (Unix domain sockets)

@@ -22,10 +22,6 @@ pub(super) fn fault(config: &Config, error: DeploymentError) -> Failure {
             let deploy = format!("{}isl", config.deployment.instances);
             BadInput::value("--deploy", &deploy, problem, "core, or --cores of one machine or of whole ones")
         }
-        (DeploymentError::Place(PlaceError::NoOneSystem), _) => {
-            let accepted = "island, spread, or --cores of one machine";
-            BadInput::value("--placement", config.deployment.placement.name(), problem, accepted)
-        }
         (DeploymentError::OneNode, _) => memory("local, central".to_owned()),
         (DeploymentError::NoSuchNode { hops, .. }, _) => {
             let hops: Vec<String> = hops.iter().map(|hops| format!("hops={hops}")).collect();
@@ -88,11 +84,6 @@ mod tests {
             fault("micro --cores 48 --deploy 3isl"),
             "--deploy 3isl: 3 instances of 48 workers on 4 machines: an instance would be on two of them \
              (accepted: core, or --cores of one machine or of whole ones)"
-        );
-        assert_eq!(
-            fault("micro --cores 48 --deploy machine --placement os"),
-            "--placement os: no operating system moves workers between machines \
-             (accepted: island, spread, or --cores of one machine)"
         );
         assert_eq!(
             fault("micro --cores 24 --deploy machine --memory hops=2"),

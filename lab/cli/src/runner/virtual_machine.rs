@@ -2,7 +2,6 @@
 
 use harness::{Control, Deployment, Measurement, Plan};
 use machine::Description;
-use platform::Place;
 use repartitioning::Cores;
 use sim::{CacheSizes, Config as SimConfig, Disk, DiskFaults, DiskModel, VirtualMachine};
 use storage::Optimisation;
@@ -71,9 +70,7 @@ pub(super) fn run(
         hops.copied().unwrap_or(0)
     })?;
     // Of a cluster only the machines that anything runs on.
-    let machine = |place: Place| place.thread.and_then(|thread| topology.machine_of(thread));
-    let machines =
-        deployment.places().into_iter().filter_map(machine).max().map_or(1, |last| last as usize + 1);
+    let machines = deployment.machines();
     let (workload, mut plan) = (config.harness_workload()?, config.plan.clone());
     if let Some(adaptation) = &mut plan.adaptation {
         let threads: Option<Vec<_>> = deployment.places().into_iter().map(|place| place.thread).collect();

@@ -175,6 +175,8 @@ pub(crate) fn run_workers<P: Platform, T: Send>(
     let workers = board.workers();
     let results: Results<T> = Mutex::new(workers.clone().map(|_| None).collect());
     let worker = |c, number: usize| {
+        // A worker that the operating system places has a machine.
+        P::work_for(c, deployment.node(workers.start + number));
         let result = job(c, workers.start + number);
         if result.is_err() {
             P::store(c, board.stop(), 1, Ordering::Relaxed);

@@ -8,7 +8,7 @@ use harness::{
     RunError, Transport, Troubles, Workload,
 };
 use machine::{Description, Node, PlaceError, Placement};
-use platform::Nanos;
+use platform::{Nanos, Place};
 use sim::{Config, Cut, Disk, Fall, FaultCounts, NetworkFaults, SimError};
 use workloads::micro::Operation;
 use workloads::tpcc::Mix;
@@ -78,6 +78,28 @@ fn instances_on_several_machines_hold_what_one_would() {
         NetworkFaults::default(),
     );
     assert!(assert_holds(&measured.expect("it runs"), 100, "tpcc") > 0.1);
+}
+
+#[test]
+fn workers_that_are_not_pinned_stay_on_the_machine_of_their_instance() {
+    let request = DeploymentRequest {
+        workers: 6,
+        instances: 3,
+        transport: Transport::Tcp,
+        placement: Placement::Os,
+        ..DeploymentRequest::default()
+    };
+    let deployment = on(&cluster(), &request).expect("placed");
+    let run = || {
+        let workload = micro(Operation::Update, 6);
+        simulated(&workload, &plan(SchemeName::NoWait, 1, 50), &deployment, NetworkFaults::default())
+    };
+    // A worker on another machine than its instance would touch memory of that machine, which ends
+    // the run.
+    let measured = run().expect("it runs");
+    assert!(assert_holds(&measured, 300, "os") > 0.1);
+    let again = run().expect("it runs");
+    assert_eq!((measured.latency, &measured.kinds), (again.latency, &again.kinds));
 }
 
 #[test]
@@ -228,5 +250,7 @@ fn deployments_know_machines() {
         placement: Placement::Os,
         ..DeploymentRequest::default()
     };
-    assert_eq!(on(&cluster(), &request), Err(PlaceError::NoOneSystem.into()));
+    let unbound = on(&cluster(), &request).expect("each instance has a machine");
+    let machines: Vec<u32> = unbound.instances.iter().map(|instance| instance.machine).collect();
+    assert_eq!((machines, unbound.places()), (vec![0, 1], vec![Place { thread: None }; 4]));
 }

@@ -253,8 +253,18 @@ impl Simulation {
         if fiber.is_supervisor() {
             return;
         }
-        if let Some(seat) = self.seats.balance(&self.config.model, &self.random) {
+        let (model, core) = (&self.config.model, fiber.seat.get().core as usize);
+        if let Some(seat) = self.seats.balance(model, model.machine_of_core(core), &self.random) {
             self.migrate(fiber, seat);
+        }
+    }
+
+    /// Moves a worker that is not pinned to a machine, if it is on another one.
+    pub(crate) fn move_to_machine(&self, fiber: &Fiber, machine: usize) {
+        let model = &self.config.model;
+        let is_pinned = fiber.balance_ps.get() == u64::MAX;
+        if !is_pinned && model.machine_of_core(fiber.seat.get().core as usize) != machine {
+            self.migrate(fiber, self.seats.idlest(model, machine));
         }
     }
 
