@@ -51,7 +51,7 @@ mod verbs;
 pub use any_verbs::{AnyVerbs, Body, Reader, RowVisitor, Span};
 pub use attempt::AnyAttempt;
 pub use attempts::{Attempts, attempt_until_it_ends};
-pub use branches::{BorderChange, BranchName, Branches};
+pub use branches::{BorderChange, BranchName, BranchReport, Branches, OtherBranches};
 pub use changes::{ChangeError, ChangeStep, Swept, TableChange};
 pub use contention::{ATTEMPTS_OF_AN_ELDER, Backoff, Elder, Eldership, FIXED_PAUSE_NANOS, Pauses};
 pub use database::{AnyDatabase, Occupant, Traits};

@@ -466,6 +466,17 @@ pub trait Redo<P: Platform>: Parts<P> {
     /// describes what a log may rely on.
     fn redo<K: RedoSink<P>>(prepared: &Self::Prepared, cx: &mut Context<'_, '_, P, Self>, sink: &mut K);
 
+    /// Hands what a branch has changed since the last call to the sink. Pre: the scheme has branches
+    /// ([`Scheme::BRANCHES`]).
+    fn redo_branch<K: RedoSink<P>>(
+        branch: &mut Self::Transaction,
+        cx: &mut Context<'_, '_, P, Self>,
+        sink: &mut K,
+    ) {
+        let _ = (branch, cx, sink);
+        unreachable!("a scheme without branches");
+    }
+
     /// The largest stamp of the rows that a prepared transaction has read, and of those whose
     /// absence it has seen, if the transaction changes nothing. `None` otherwise, or if the scheme
     /// does not know.

@@ -86,6 +86,11 @@ impl Locks {
             && !self.waiting.iter().any(|request| overlaps(&request.routes, routes))
     }
 
+    /// Returns true if no transaction has locked what excludes this route.
+    pub(crate) fn is_unlocked(&self, route: &Route) -> bool {
+        !self.held.iter().any(|held| exclude(route, &held.route))
+    }
+
     /// Requests locks of these routes.
     pub(crate) fn request(&mut self, whose: Coordinator, age: u64, routes: &[Route]) -> Answer {
         let mut is_known = false;

@@ -34,6 +34,17 @@ impl Refusal {
     }
 }
 
+/// The end of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum TransactionEnd {
+    /// Its branches are rolled back.
+    RolledBack,
+    /// It has committed.
+    Committed,
+    /// It has committed with this stamp, which is larger than those of all its branches' reports.
+    CommittedAt(u64),
+}
+
 /// A message between workers. Some messages are followed by a body.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum OwnerMessage {
@@ -50,11 +61,14 @@ pub(crate) enum OwnerMessage {
     /// in their order.
     Reply(Result<Option<u64>, Refusal>),
     /// The transaction has ended.
-    End { commit: bool },
+    End(TransactionEnd),
     /// Requests an answer when all earlier messages are processed.
     Fence,
-    /// All messages before the fence are processed.
-    Fenced,
+    /// All messages before the fence are processed; with the largest stamp of the worker's session.
+    Fenced { last: u64 },
+    /// As a [`Self::Reply`] without a refusal, of a branch whose changes the coordinator logs: the
+    /// last bytes of the body are those changes. The stamp of the commit is larger than `after`.
+    Changed { after: u64, changes: usize },
 }
 
 /// The refusal of a value that cannot be written as bytes.
@@ -94,9 +108,11 @@ mod tests {
             OwnerMessage::Reply(Err(Refusal::Conflict)),
             OwnerMessage::Reply(Err(Refusal::Deadline)),
             OwnerMessage::Reply(Err(Refusal::Failed("why".to_owned()))),
-            OwnerMessage::End { commit: true },
+            OwnerMessage::End(TransactionEnd::Committed),
+            OwnerMessage::End(TransactionEnd::CommittedAt(1 << 60)),
             OwnerMessage::Fence,
-            OwnerMessage::Fenced,
+            OwnerMessage::Fenced { last: 3 },
+            OwnerMessage::Changed { after: 7, changes: 100 },
         ];
         for message in all {
             let mut bytes = Vec::new();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use boundary::BorderChange;
 use platform::{Platform, Work};
 use repartitioning::{Change, MapError, Partition};
-use terms::{Abort, Fault};
+use terms::{Abort, Fault, Stamp};
 
 use crate::executor::ActionExecutor;
 use crate::map::Map;
@@ -44,6 +44,7 @@ impl<P: Platform> OwnerWorker<'_, P> {
         self.shared.central.leave(c, &mut self.seat);
         let mut rearrangement = Rearrangement::new();
         let mut changed = None;
+        self.stamps = Stamp(0);
         // Before another worker has to wait for it.
         let mut next = Some(self.next_map(changes));
         loop {
@@ -78,7 +79,8 @@ impl<P: Platform> OwnerWorker<'_, P> {
                     // What others have changed before the lock was claimed counts.
                     let prepared = next.take().filter(|(version, _)| *version == self.shared.version(c));
                     let (_, map) = prepared.unwrap_or_else(|| self.next_map(changes));
-                    changed = Some(map.map(|map| self.shared.set_map(c, map)));
+                    let stamps = self.stamps.max(executor.branches().last_stamp());
+                    changed = Some(map.map(|map| self.shared.set_map(c, map, stamps)));
                     rearrangement.advance(Event::Exchange);
                 }
                 State::Changed => {

@@ -1,15 +1,15 @@
 //! A worker's service for others: it receives their messages, runs their actions in branches, and
 //! ends the branches.
 
-use boundary::BranchName;
+use boundary::{BranchName, BranchReport};
 use platform::{Nanos, Platform, Work};
 use schema::Route;
-use terms::{Abort, Category, Fault};
+use terms::{Abort, Category, Fault, Stamp};
 
 use crate::counting::{For, class};
 use crate::executor::ActionExecutor;
 use crate::locks::{Answer, count_comparisons};
-use crate::messages::{OwnerMessage, Refusal};
+use crate::messages::{OwnerMessage, Refusal, TransactionEnd};
 use crate::owned::{Request, owned_routes};
 use crate::worker::{Attempt, OwnerWorker, WORKER_BITS};
 
@@ -69,21 +69,36 @@ impl<P: Platform> OwnerWorker<'_, P> {
                 }
                 Ok(())
             }
-            OwnerMessage::End { commit } => {
+            OwnerMessage::Changed { after, changes } => {
+                let changes = self.body.split_off(self.body.len().saturating_sub(changes));
+                let Attempt { phase, owners, pending, reported, .. } = &mut self.attempt;
+                *pending -= 1;
+                reported.changes.extend_from_slice(&changes);
+                reported.after = reported.after.max(Some(Stamp(after)));
+                executor.absorb(*phase, &|number| owners[number] == from, &self.body)
+            }
+            OwnerMessage::End(end) => {
                 let branches = executor.branches();
                 let class = self.owned.class(from).take();
-                match (self.owned.branch(from).take(), commit) {
-                    (Some(branch), true) => branches.end(branch),
-                    (Some(branch), false) => branches.roll_back(branch).map(drop)?,
+                match (self.owned.branch(from).take(), end) {
+                    (Some(branch), TransactionEnd::Committed) => branches.end(branch, None),
+                    (Some(branch), TransactionEnd::CommittedAt(stamp)) => {
+                        branches.end(branch, Some(Stamp(stamp)));
+                    }
+                    (Some(branch), TransactionEnd::RolledBack) => branches.roll_back(branch).map(drop)?,
                     (None, _) => {}
                 }
                 self.release(executor, from)?;
                 self.end_their_end(began, class);
                 Ok(())
             }
-            OwnerMessage::Fence => self.post.send(from, &OwnerMessage::Fenced),
-            OwnerMessage::Fenced => {
+            OwnerMessage::Fence => {
+                let last = executor.branches().last_stamp().0;
+                self.post.send(from, &OwnerMessage::Fenced { last })
+            }
+            OwnerMessage::Fenced { last } => {
                 self.fences -= 1;
+                self.stamps = self.stamps.max(Stamp(last));
                 Ok(())
             }
         }
@@ -151,21 +166,34 @@ impl<P: Platform> OwnerWorker<'_, P> {
     ) -> Result<(), Abort> {
         let before = executor.branches().meter().enter::<P>(self.c, Category::Useful);
         let mut outputs = std::mem::take(&mut self.outputs);
+        let mut changes = std::mem::take(&mut self.changes);
         outputs.clear();
+        changes.clear();
         let outcome = self.branch(executor, whose).and_then(|branch| {
             P::work(self.c, Work::CopyWord, executor.copied().action * actions as u32);
             executor.act_for(whose, branch, deadline.map(Nanos), &mut outputs)?;
-            Ok(executor.branches().name(branch).map(|name| name.0))
+            executor.branches().report(branch, &mut changes)
         });
         executor.branches().meter().enter::<P>(self.c, Category::Communication);
         let sent = match outcome {
-            Ok(name) => self.post.send_with_body(whose, &OwnerMessage::Reply(Ok(name)), &mut |body| {
-                body.extend_from_slice(&outputs);
-                Ok(())
-            }),
+            Ok(report) => {
+                let reply = match report {
+                    BranchReport::Nothing => OwnerMessage::Reply(Ok(None)),
+                    BranchReport::Named(name) => OwnerMessage::Reply(Ok(Some(name.0))),
+                    BranchReport::After(Stamp(after)) => {
+                        let after = after.max(self.stamps_before.0);
+                        OwnerMessage::Changed { after, changes: changes.len() }
+                    }
+                };
+                self.post.send_with_body(whose, &reply, &mut |body| {
+                    body.extend_from_slice(&outputs);
+                    body.extend_from_slice(&changes);
+                    Ok(())
+                })
+            }
             Err(abort) => self.refuse(whose, Refusal::of(&abort)),
         };
-        self.outputs = outputs;
+        (self.outputs, self.changes) = (outputs, changes);
         if let Some(began) = began {
             let home = self.home(executor, whose);
             self.end_sample(began, home, actions, For::Other);

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use platform::{LINE_BYTES, Node, OutOfMemory, Platform};
 use storage::Latched;
-use terms::Faults;
+use terms::{Faults, Stamp};
 
 use crate::central::{Central, Sharing};
 use crate::inbox::Inbox;
@@ -24,7 +24,8 @@ pub struct Site {
 const VERSION: usize = 0;
 const LEAVING: usize = 1;
 const GONE: usize = 2;
-const LINES: usize = 3;
+const STAMPS: usize = 3;
+const LINES: usize = 4;
 
 /// State that all workers share.
 pub struct Shared<P: Platform> {
@@ -79,9 +80,20 @@ impl<P: Platform> Shared<P> {
         self.map.with(c, |map| Arc::clone(map))
     }
 
-    /// Another map from here on. Pre: the lock of the map is held alone.
-    pub(crate) fn set_map(&self, c: P::Core, map: Map) {
+    /// The largest stamp of all workers when the map last changed.
+    pub(crate) fn stamps_before(&self, c: P::Core) -> Stamp {
+        // Relaxed: the lock of the map orders it.
+        Stamp(P::load(c, self.word(STAMPS), Ordering::Relaxed))
+    }
+
+    /// Another map from here on; all workers together have given no larger stamp than this one.
+    /// Pre: the lock of the map is held alone.
+    pub(crate) fn set_map(&self, c: P::Core, map: Map, stamps_before: Stamp) {
         let version = map.version();
+        if stamps_before > Stamp(0) {
+            // Relaxed: the lock of the map orders it.
+            P::store(c, self.word(STAMPS), stamps_before.0, Ordering::Relaxed);
+        }
         self.map.with(c, |old| *old = Arc::new(map));
         // Relaxed: the lock of the map orders it.
         P::store(c, self.word(VERSION), version, Ordering::Relaxed);

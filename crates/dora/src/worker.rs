@@ -9,18 +9,18 @@
 
 use std::sync::Arc;
 
-use boundary::{Attempts, Bounds, BranchName, Commit, Ending, Stats};
+use boundary::{Attempts, Bounds, BranchName, Commit, Ending, OtherBranches, Stats};
 use concurrency::Meter;
-use platform::{Nanos, OutOfMemory, Platform};
-use schema::{Route, Routes};
-use terms::{Abort, Category, Epoch, Fault};
+use platform::{Intent, Nanos, OutOfMemory, Platform};
+use schema::{KeyBuffer, KeyRange, Route, Routes};
+use terms::{Abort, Category, Epoch, Fault, Stamp};
 
 use crate::central::Seat;
 use crate::counting::Counting;
 use crate::executor::ActionExecutor;
 use crate::locks::Answer;
 use crate::map::Map;
-use crate::messages::OwnerMessage;
+use crate::messages::{OwnerMessage, TransactionEnd};
 use crate::owned::{Owned, Request};
 use crate::post::{LOSS_CHECK_NANOS, Post, gone};
 use crate::shared::{Shared, Site};
@@ -63,6 +63,8 @@ pub(crate) struct Attempt {
     pub is_among: bool,
     /// Other workers that have a branch, or may have, each with the name of what it has changed.
     pub others: Vec<(u16, Option<BranchName>)>,
+    /// Changes and stamps that others have reported; names are collected when it commits.
+    pub reported: OtherBranches,
     /// Answers that are missing.
     pub pending: usize,
     /// Why it fails, when all answers are there.
@@ -83,6 +85,7 @@ impl Attempt {
             owners: Vec::new(),
             is_among: false,
             others: Vec::new(),
+            reported: OtherBranches::default(),
             pending: 0,
             failed: None,
             is_refused_here: false,
@@ -95,6 +98,7 @@ impl Attempt {
         (self.is_among, self.pending, self.failed, self.is_granted) = (false, 0, None, false);
         self.is_refused_here = false;
         self.others.clear();
+        self.reported.clear();
     }
 }
 
@@ -119,11 +123,16 @@ pub struct OwnerWorker<'d, P: Platform> {
     /// Body of the last received message.
     pub(crate) body: Vec<u8>,
     pub(crate) outputs: Vec<u8>,
-    pub(crate) names: Vec<BranchName>,
+    /// Changes of a branch of another worker's transaction.
+    pub(crate) changes: Vec<u8>,
+    /// The largest stamp of all workers when the map last changed.
+    pub(crate) stamps_before: Stamp,
     pub(crate) rolled_back_at: Epoch,
     pub(crate) counts: Counts,
     /// Answers of others that are missing before the map changes.
     pub(crate) fences: usize,
+    /// The largest stamp in these answers.
+    pub(crate) stamps: Stamp,
     /// Present if the cost of partitions is measured.
     pub(crate) counting: Option<Box<Counting>>,
     pub(crate) has_left: bool,
@@ -153,10 +162,12 @@ impl<'d, P: Platform> OwnerWorker<'d, P> {
             routes: Routes::new(),
             body: Vec::new(),
             outputs: Vec::new(),
-            names: Vec::new(),
+            changes: Vec::new(),
+            stamps_before: Stamp(0),
             rolled_back_at: Epoch(0),
             counts: Counts::default(),
             fences: 0,
+            stamps: Stamp(0),
             has_left: false,
         })
     }
@@ -275,6 +286,7 @@ impl<'d, P: Platform> OwnerWorker<'d, P> {
         let version = self.shared.version(self.c);
         if version != self.version && !(self.shared.faults.has(Fault::StaleMap) && self.me % 2 == 1) {
             (self.map, self.version) = (self.shared.map(self.c), version);
+            self.stamps_before = self.shared.stamps_before(self.c);
             self.recount();
         }
     }
@@ -327,21 +339,31 @@ impl<'d, P: Platform> OwnerWorker<'d, P> {
         }
     }
 
-    /// Commits the transaction everywhere: the record of the log that names all branches is the
-    /// commit.
+    /// Commits the transaction everywhere: the record of the log that names all branches, or has
+    /// their changes, is the commit.
     fn commit(&mut self, executor: &mut dyn ActionExecutor) -> Result<Commit, Abort> {
         let own = *self.owned.branch(self.me);
         let branches = executor.branches();
-        self.names.clear();
-        self.names.extend(own.and_then(|branch| branches.name(branch)));
-        self.names.extend(self.attempt.others.iter().filter_map(|(_, name)| *name));
-        let commit = branches.commit(&self.names)?;
+        let Attempt { others, reported, .. } = &mut self.attempt;
+        reported.names.extend(others.iter().filter_map(|(_, name)| *name));
+        let has_stamps = reported.after.is_some();
+        if self.stamps_before > Stamp(0) {
+            reported.after = reported.after.max(Some(self.stamps_before));
+        }
+        let commit = match branches.commit(own, reported) {
+            Err(refusal) if !matches!(refusal, Abort::NotDurable(_) | Abort::Storage(_)) => {
+                self.roll_back(executor)?;
+                return Err(refusal);
+            }
+            commit => commit?,
+        };
         self.count_synchronization();
         self.counts.shared += u64::from(!self.attempt.others.is_empty());
-        self.send_end(true)?;
+        let stamp = has_stamps.then_some(commit.stamp);
+        self.send_end(stamp.map_or(TransactionEnd::Committed, |stamp| TransactionEnd::CommittedAt(stamp.0)))?;
         if let Some(branch) = own {
             *self.owned.branch(self.me) = None;
-            branches.end(branch);
+            executor.branches().end(branch, stamp);
         }
         self.release(executor, self.me)?;
         Ok(commit)
@@ -359,24 +381,41 @@ impl<'d, P: Platform> OwnerWorker<'d, P> {
             }
             self.attempt.pending -= usize::from(std::mem::take(&mut self.attempt.is_granted));
         }
-        self.send_end(false)?;
+        self.send_end(TransactionEnd::RolledBack)?;
         let own = self.owned.branch(self.me).take();
         let branches = executor.branches();
         self.rolled_back_at = match own {
             Some(branch) => branches.roll_back(branch)?,
-            None => branches.commit(&[])?.durable_with,
+            None => branches.commit(None, &OtherBranches::default())?.durable_with,
         };
         self.release(executor, self.me)
     }
 
     /// Sends the end of the transaction to all others that have a branch of it.
-    fn send_end(&mut self, commit: bool) -> Result<(), Abort> {
+    fn send_end(&mut self, end: TransactionEnd) -> Result<(), Abort> {
         for place in 0..self.attempt.others.len() {
             let to = self.attempt.others[place].0;
-            let commit = commit && !(self.shared.faults.has(Fault::PartialCommit) && place == 0);
-            self.post.send(to, &OwnerMessage::End { commit })?;
+            let is_partial = self.shared.faults.has(Fault::PartialCommit) && place == 0;
+            let end = if is_partial { TransactionEnd::RolledBack } else { end };
+            self.post.send(to, &OwnerMessage::End(end))?;
         }
         Ok(())
+    }
+
+    /// Copies rows of its partitions for a checkpoint of a durable database in memory, if one is
+    /// under way, between two transactions of its own. Rows that an open branch may have changed
+    /// are locked, and are copied later.
+    pub fn copy_rows(&mut self, executor: &mut dyn ActionExecutor) {
+        let (me, map) = (self.me, &self.map);
+        let is_unlocked = self.owned.is_unlocked();
+        let locks = self.owned.locks();
+        executor.branches().copy_rows(P::now(self.c), &|table, key| {
+            let mut whole = KeyBuffer::new();
+            key.iter().for_each(|word| whole.push(*word, u64::BITS));
+            let route = Route { table, keys: KeyRange::normalized(whole, whole), intent: Intent::Read };
+            let is_own = map.owner(&[route]).is_ok_and(|owner| owner.is_none_or(|owner| owner == me));
+            is_own && (is_unlocked || locks.is_unlocked(&route))
+        });
     }
 
     /// The map that this worker uses: that of its last transaction.

@@ -252,6 +252,10 @@ pub struct Plan {
     /// Duplicate one in this many messages between instances (0: never), for tests.
     #[serde(skip)]
     pub duplicate_one_in: u32,
+    /// Bytes by which the log grows before a checkpoint begins, at least; `None`: the default. For
+    /// tests.
+    #[serde(skip)]
+    pub checkpoint_bytes: Option<u64>,
     /// Faults that tests plant.
     #[serde(skip)]
     pub faults: Faults,
@@ -299,6 +303,7 @@ impl Plan {
             missing: Missing::Refuse,
             troubles: None,
             duplicate_one_in: 0,
+            checkpoint_bytes: None,
             faults: Faults::NONE,
             adaptation: None,
             shifts: Vec::new(),

@@ -25,10 +25,7 @@ pub(crate) fn run(subject: &Subject, task: &Task<'_>, journal: &Journal) -> Resu
         (Work::Tpcc | Work::Micro | Work::Ycsb | Work::Islands, driven) => {
             benchmark::run(task, driven, subject.ways, journal)
         }
-        // Owners of rows in memory log nothing.
-        (Work::Owners, driven)
-            if task.seed % 4 == 3 && driven.has_pages() && !matches!(task.machine, Machine::Hardware) =>
-        {
+        (Work::Owners, driven) if task.seed % 4 == 3 && !matches!(task.machine, Machine::Hardware) => {
             crashes::owners::run(driven, task, subject.faults)
         }
         (Work::Owners, driven) if !task.seed.is_multiple_of(4) => {

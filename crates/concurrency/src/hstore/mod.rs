@@ -526,6 +526,20 @@ impl<P: Platform> Redo<P> for Hstore {
         cx.worker.state.redo = scratch;
     }
 
+    fn redo_branch<K: RedoSink<P>>(
+        branch: &mut HstoreTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+        sink: &mut K,
+    ) {
+        let mut scratch = std::mem::take(&mut cx.worker.state.redo);
+        match cx.shared.faults.has(Fault::UnloggedUpdates) {
+            false => branch.state.redo(cx.c, cx.tables, &mut scratch, sink),
+            true => branch.state.redo(cx.c, cx.tables, &mut scratch, &mut DropsUpdates(sink)),
+        }
+        cx.worker.state.redo = scratch;
+        branch.state.reported = branch.state.steps.len();
+    }
+
     fn prepared_at(prepared: &HstorePrepared<P>) -> Stamp {
         Stamp(prepared.stamp)
     }

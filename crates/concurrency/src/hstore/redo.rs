@@ -37,7 +37,8 @@ fn value<'r, P: Platform>(table: &Table<P>, row: Row<P>) -> &'r [P::Word] {
 }
 
 impl<P: Platform> HstoreState<P> {
-    /// Hands everything that the transaction has changed to the sink.
+    /// Hands everything that the transaction has changed to the sink, without what its coordinator
+    /// has received.
     pub(super) fn redo<K: RedoSink<P>>(
         &self,
         c: P::Core,
@@ -50,7 +51,7 @@ impl<P: Platform> HstoreState<P> {
             // SAFETY: the transaction has found or made the row, and has its partition to itself.
             (keys.table as usize, table, unsafe { Row::<P>::from_bits(row, table.row_words) })
         };
-        let mut rest = &self.steps[..];
+        let mut rest = &self.steps[self.reported..];
         while let [step, others @ ..] = rest {
             let mut taken = 1;
             match *step {

@@ -46,6 +46,8 @@ pub(super) struct HstoreState<P: Platform> {
     pub(super) wanted: Vec<Site>,
     /// The changes to take back, in order.
     pub(super) steps: Vec<UndoStep>,
+    /// Steps that the coordinator of a branch has received.
+    pub(super) reported: usize,
     /// Keys and former words that the steps speak of.
     pub(super) words: Vec<u64>,
     /// Rows that the transaction has deleted: their entries stay until it commits.
@@ -81,6 +83,7 @@ impl<P: Platform> HstoreState<P> {
             stamps: Vec::new(),
             wanted: Vec::new(),
             steps: Vec::new(),
+            reported: 0,
             words: Vec::new(),
             deletions: 0,
             leaves_waste: false,

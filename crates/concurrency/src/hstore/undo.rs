@@ -146,6 +146,7 @@ fn release<P: Platform>(mut state: Box<HstoreState<P>>, cx: &mut Cx<'_, '_, P>) 
     state.stamps.clear();
     state.wanted.clear();
     state.steps.clear();
+    state.reported = 0;
     state.words.clear();
     state.deletions = 0;
     state.leaves_waste = false;

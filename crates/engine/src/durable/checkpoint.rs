@@ -40,6 +40,9 @@ const CHEAP_LOG_BYTES: u64 = 3 << 20;
 const CHEAP_ROWS_BYTES: u64 = 8 << 20;
 /// Most files of a checkpoint, each of which has some megabytes of buffers.
 const FILES_MAX: u32 = 64;
+/// Lists of keys that wait for their owners, at most, as long as there are keys that no session has
+/// claimed.
+const POSTPONED_MAX: usize = 1024;
 
 /// The phase of a database's checkpoint.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -93,6 +96,17 @@ pub(crate) struct CopyTask<P: Platform> {
     pub table: usize,
     /// The file, or the number of a file that is to be made.
     pub writer: Result<Box<dyn CheckpointWriter<P>>, u32>,
+}
+
+/// True of a table and keys if the session can copy the row of the first of them now.
+pub(crate) type IsFree<'f> = dyn Fn(usize, &[u64]) -> bool + 'f;
+
+/// The keys that a session can copy.
+pub(crate) struct Choice<'c> {
+    /// True of tables that are gone.
+    pub is_gone: &'c dyn Fn(usize) -> bool,
+    /// `Some` if rows have owners.
+    pub is_free: Option<&'c IsFree<'c>>,
 }
 
 /// The result of a session's work on a checkpoint.
@@ -238,12 +252,13 @@ impl<P: Platform> Checkpoints<P> {
 
     /// Hands out the next keys, which go to `keys`; `None` if there are no more. Tables that are
     /// gone have none. One that is being dropped has: if that fails, the checkpoint is what has its
-    /// rows.
+    /// rows. If rows have owners, keys that wait for this one come first; others may be handed out
+    /// to any owner, which leaves what is not its own.
     pub(crate) fn next_task(
         &self,
         c: P::Core,
         tables: &[Table<P>],
-        is_gone: &dyn Fn(usize) -> bool,
+        choice: &Choice<'_>,
         keys: &mut Vec<u64>,
     ) -> Option<CopyTask<P>> {
         self.copying.with(c, |state| {
@@ -251,14 +266,27 @@ impl<P: Platform> Checkpoints<P> {
             if copying.idle.is_empty() && copying.files >= FILES_MAX {
                 return None;
             }
+            if let (Some(is_free), None) = (choice.is_free, &copying.failed) {
+                let own = copying.postponed.iter().position(|(table, keys)| is_free(*table, keys));
+                if let Some((table, own)) = own.map(|place| copying.postponed.swap_remove(place)) {
+                    keys.extend_from_slice(&own);
+                    return Some(copying.task(table));
+                }
+                if copying.postponed.len() >= POSTPONED_MAX {
+                    return None;
+                }
+            }
             while keys.is_empty() && copying.failed.is_none() {
                 let Some(table) = tables.get(copying.table) else {
                     copying.finished = true;
+                    if choice.is_free.is_some() {
+                        return None;
+                    }
                     let (table, postponed) = copying.postponed.pop()?;
                     keys.extend_from_slice(&postponed);
                     return Some(copying.task(table));
                 };
-                if is_gone(copying.table) {
+                if (choice.is_gone)(copying.table) {
                     (copying.table, copying.partition, copying.walk) =
                         (copying.table + 1, 0, Walk::default());
                     continue;

@@ -208,6 +208,12 @@ impl<'d> Encoder<'d> {
         item.put(&mut self.bytes);
     }
 
+    /// Adds encoded changes; they are part of the last record.
+    pub(crate) fn add(&mut self, changes: &[u8]) {
+        self.bytes.room(changes.len());
+        self.bytes.put(changes);
+    }
+
     /// How many bytes there are.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.len()

@@ -142,6 +142,16 @@ impl<'d, P: Platform> RedoWriter<'d, P> {
         self.spares.join(spares);
     }
 
+    /// Adds changes of other sessions, behind all others.
+    pub(crate) fn add(&mut self, changes: &[u8]) {
+        self.encoder.add(changes);
+    }
+
+    /// The items and changes since [`Self::clear`].
+    pub(crate) fn changes(&self) -> &[u8] {
+        self.encoder.whole()
+    }
+
     /// How many bytes the items and changes have since [`Self::clear`].
     pub(crate) fn bytes(&self) -> usize {
         self.encoder.bytes()

@@ -202,7 +202,6 @@ impl<'d, P: Platform, S: Scheme<P>> AnySession<'d> for MemorySession<'d, P, S> {
     }
 
     fn branches(&mut self) -> Option<&mut dyn Branches> {
-        // A log would need the changes of all of a transaction's branches.
-        if S::BRANCHES && self.redo.is_none() { Some(self) } else { None }
+        if S::BRANCHES { Some(self) } else { None }
     }
 }

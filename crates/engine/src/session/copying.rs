@@ -9,7 +9,7 @@ use schema::RowId;
 use storage::Epochs;
 use terms::{Abort, Mode, Stamp};
 
-use crate::durable::checkpoint::{CopyTask, Phase, Slice};
+use crate::durable::checkpoint::{Choice, CopyTask, IsFree, Phase, Slice};
 use crate::durable::codec::{Encoder, TableCodec};
 use crate::durable::global::Item;
 use crate::durable::journal::CheckpointWriter;
@@ -87,7 +87,7 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
     }
 
     fn slice_or_pause(&mut self) {
-        if self.slice() == Slice::Wait {
+        if self.slice(None) == Slice::Wait {
             P::pause(self.session.core(), PAUSE_NANOS);
         }
     }
@@ -137,22 +137,27 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
 
     /// Copies some rows, beginning at `now`; gives the moment until which the session does other
     /// things after that.
-    pub(crate) fn work(&mut self, now: Nanos) -> Nanos {
+    pub(crate) fn work(&mut self, now: Nanos, is_free: Option<&IsFree<'_>>) -> Nanos {
         let (c, durable) = (self.session.core(), self.durable);
-        self.slice();
+        self.slice(is_free);
         let end = P::now(c);
         let rest = durable.checkpoints.rest(c, durable.journal.growth(c));
         end.plus(rest * end.since(now))
     }
 
-    /// Copies some rows.
+    /// Copies some rows; of an owner's those that are free.
     #[cold]
-    fn slice(&mut self) -> Slice {
+    fn slice(&mut self, is_free: Option<&IsFree<'_>>) -> Slice {
         let (c, durable) = (self.session.core(), self.durable);
         let mut keys = Vec::new();
         self.session.enter();
+        let codecs = durable.codecs.get(c);
+        let is_free_first = |table: usize, keys: &[u64]| {
+            is_free.is_none_or(|is_free| is_free(table, &keys[..codecs[table].key_words]))
+        };
         let is_gone = |table| self.tables.is_gone(table);
-        let task = durable.checkpoints.next_task(c, self.session.tables(), &is_gone, &mut keys);
+        let choice = Choice { is_gone: &is_gone, is_free: is_free.map(|_| &is_free_first as &IsFree<'_>) };
+        let task = durable.checkpoints.next_task(c, self.session.tables(), &choice, &mut keys);
         self.session.leave();
         match task {
             None => durable.checkpoints.try_end(c, &*durable.journal, self.epochs()),
@@ -161,7 +166,11 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
                 let writer = writer.or_else(|number| durable.journal.writer(c, &cut, number, node));
                 let mut left = Vec::new();
                 let copied = |mut writer: Box<dyn CheckpointWriter<P>>| {
-                    self.copy(table, &keys, &mut *writer, &mut left).map(|()| writer)
+                    let copied = match is_free {
+                        None => self.copy(table, &keys, &mut *writer, &mut left),
+                        Some(is_free) => self.copy_free(table, &keys, is_free, &mut *writer, &mut left),
+                    };
+                    copied.map(|()| writer)
                 };
                 let worked = writer.and_then(copied);
                 durable.checkpoints.end_task(c, worked, table, left);
@@ -205,6 +214,41 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Copies the rows of a table with these keys that are free, those that are still there; `left`
+    /// gets the other keys. An owner executes no action meanwhile.
+    fn copy_free(
+        &mut self,
+        table: usize,
+        keys: &[u64],
+        is_free: &IsFree<'_>,
+        writer: &mut dyn CheckpointWriter<P>,
+        left: &mut Vec<u64>,
+    ) -> Result<(), LogError> {
+        let (c, durable) = (self.session.core(), self.durable);
+        let codecs = durable.codecs.get(c);
+        let codec = &codecs[table];
+        let mut encoder = Encoder::new(codecs);
+        let mut copies = CopiedRows::default();
+        let mut free = Vec::new();
+        for key in keys.chunks_exact(codec.key_words) {
+            if is_free(table, key) { &mut free } else { &mut *left }.extend_from_slice(key);
+        }
+        for group in free.chunks(ROWS_TOGETHER * codec.key_words) {
+            copies.clear();
+            let branch = Transaction::<P, S>::begin_branch(self.session);
+            let mut transaction = Transaction::resume(self.session, self.scratch, branch, None);
+            let copied = copy_rows(&mut transaction, table, codec, group, &mut copies);
+            drop(transaction);
+            copied.map_err(|abort| match abort {
+                Abort::OutOfMemory(error) => error.into(),
+                abort => LogError::Copy(abort.to_string()),
+            })?;
+            copies.push(c, table, codec, &mut encoder, writer)?;
+        }
+        self.session.leave();
         Ok(())
     }
 

@@ -11,9 +11,10 @@ use boundary::{
 use concurrency::{Meter, Scheme, Use};
 use platform::{Nanos, Platform};
 use redo_log::{LogError, Spares};
-use terms::{Abort, Category, Conflict, Epoch, Mode};
+use terms::{Abort, Category, Conflict, Epoch, Mode, Stamp};
 
 use self::copying::RowCopier;
+use crate::durable::checkpoint::IsFree;
 use crate::durable::{RedoWriter, not_durable};
 use crate::look_ahead::Ahead;
 use crate::participants::open_branches::OpenBranches;
@@ -31,7 +32,7 @@ pub struct MemorySession<'d, P: Platform, S: Scheme<P>> {
     pub(crate) inner: concurrency::WorkerContext<'d, P, S>,
     pub(crate) redo: Option<RedoWriter<'d, P>>,
     /// There if the database is durable.
-    undecided: Option<&'d Undecided<P, S>>,
+    pub(crate) undecided: Option<&'d Undecided<P, S>>,
     pub(crate) scratch: Scratch<'d, P>,
     elder: &'d Elder<P>,
     pub(crate) tables: &'d TableList<P>,
@@ -39,6 +40,10 @@ pub struct MemorySession<'d, P: Platform, S: Scheme<P>> {
     pub(crate) stats: Stats,
     /// Open branches of transactions of several workers.
     pub(crate) branches: OpenBranches<S::Transaction>,
+    /// The largest stamp that the session has given to a commit of branches, or received.
+    pub(crate) last: Stamp,
+    /// True if all transactions are branches.
+    pub(crate) owns: bool,
     /// The moment after which the session works on a checkpoint again.
     rests_until: Nanos,
 }
@@ -64,6 +69,8 @@ impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
             backoff,
             stats,
             branches,
+            last: Stamp(0),
+            owns: false,
             rests_until,
         }
     }
@@ -143,7 +150,9 @@ impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
             if redo.journal().tend(c, self.inner.instance().epochs(), now) {
                 self.begin_checkpoint_if_due();
             }
-            self.tend_checkpoint(now);
+            if !self.owns {
+                self.tend_checkpoint(now, None);
+            }
         }
         if self.tables.changes().is_some_and(Changes::is_leaving) {
             self.sweep();
@@ -165,6 +174,10 @@ impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
     /// # Errors
     /// The log has stopped, or the files refuse: the previous checkpoint counts, if there is one.
     pub fn checkpoint(&mut self) -> Result<bool, LogError> {
+        if self.owns {
+            let why = "rows of owned partitions are copied by their owners, between transactions";
+            return Err(LogError::Copy(why.to_owned()));
+        }
         match self.copier() {
             None => Ok(false),
             Some(mut copier) => copier.checkpoint().map(|()| true),
@@ -190,12 +203,18 @@ impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
     /// Works on the checkpoint under way, if there is one and the session has rested since it
     /// worked last.
     #[inline]
-    fn tend_checkpoint(&mut self, now: Nanos) {
+    fn tend_checkpoint(&mut self, now: Nanos, is_free: Option<&IsFree<'_>>) {
         let rests_until = self.rests_until;
         let Some(mut copier) = self.copier() else { return };
         if now >= rests_until && copier.is_wanted() {
-            self.rests_until = copier.work(now);
+            self.rests_until = copier.work(now, is_free);
         }
+    }
+
+    /// As [`boundary::Branches::copy_rows`].
+    #[inline]
+    pub(crate) fn copy_owned_rows(&mut self, now: Nanos, is_free: &IsFree<'_>) {
+        self.tend_checkpoint(now, Some(is_free));
     }
 
     /// The error that the caller gets for a transaction that failed for good, when the caller may
@@ -215,7 +234,7 @@ impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
 
     /// Refuses to begin a transaction when the log has stopped.
     #[inline]
-    fn check_log(&self) -> Result<(), Abort> {
+    pub(crate) fn check_log(&self) -> Result<(), Abort> {
         let stopped = self.redo.as_ref().and_then(|redo| redo.journal().stopped(self.inner.core()));
         stopped.map_or(Ok(()), |error| Err(not_durable(&error)))
     }

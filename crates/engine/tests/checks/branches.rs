@@ -97,7 +97,7 @@ fn turn(lane: &mut Lane, branches: &mut dyn Branches, leaves: Table<Leaf>, rando
     };
     match random.below(6) {
         0 => {
-            branches.end(branch);
+            branches.end(branch, None);
             lane.ended = model;
         }
         1 => drop(branches.roll_back(branch).expect("it is taken back")),

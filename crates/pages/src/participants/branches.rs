@@ -105,7 +105,7 @@ impl OpenBranches {
         outcome
     }
 
-    /// See [`boundary::Branches::name`].
+    /// The name of a branch that has changed something.
     pub(crate) fn name(&self, branch: usize) -> Option<BranchName> {
         let Branch { writing, has_changed, .. } = &self.all[branch];
         has_changed.then(|| BranchName(writing.transaction()))
@@ -144,9 +144,9 @@ impl OpenBranches {
 /// See [`boundary::Branches::commit`].
 pub(crate) fn commit<P: Files>(
     context: &mut Context<'_, P>,
-    branches: &[BranchName],
+    branches: impl Iterator<Item = BranchName>,
 ) -> Result<Commit, Abort> {
-    let mut numbers: Vec<u64> = branches.iter().map(|branch| branch.0).collect();
+    let mut numbers: Vec<u64> = branches.map(|branch| branch.0).collect();
     if context.shared.faults.has(Fault::SingleBranchCommit) {
         numbers.truncate(1);
     }

@@ -3,14 +3,14 @@
 mod roaming;
 
 use boundary::{
-    AnyPrepared, AnySession, Attempts, Backoff, Body, BorderChange, Bounds, BranchName, Branches, Commit,
-    Decision, Ending, GlobalId, Outcome, PartOf, Pauses, Stats, Upkeep, Vote,
+    AnyPrepared, AnySession, Attempts, Backoff, Body, BorderChange, Bounds, BranchReport, Branches, Commit,
+    Decision, Ending, GlobalId, OtherBranches, Outcome, PartOf, Pauses, Stats, Upkeep, Vote,
 };
 use concurrency::{Meter, Use};
 use platform::files::Files;
 use platform::{Nanos, Node};
 use redo_log::LogError;
-use terms::{Abort, Category, Epoch, Fault, Mode};
+use terms::{Abort, Category, Epoch, Fault, Mode, Stamp};
 
 use crate::context::Context;
 use crate::lsn::Lsn;
@@ -342,18 +342,20 @@ impl<P: Files> Branches for PagesSession<'_, P> {
         self.branches.act(&mut self.context, branch, deadline, body)
     }
 
-    fn name(&self, branch: usize) -> Option<BranchName> {
-        self.branches.name(branch)
+    /// The record of the commit has names alone.
+    fn report(&mut self, branch: usize, _: &mut Vec<u8>) -> Result<BranchReport, Abort> {
+        Ok(self.branches.name(branch).map_or(BranchReport::Nothing, BranchReport::Named))
     }
 
-    fn commit(&mut self, branches: &[BranchName]) -> Result<Commit, Abort> {
+    fn commit(&mut self, own: Option<usize>, others: &OtherBranches) -> Result<Commit, Abort> {
         let before = self.context.worker.meter.enter::<P>(self.context.worker.c, Category::Commit);
-        let committed = commit(&mut self.context, branches);
+        let own = own.and_then(|branch| self.branches.name(branch));
+        let committed = commit(&mut self.context, own.into_iter().chain(others.names.iter().copied()));
         self.context.worker.meter.leave::<P>(self.context.worker.c, before);
         committed
     }
 
-    fn end(&mut self, branch: usize) {
+    fn end(&mut self, branch: usize, _: Option<Stamp>) {
         let before = self.context.worker.meter.enter::<P>(self.context.worker.c, Category::Commit);
         self.branches.end(&mut self.context, branch);
         self.context.worker.meter.leave::<P>(self.context.worker.c, before);

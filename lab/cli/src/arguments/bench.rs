@@ -262,8 +262,7 @@ pub struct CommonFlags {
     pub adapt_interval: Option<Given<f64>>,
     /// When a commit is acknowledged: none (nothing is logged), async (at once, the log follows),
     /// group (when it is on disk, the worker goes on meanwhile) or sync (the worker waits)
-    /// [default: group; none in a simulated machine, and with rows in memory that workers own, of
-    /// which nothing is logged yet]
+    /// [default: group; none in a simulated machine, and with rows in memory that workers own]
     #[arg(long, value_name = "NAME", value_parser = named::<Durability>(), help_heading = "Engine")]
     pub durability: Option<Given<Durability>>,
     /// Simulated device below log and data: ram, nvme, hdd or hdd:2 (two hdd, by stripes of 64 KiB)

@@ -87,11 +87,6 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     }
     divides(common, instances, has_database)?;
     owns(execution, instances, has_database)?;
-    if owns_memory && durability != Durability::None {
-        let problem = "workers that own partitions of rows in memory log nothing yet";
-        let accepted = "none; others with --engine paged, or --execution inline";
-        return Err(BadInput::value("--durability", durability.name(), problem, accepted));
-    }
     if uses_pages {
         pages::refuse(workload_name, has_database)?;
     }

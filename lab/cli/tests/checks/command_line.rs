@@ -38,10 +38,7 @@ fn help_of_bench_has_every_flag_with_its_default() {
         ("--engine", "memory"),
         ("--cc", "silo"),
         ("--execution", "inline"),
-        (
-            "--durability",
-            "group; none in a simulated machine, and with rows in memory that workers own, of which nothing is logged yet",
-        ),
+        ("--durability", "group; none in a simulated machine, and with rows in memory that workers own"),
         ("--timestamp", "clock"),
         ("--seconds", "10 native, 0.02 simulated"),
         ("--warmup", "1 native, 0.005 simulated"),

@@ -105,12 +105,15 @@ macro_rules! action_executor {
 
 impl<'d, P: Platform, Q: Procedure, S: OwnersSession<'d, Q>> Owning<'d, P, Q, S> {
     /// The executor for these arguments, which are those of an owner.
-    pub(crate) fn new(arguments: &ExecutorArguments<'d, P, Q>, session: S) -> Self {
+    pub(crate) fn new(arguments: &ExecutorArguments<'d, P, Q>, mut session: S) -> Self {
         let (shared, number, site) = arguments.owners.expect("what owners of partitions share is there");
         let mut worker = OwnerWorker::new(arguments.c, shared, number, site).expect("memory for a worker");
         let part = arguments.adapting.map(|all| AdaptingWorker::new(all, number));
         if part.is_some() {
             worker.count();
+        }
+        if let Some(branches) = session.object().branches() {
+            branches.begin_owning();
         }
         let restless = arguments.restless.map(|seed| Random::new(seed, RESTLESS_STREAM));
         let (c, tables, actions) = (arguments.c, arguments.tables, Actions::new(shared.workers()));
@@ -122,6 +125,7 @@ impl<'d, P: Platform, Q: Procedure, S: OwnersSession<'d, Q>> Executor<'d, Q> for
     fn run(&mut self, procedure: &mut Q, bounds: &Bounds) -> Result<Ending<()>, Abort> {
         let executor = &mut action_executor!(self, Some(procedure));
         let ending = self.worker.run(executor, bounds)?;
+        self.worker.copy_rows(executor);
         if let Some(part) = &mut self.part {
             part.turn(self.c, &mut self.worker, executor)?;
         }
@@ -156,6 +160,7 @@ impl<'d, P: Platform, Q: Procedure, S: OwnersSession<'d, Q>> Executor<'d, Q> for
         if is_absent {
             let executor = &mut action_executor!(self, None);
             self.worker.stand_by(executor)?;
+            self.worker.copy_rows(executor);
             part.answer(self.c, &mut self.worker, executor)?;
         }
         Ok(is_absent)
@@ -168,6 +173,7 @@ impl<'d, P: Platform, Q: Procedure, S: OwnersSession<'d, Q>> Executor<'d, Q> for
     fn idle(&mut self, nanos: u64) -> Result<(), Abort> {
         let executor = &mut action_executor!(self, None);
         self.worker.idle(executor, nanos)?;
+        self.worker.copy_rows(executor);
         match &mut self.part {
             Some(part) => part.turn(self.c, &mut self.worker, executor),
             None => Ok(()),

@@ -309,7 +309,8 @@ pub(crate) fn open<P: Host>(
     let workers = first..first + workers.len();
     let places = cx.deployment.places()[workers.clone()].to_vec();
     let log = log_options(&cx.deployment.nodes()[workers], P::VIRTUAL);
-    let durable = DurableOptions { log, places, ..DurableOptions::new(path) };
+    let mut durable = DurableOptions { log, places, ..DurableOptions::new(path) };
+    durable.checkpoint_bytes = plan.checkpoint_bytes.unwrap_or(durable.checkpoint_bytes);
     let progress = cx.control.progress;
     let mut listener = |at: boundary::Progress| progress.recovering(at.stage, at.done, at.total);
     let listening = Some(&mut listener as &mut dyn FnMut(boundary::Progress));

@@ -12,7 +12,7 @@ use crate::error::RunError;
 use crate::faults::failing::Failing;
 use crate::owners::adapting::{Adapting, Monitoring};
 use crate::owners::shifting;
-use crate::plan::{Durability, Engine, Plan};
+use crate::plan::{Engine, Plan};
 use crate::workers::partitions::Remembered;
 
 /// The shared state of owners, and their places.
@@ -103,13 +103,7 @@ fn over_memory(plan: &Plan) -> Result<(), RunError> {
             "{name}: workers that own partitions of rows in memory need no locks of a scheme; take hstore, or run inline"
         )));
     }
-    match plan.durability {
-        Durability::None => Ok(()),
-        _ => Err(RunError::Refused(
-            "workers that own partitions of rows in memory log nothing yet: take durability `none`, the engine `paged`, or run inline"
-                .to_owned(),
-        )),
-    }
+    Ok(())
 }
 
 /// Refuses plans that owners of partitions cannot run.

@@ -4,7 +4,8 @@
 //! it, in some sites: in its worker's own, in others, or in both; and it counts each entry. Some
 //! transactions first read how much another site's worker has written there, and record that too.
 //! After a crash each number has to be in all of its sites or in none, once each; counts are those
-//! of entries; all that was read is there; and so is each acknowledged number.
+//! of entries; all that was read is there; and so is each acknowledged number. A site can also have
+//! one count of all its entries, which the transactions of all workers change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,6 +25,10 @@ use crate::mutex::lock;
 const ROUND_SHIFT: u32 = 48;
 /// No site.
 const NOWHERE: u16 = u16::MAX;
+
+/// In place of a worker: all of them.
+const ALL_WORKERS: u16 = u16::MAX;
+const MISSING: Abort = Abort::Misuse("a count is missing");
 
 /// A number in a site.
 #[derive(Row, Clone, Debug)]
@@ -53,6 +58,8 @@ pub(super) struct Count {
 pub(super) struct Tables {
     entries: Table<Entry>,
     counts: Table<Count>,
+    /// True if a site has a count of all its entries.
+    counts_all: bool,
 }
 
 /// A number of a worker.
@@ -62,6 +69,8 @@ type Number = (u16, u64);
 #[derive(Default)]
 pub(super) struct Ledger {
     sites: u16,
+    /// True if a site has a count of all its entries.
+    counts_all: bool,
     /// The number of the boot: numbers start again.
     pub round: AtomicU64,
     /// True if acknowledged numbers are durable.
@@ -90,6 +99,11 @@ impl Ledger {
     /// The same, which reports acknowledged numbers to another process.
     pub(super) fn reporting_to(self, report: fn(u16, u64)) -> Ledger {
         Ledger { report: Some(report), ..self }
+    }
+
+    /// The same, whose sites have a count of all their entries.
+    pub(super) fn counting_all(self) -> Ledger {
+        Ledger { counts_all: true, ..self }
     }
 
     /// Requires this number to be there: another process has acknowledged it.
@@ -123,6 +137,7 @@ impl Ledger {
         for entry in entries {
             *sites.entry((entry.worker, entry.number)).or_default() |= 1 << entry.site;
             *written.entry((entry.site, entry.worker)).or_default() += 1;
+            *written.entry((entry.site, ALL_WORKERS)).or_default() += 1;
         }
         if let Some(half) = entries.iter().find(|entry| sites[&(entry.worker, entry.number)] != entry.sites) {
             let there = sites[&(half.worker, half.number)];
@@ -177,6 +192,12 @@ impl LedgerTransaction {
     }
 }
 
+fn count_up(tables: &Tables, t: &mut impl Verbs, key: (u16, u16)) -> Result<(), Abort> {
+    let row = t.find(tables.counts.primary(), &key, Intent::Write)?.ok_or(MISSING)?;
+    let count = t.get(row, Count::COUNT)?;
+    t.put(row, Count::COUNT, &(count + 1))
+}
+
 impl Procedure for LedgerTransaction {
     type Tables = Tables;
     type Action = Action;
@@ -205,22 +226,25 @@ impl Procedure for LedgerTransaction {
             Action::Read { site } => routes.read(tables.counts, &(*site, *site)),
             Action::Put { site, worker, number, .. } => {
                 routes.write(tables.counts, &(*site, *worker));
+                if tables.counts_all {
+                    routes.write(tables.counts, &(*site, ALL_WORKERS));
+                }
                 routes.write(tables.entries, &(*site, *worker, *number));
             }
         }
     }
 
     fn execute<T: Verbs>(tables: &Tables, action: &Action, t: &mut T) -> Result<u64, Abort> {
-        let missing = Abort::Misuse("a count is missing");
         match *action {
             Action::Read { site } => {
-                let row = t.find(tables.counts.primary(), &(site, site), Intent::Read)?.ok_or(missing)?;
+                let row = t.find(tables.counts.primary(), &(site, site), Intent::Read)?.ok_or(MISSING)?;
                 t.get(row, Count::COUNT)
             }
             Action::Put { site, worker, number, sites, seen: (seen_site, seen) } => {
-                let row = t.find(tables.counts.primary(), &(site, worker), Intent::Write)?.ok_or(missing)?;
-                let count = t.get(row, Count::COUNT)?;
-                t.put(row, Count::COUNT, &(count + 1))?;
+                count_up(tables, t, (site, worker))?;
+                if tables.counts_all {
+                    count_up(tables, t, (site, ALL_WORKERS))?;
+                }
                 // A repeated write shows in the count.
                 if t.find(tables.entries.primary(), &(site, worker, number), Intent::Write)?.is_none() {
                     t.insert(tables.entries, &Entry { site, worker, number, sites, seen_site, seen })?;
@@ -247,7 +271,8 @@ impl Workload for Ledger {
     fn create(&self, schema: &mut impl Schema) -> Tables {
         let partitioning = Some(Partitioning { first: 0, count: self.sites });
         let options = || TableOptions { partitioning, ..TableOptions::default() };
-        Tables { entries: schema.table("entries", options()), counts: schema.table("counts", options()) }
+        let (entries, counts) = (schema.table("entries", options()), schema.table("counts", options()));
+        Tables { entries, counts, counts_all: self.counts_all }
     }
 
     fn parts(&self) -> usize {
@@ -266,7 +291,8 @@ impl Workload for Ledger {
         loader: &mut impl Loader,
     ) -> Result<(), Abort> {
         let count = |worker| Count { site: part as u16, worker, count: 0 };
-        (0..self.sites).try_for_each(|worker| loader.insert(tables.counts, &count(worker)))
+        let all = self.counts_all.then_some(ALL_WORKERS);
+        (0..self.sites).chain(all).try_for_each(|worker| loader.insert(tables.counts, &count(worker)))
     }
 
     fn next(&self, worker: usize, random: &mut Random, now: u64) -> LedgerTransaction {

@@ -2,20 +2,22 @@
 //! the same disk.
 //!
 //! Transactions write in the partitions of several owners; the record of a commit names the
-//! branches of all. After a crash a transaction has to be there as a whole, or not at all: the
-//! rules are those of `ledger`, in which each worker's site is a partition. In half of the runs
-//! partitions are split, merged and moved meanwhile.
+//! branches of all, or has their changes, if rows are in memory. After a crash a transaction has to
+//! be there as a whole, or not at all: the rules are those of `ledger`, in which each worker's site
+//! is a partition. In half of the runs partitions are split, merged and moved meanwhile. Over rows
+//! in memory checkpoints are made meanwhile in two thirds of the runs.
 
 use std::sync::atomic::Ordering;
 
 use harness::{Control, Durability, Length, Plan};
 use platform::Nanos;
 use sim::{Config, Disk, SimError, VirtualMachine};
-use terms::Faults;
 use terms::random::Random;
+use terms::{Fault, Faults};
 
 use super::deployment_trial::{draw_crash, draw_disk, draw_durability};
 use super::ledger::Ledger;
+use super::machine::EPOCH_NANOS;
 use crate::benchmark::{owners_deployment, owners_execution, violated_checks};
 use crate::injected::Injected;
 use crate::subject::Driven;
@@ -27,15 +29,18 @@ const ROUNDS: u64 = 5;
 const TRANSACTIONS: u64 = 30;
 /// Longest boot.
 const NANOS_MAX: u64 = 20_000_000_000;
+/// Bytes of log that make a checkpoint due, over rows in memory.
+const CHECKPOINT_BYTES: [Option<u64>; 3] = [None, Some(0), Some(4 << 10)];
+
 /// Runs a trial with these faults. Returns violations, and the number of transactions
 /// that are there.
 ///
 /// # Errors
 /// The machine cannot run.
-pub fn violations(seed: u64, faults: Faults) -> Result<(Vec<String>, u64), SimError> {
+pub fn violations(driven: Driven, seed: u64, faults: Faults) -> Result<(Vec<String>, u64), SimError> {
     let (work, machine) = (Work::Owners, &Machine::Small);
     let task = Task { work, machine, workers: work.workers(seed), seed, partitioned: false };
-    let Observed { violations, transactions, .. } = run(Driven::PAGES, &task, faults)?;
+    let Observed { violations, transactions, .. } = run(driven, &task, faults)?;
     Ok((violations, transactions))
 }
 
@@ -46,7 +51,11 @@ pub(crate) fn run(driven: Driven, task: &Task<'_>, faults: Faults) -> Result<Obs
     let (model, disk_faults) = draw_disk(&mut random, seed);
     let disk = Disk::new(model, disk_faults);
     let durability = draw_durability(&mut random);
-    let ledger = Ledger::new(task.workers as u16, durability != Durability::Async);
+    let ledger = Ledger::new(task.workers as u16, durability != Durability::Async).counting_all();
+    // The mutant does not wait for the log.
+    let is_early = faults.has(Fault::EarlyAcknowledgement);
+    let waits = if is_early { Durability::Async } else { durability };
+    let checkpoint_bytes = CHECKPOINT_BYTES[(seed / 4 % 3) as usize];
     let mut observed = Observed::default();
     for round in 0..=2 * ROUNDS {
         // The first boot loads; of the others every second one only checks.
@@ -56,15 +65,19 @@ pub(crate) fn run(driven: Driven, task: &Task<'_>, faults: Faults) -> Result<Obs
         let config = task.machine.config(task).with_seed(life_seed).with_disk(&disk);
         let config = Config { time_limit: Some(Nanos(NANOS_MAX)), ..config };
         let config = if crashes { config.crashing(crash) } else { config };
+        let length = Length::Transactions(if crashes { TRANSACTIONS } else { 0 });
+        let standard = Plan::new(driven.scheme, length);
         let plan = Plan {
             seed: life_seed,
-            durability,
+            durability: waits,
+            epoch_nanos: if driven.has_pages() { standard.epoch_nanos } else { EPOCH_NANOS },
+            checkpoint_bytes,
             engine: driven.engine,
             execution: owners_execution(seed),
             faults,
             restless: seed / 2 % 2 == 1,
             transaction_nanos_max: Some(owners_nanos_max(true)),
-            ..Plan::new(driven.scheme, Length::Transactions(if crashes { TRANSACTIONS } else { 0 }))
+            ..standard
         };
         ledger.round.store(round, Ordering::Relaxed);
         let deployment = owners_deployment(task.workers);

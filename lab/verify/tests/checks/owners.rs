@@ -4,7 +4,7 @@
 use concurrency::SchemeName;
 use terms::{Fault, Faults};
 use verify::crashes::owners;
-use verify::{Machine, Subject, Work};
+use verify::{Driven, Machine, Subject, Work};
 
 use crate::support::{first_failure, first_violation, has_violation};
 
@@ -61,20 +61,38 @@ fn branches_that_take_nothing_back_are_caught() {
     assert!(first_failure(&subject, Work::Owners, &Machine::Small, 0..200).is_some(), "it was not noticed");
 }
 
-#[test]
-fn crashes_leave_no_branch_alone() {
-    let mut sum = 0;
-    for seed in 0..20 {
-        let (wrong, transactions) = owners::violations(seed, Faults::NONE).expect("a run");
-        assert_eq!(wrong, Vec::<String>::new(), "seed {seed}");
-        sum += transactions;
-    }
-    assert!(sum > 1_000, "{sum} transactions");
+/// Rows in pages, and rows in memory.
+fn engines() -> [Driven; 2] {
+    [Driven::PAGES, Driven::from(SchemeName::Hstore)]
 }
 
 #[test]
-fn a_commit_of_one_branch_is_caught() {
-    let faults = Faults::of(&[Fault::SingleBranchCommit]);
-    let violation = |seed| first_violation(owners::violations(seed, faults));
-    has_violation("a commit of one branch", 0..200, violation);
+fn crashes_leave_no_branch_alone() {
+    for driven in engines() {
+        let mut sum = 0;
+        for seed in 0..20 {
+            let (wrong, transactions) = owners::violations(driven, seed, Faults::NONE).expect("a run");
+            assert_eq!(wrong, Vec::<String>::new(), "{driven}, seed {seed}");
+            sum += transactions;
+        }
+        assert!(sum > 1_000, "{driven}: {sum} transactions");
+    }
+}
+
+#[test]
+fn mutants_of_the_commit_record_are_caught() {
+    let mutants = [
+        ("a commit of one branch", Fault::SingleBranchCommit),
+        ("a commit that is acknowledged before it is durable", Fault::EarlyAcknowledgement),
+    ];
+    for (name, fault) in mutants {
+        for driven in engines() {
+            let faults = Faults::of(&[fault]);
+            let violation = |seed| first_violation(owners::violations(driven, seed, faults));
+            has_violation(name, 0..200, violation);
+        }
+    }
+    let (driven, faults) = (Driven::from(SchemeName::Hstore), Faults::of(&[Fault::UnorderedStamps]));
+    let violation = |seed| first_violation(owners::violations(driven, seed, faults));
+    has_violation("stamps of owners that do not ascend", 0..200, violation);
 }

@@ -191,11 +191,6 @@ pub(super) const FAULTS: &[(&str, &str)] = &[
     ("tpcc --execution dora", "--execution dora: unknown value (accepted: inline, plp, atrapos)"),
     ("tpcc --execution plp --cc silo", "--cc silo: not with --execution plp (accepted: hstore)"),
     (
-        "tpcc --execution plp --durability group",
-        "--durability group: workers that own partitions of rows in memory log nothing yet (accepted: none; others with --engine \
-         paged, or --execution inline)",
-    ),
-    (
         "tpcc --execution atrapos --engine paged --deploy 2isl",
         "--execution atrapos: workers own partitions of one instance (accepted: inline, or --deploy 1isl)",
     ),
