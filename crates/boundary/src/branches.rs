@@ -20,7 +20,8 @@ use crate::ending::{Commit, Stats};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BranchName(pub u64);
 
-/// What a commit has to have of a branch, as the branch's session reports after its actions.
+/// What the record of a commit must name or hold of a branch: its session reports it after its
+/// actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BranchReport {
     /// The branch has changed nothing so far, or nothing is logged.
@@ -101,9 +102,9 @@ pub trait Branches {
     /// The database has stopped.
     fn roll_back(&mut self, branch: usize) -> Result<Epoch, Abort>;
 
-    /// Declares that the session has all its transactions as branches from here on, until no session
-    /// has a branch any more and an epoch has passed. No other session changes rows meanwhile. The
-    /// session copies rows for checkpoints only as [`Self::copy_rows`] says.
+    /// Declares that the session has all its transactions as branches from here on, until no
+    /// session has a branch any more and an epoch has passed. No other session changes rows
+    /// meanwhile. The session copies rows for checkpoints only as [`Self::copy_rows`] says.
     fn begin_owning(&mut self) {}
 
     /// The largest stamp of the commits that the session has made or received.

@@ -466,8 +466,8 @@ pub trait Redo<P: Platform>: Parts<P> {
     /// describes what a log may rely on.
     fn redo<K: RedoSink<P>>(prepared: &Self::Prepared, cx: &mut Context<'_, '_, P, Self>, sink: &mut K);
 
-    /// Hands what a branch has changed since the last call to the sink. Pre: the scheme has branches
-    /// ([`Scheme::BRANCHES`]).
+    /// Hands what a branch has changed since the last call to the sink. Pre: the scheme has
+    /// branches ([`Scheme::BRANCHES`]).
     fn redo_branch<K: RedoSink<P>>(
         branch: &mut Self::Transaction,
         cx: &mut Context<'_, '_, P, Self>,

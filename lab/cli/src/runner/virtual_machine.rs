@@ -2,6 +2,7 @@
 
 use harness::{Control, Deployment, Measurement, Plan};
 use machine::Description;
+use platform::Place;
 use repartitioning::Cores;
 use sim::{CacheSizes, Config as SimConfig, Disk, DiskFaults, DiskModel, VirtualMachine};
 use storage::Optimisation;
@@ -69,8 +70,10 @@ pub(super) fn run(
         let hops = description.hops.get(from).and_then(|row| row.get(to));
         hops.copied().unwrap_or(0)
     })?;
-    // Of a cluster only the machines that anything runs on.
-    let machines = deployment.machines();
+    // Of a cluster only the machines that anything runs on. The peers of one instance may be on two.
+    let machine = |place: Place| place.thread.and_then(|thread| topology.machine_of(thread));
+    let last = deployment.places().into_iter().filter_map(machine).max();
+    let machines = deployment.machines().max(last.map_or(1, |last| last as usize + 1));
     let (workload, mut plan) = (config.harness_workload()?, config.plan.clone());
     if let Some(adaptation) = &mut plan.adaptation {
         let threads: Option<Vec<_>> = deployment.places().into_iter().map(|place| place.thread).collect();
