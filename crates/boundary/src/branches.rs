@@ -20,7 +20,7 @@ use crate::ending::{Commit, Stats};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BranchName(pub u64);
 
-/// What the record of a commit must name or hold of a branch: its session reports it after its
+/// The part of a branch in the record of a commit, as the branch's session reports it after its
 /// actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BranchReport {

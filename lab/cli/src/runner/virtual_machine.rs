@@ -70,7 +70,8 @@ pub(super) fn run(
         let hops = description.hops.get(from).and_then(|row| row.get(to));
         hops.copied().unwrap_or(0)
     })?;
-    // Of a cluster only the machines that anything runs on. The peers of one instance may be on two.
+    // Of a cluster only the machines that anything runs on. The peers of one instance may be on
+    // two.
     let machine = |place: Place| place.thread.and_then(|thread| topology.machine_of(thread));
     let last = deployment.places().into_iter().filter_map(machine).max();
     let machines = deployment.machines().max(last.map_or(1, |last| last as usize + 1));
