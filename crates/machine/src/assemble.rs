@@ -17,21 +17,26 @@ use crate::topology::{Cache, Counts, Group, Level, MemoryKind, MemoryNode, Threa
 struct Branch {
     group: RawGroup,
     children: Vec<Branch>,
+    /// The child with each processor, as children were inserted.
+    owners: BTreeMap<u32, usize>,
 }
 
 impl Branch {
+    fn new(group: RawGroup) -> Self {
+        Branch { group, children: Vec::new(), owners: BTreeMap::new() }
+    }
+
     /// Inserts a group that is not larger than any group already inserted. Returns false if it
     /// overlaps another group.
     fn insert(&mut self, group: RawGroup) -> bool {
-        for child in &mut self.children {
-            if group.processors.is_subset(&child.group.processors) {
-                return child.insert(group);
-            }
-            if !group.processors.is_disjoint(&child.group.processors) {
-                return false;
-            }
+        let owner = group.processors.iter().find_map(|processor| self.owners.get(&processor));
+        if let Some(&owner) = owner {
+            let child = &mut self.children[owner];
+            return group.processors.is_subset(&child.group.processors) && child.insert(group);
         }
-        self.children.push(Branch { group, children: Vec::new() });
+        let number = self.children.len();
+        self.owners.extend(group.processors.iter().map(|processor| (processor, number)));
+        self.children.push(Branch::new(group));
         true
     }
 
@@ -144,7 +149,7 @@ impl Topology {
         surroundings: &Surroundings,
     ) -> Option<Topology> {
         let all = RawGroup::plain(root, processors.clone(), None);
-        let mut root = Branch { group: all, children: Vec::new() };
+        let mut root = Branch::new(all);
         let threads = processors.iter();
         let threads =
             threads.map(|number| RawGroup::plain(Level::Thread, CpuSet::single(number), Some(number)));
@@ -194,7 +199,7 @@ fn group_tree(raw: &RawMachine) -> Branch {
     // larger than its caches.
     groups.sort_by_key(|group| (std::cmp::Reverse(group.processors.len()), group.level));
     let machine = RawGroup::plain(Level::Machine, raw.online.clone(), None);
-    let mut root = Branch { group: machine, children: Vec::new() };
+    let mut root = Branch::new(machine);
     for group in groups {
         root.insert(group);
     }
@@ -307,15 +312,18 @@ fn select(matrix: &[Vec<u32>], all: &[RawNode], chosen: &[MemoryNode]) -> Vec<Ve
 }
 
 fn describe_caches(levels: &Levels, order: &[u32]) -> Vec<Cache> {
+    let ranks: BTreeMap<u32, usize> = order.iter().copied().zip(0..).collect();
     let mut caches = Vec::new();
     for level in [Level::L4, Level::L3, Level::L2, Level::L1Data, Level::L1Instruction] {
         for group in levels.groups.get(&level).into_iter().flatten() {
-            let inside = order.iter().filter(|&&processor| group.processors.contains(processor));
+            let mut inside: Vec<u32> =
+                group.processors.iter().filter(|processor| ranks.contains_key(processor)).collect();
+            inside.sort_unstable_by_key(|processor| ranks[processor]);
             caches.push(Cache {
                 level,
                 bytes: group.cache_bytes,
                 line_bytes: group.line_bytes,
-                threads: inside.map(|&processor| HardwareThread(processor)).collect(),
+                threads: inside.into_iter().map(HardwareThread).collect(),
             });
         }
     }

@@ -5,8 +5,11 @@ mod files;
 mod output;
 mod progress;
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use ::experiments::cache::{Cache, digest_of_file};
 use ::experiments::execute::Executor;
@@ -22,6 +25,7 @@ use crate::commands::Command;
 use crate::config;
 use crate::errors::Failure;
 use crate::interrupt::Interrupt;
+use crate::machine_facts::MachineFacts;
 use crate::output::print;
 use crate::pages::Page;
 use crate::{machines, usage};
@@ -45,7 +49,8 @@ pub(crate) fn run(arguments: &StudyArguments) -> Result<(), Failure> {
     let executor = Executor { jobs: jobs(arguments)?, cache: cache(arguments, &program)?, program };
     let page = page(arguments, &names)?;
     let table = arguments.markdown.as_deref().map(|path| Page::of_flag("--markdown", path)).transpose()?;
-    let plan = Plan::new(&selections, &resolve);
+    let known = Known::default();
+    let plan = Plan::new(&selections, &|words| resolve(words, &known));
     let interrupt = Interrupt::on_signals()?;
     let follower = Follower::new(&plan, &interrupt);
     let outcomes = executor.execute(&plan, &follower);
@@ -170,17 +175,36 @@ fn page(arguments: &StudyArguments, files: &[String]) -> Result<Option<Page>, Ba
     Ok(page.ok())
 }
 
+/// The machines that runs have named so far.
+#[derive(Default)]
+struct Known {
+    by_name: RefCell<BTreeMap<Option<String>, Rc<MachineFacts>>>,
+}
+
+impl Known {
+    /// The facts of the machine that a run names.
+    fn facts(&self, name: Option<&str>) -> Result<Rc<MachineFacts>, BadInput> {
+        let name = name.map(str::to_owned);
+        if let Some(facts) = self.by_name.borrow().get(&name) {
+            return Ok(facts.clone());
+        }
+        let facts = Rc::new(machines::facts(name.as_deref())?);
+        self.by_name.borrow_mut().insert(name, facts.clone());
+        Ok(facts)
+    }
+}
+
 /// Resolves the arguments of a run. The resolved configuration identifies the run, with the
 /// contents of the file that describes its machine.
-fn resolve(words: &[String]) -> Resolution {
-    match try_resolve(words) {
+fn resolve(words: &[String], known: &Known) -> Resolution {
+    match try_resolve(words, known) {
         Ok((identity, native)) => Resolution::Ready { identity, native },
         Err(fault) if fault.is_later() => Resolution::NotYet(fault.to_string()),
         Err(fault) => Resolution::Wrong(fault.to_string()),
     }
 }
 
-fn try_resolve(words: &[String]) -> Result<(String, bool), BadInput> {
+fn try_resolve(words: &[String], known: &Known) -> Result<(String, bool), BadInput> {
     let line = ["isles", "bench"].into_iter().chain(words.iter().map(String::as_str)).map(OsString::from);
     let arguments = match usage::parse(line) {
         Ok(arguments) => match arguments.command {
@@ -190,7 +214,7 @@ fn try_resolve(words: &[String]) -> Result<(String, bool), BadInput> {
         Err(usage::Stop::Fault(fault)) => return Err(fault),
         Err(usage::Stop::Show(_)) => return Err(BadInput::new("run", "asks for help", "a workload")),
     };
-    let config = config::resolve(&arguments, &machines::facts(arguments.common.machine.as_deref())?)?;
+    let config = config::resolve(&arguments, &*known.facts(arguments.common.machine.as_deref())?)?;
     let mut identity = serde_json::to_string(&config)
         .map_err(|error| BadInput::new("run", error.to_string(), "arguments of isles bench"))?;
     if Path::new(&config.machine).is_file() {
