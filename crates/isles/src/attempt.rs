@@ -78,7 +78,7 @@ impl TransactionState {
 /// sees its own changes.
 ///
 /// All verbs may fail with [`Error::Conflict`], [`Error::Deadline`], [`Error::Cancelled`],
-/// [`Error::TooLarge`] (more than about a million rows) and [`Error::Misuse`] (a table of another
+/// [`Error::TooLarge`] (more than 268 million rows) and [`Error::Misuse`] (a table of another
 /// database, for example); the documentation of a verb lists its other errors. An error ends the
 /// attempt: every further verb returns the same error.
 ///

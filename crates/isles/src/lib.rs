@@ -90,7 +90,7 @@
 //! | [`Error::DurabilityUnknown`] | committed, but not on disk when the deadline passed | do not repeat the transaction: read the rows |
 //! | [`Error::Nested`] | a transaction inside the closure of another transaction of the same database | use the transaction that the closure receives |
 //! | [`Error::Forked`] | another process opened the database, and this process was forked from it | use the database in that process, or open a database after the fork |
-//! | [`Error::TooLarge`] | more than about a million rows in one transaction | split it |
+//! | [`Error::TooLarge`] | more than 268 million rows in one transaction | split it |
 //! | [`Error::TooManySessions`] | all sessions are in use | drop a session, or allow more: [`Builder::sessions`] |
 //! | [`Error::InUse`] | `close` while other handles exist; the error counts them by kind | drop them, and close the last one |
 //! | [`Error::Backup`] | a directory cannot be copied | the text names the file and the reason |

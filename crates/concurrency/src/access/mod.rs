@@ -71,6 +71,9 @@ pub(crate) fn prefetch_ahead<P: Platform>(c: P::Core, values: &[u64], place: usi
     }
 }
 
+/// Rows of a transaction up to which its memory is kept for the next one: 3 MiB of it.
+pub(crate) const ROWS_KEPT_MAX: usize = 1 << 16;
+
 /// Rows, writes and witnesses of one transaction. Reused from transaction to transaction.
 pub(crate) struct Accesses<P: Platform, H> {
     pub list: Vec<Access<P, H>>,
@@ -120,11 +123,20 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         }
     }
 
+    /// Forgets everything, and returns the memory of a transaction with many rows.
+    #[cold]
+    fn release(&mut self) {
+        *self = Accesses { lock_wait_nanos: self.lock_wait_nanos, ..Self::new() };
+    }
+
     /// Forgets everything. The rows are those of an instance that `local` belongs to.
     #[inline(always)]
     pub(crate) fn clear(&mut self, c: P::Core, local: &mut Local<P>) {
         if !self.loans.is_empty() {
             self.give_back(c, local);
+        }
+        if self.list.len() + self.unnamed.count() > ROWS_KEPT_MAX {
+            return self.release();
         }
         self.whole.clear();
         self.list.clear();
@@ -354,5 +366,21 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
             unsafe { tail::retire(c, local, old) };
         }
         self.writes.apply::<P>(c, access.writes, words);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use platform::Hardware;
+
+    use super::{Accesses, ROWS_MAX};
+    use crate::optimistic::Version;
+    use terms::Abort;
+
+    #[test]
+    fn a_transaction_has_a_limit_of_rows() {
+        let rows = Accesses::<Hardware, Version<Hardware>>::new();
+        assert_eq!(rows.check_room_for(ROWS_MAX), Ok(()));
+        assert_eq!(rows.check_room_for(ROWS_MAX + 1), Err(Abort::TooLarge { limit: ROWS_MAX }));
     }
 }

@@ -7,7 +7,7 @@ use crate::writes::Chain;
 use terms::Abort;
 
 /// Most rows that one transaction may touch.
-pub const ROWS_MAX: usize = 1 << 20;
+pub const ROWS_MAX: usize = 1 << 28;
 
 pub(crate) const READ_ONLY: Abort =
     Abort::Misuse("the table is read-only, or the row was found without concurrency control");

@@ -8,6 +8,9 @@ use storage::{RecordHeader, RecordRef};
 use super::row::ROWS_MAX;
 use terms::{Abort, Conflict};
 
+/// Rows in the list before the first search for rows that are in it twice.
+const ROWS_BEFORE_SEARCH: usize = 1 << 20;
+
 /// One of these rows.
 pub(crate) struct UnnamedRow<P: Platform, H> {
     pub row: RecordRef<P, H>,
@@ -30,13 +33,13 @@ pub(crate) struct UnnamedRows<P: Platform, H> {
 
 impl<P: Platform, H: RecordHeader<P>> UnnamedRows<P, H> {
     pub(super) fn new() -> Self {
-        UnnamedRows { list: Vec::new(), room: ROWS_MAX }
+        UnnamedRows { list: Vec::new(), room: ROWS_BEFORE_SEARCH }
     }
 
     #[inline(always)]
     pub(super) fn clear(&mut self) {
         self.list.clear();
-        self.room = ROWS_MAX;
+        self.room = ROWS_BEFORE_SEARCH;
     }
 
     /// The rows.
@@ -77,7 +80,7 @@ impl<P: Platform, H: RecordHeader<P>> UnnamedRows<P, H> {
         if self.list.len() >= ROWS_MAX {
             return Err(Abort::TooLarge { limit: ROWS_MAX });
         }
-        self.room = ROWS_MAX.max(2 * self.list.len());
+        self.room = ROWS_BEFORE_SEARCH.max(2 * self.list.len()).min(ROWS_MAX);
         Ok(())
     }
 }

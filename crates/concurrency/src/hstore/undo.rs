@@ -8,7 +8,7 @@ use terms::Fault;
 use super::row::Row;
 use super::state::{Cx, HstoreState};
 use super::steps::{Keys, UndoStep};
-use crate::access::retire_row;
+use crate::access::{ROWS_KEPT_MAX, retire_row};
 
 impl<P: Platform> HstoreState<P> {
     /// The place of the row's key in an index in [`HstoreState::words`].
@@ -141,6 +141,9 @@ fn remove_waste<P: Platform>(state: &HstoreState<P>, cx: &mut Cx<'_, '_, P>) {
 fn release<P: Platform>(mut state: Box<HstoreState<P>>, cx: &mut Cx<'_, '_, P>) {
     for site in state.held.drain(..) {
         cx.shared.own.release(cx.c, site);
+    }
+    if state.rows.len() > ROWS_KEPT_MAX {
+        return;
     }
     state.rows.clear();
     state.stamps.clear();

@@ -1,6 +1,8 @@
 //! Limits of memory and of rows in one transaction.
 
-use crate::common::{SCHEMES, all_people, declare, person};
+use std::ops::ControlFlow;
+
+use crate::common::{Directory, SCHEMES, all_people, declare, person};
 use isles::{Database, Error, Row, Scheme};
 
 #[test]
@@ -37,29 +39,62 @@ fn a_full_database_stays_usable() {
     }
 }
 
+#[derive(Row)]
+#[row(key(id))]
+struct Tiny {
+    id: u64,
+    value: u64,
+}
+
+/// More rows than the room that a transaction keeps for the next one, or than one search of the
+/// rows that it has read.
+const MANY: u64 = (1 << 20) + 1000;
+
+fn many() -> Vec<Tiny> {
+    (0..MANY).map(|id| Tiny { id, value: 1 }).collect()
+}
+
 #[test]
-fn a_transaction_has_a_limit_of_rows() {
-    #[derive(Row)]
-    #[row(key(id))]
-    struct Tiny {
-        id: u64,
-    }
+fn one_transaction_may_touch_all_rows_of_a_large_table() {
     // One scheme of each kind: schemes of a kind share the list of their rows.
-    for scheme in [Scheme::Silo, Scheme::NoWait, Scheme::Hstore] {
+    for scheme in [Scheme::Silo, Scheme::Mvcc, Scheme::NoWait, Scheme::Hstore] {
         let mut builder = Database::in_memory().scheme(scheme);
         let table = builder.table::<Tiny>("tiny");
         let database = builder.open().expect("a database");
         let mut session = database.session().expect("a session");
-        let mut inserted = 0u64;
-        let outcome = session.transaction(|t| {
-            for id in 0.. {
-                t.insert(table, &Tiny { id })?;
-                inserted += 1;
-            }
-            Ok(())
+        assert_eq!(session.transaction(|t| t.insert_all(table, &many())), Ok(()), "{scheme:?}");
+        assert_eq!(session.transaction(|t| t.scan(table, ..).count()), Ok(MANY), "{scheme:?}");
+        let changed = session.transaction(|t| t.scan(table, ..).update(|row| row.value += row.id));
+        assert_eq!(changed, Ok(MANY), "{scheme:?}");
+        let sum = session.transaction(|t| {
+            let mut sum = 0;
+            t.scan(table, ..).for_each(|row| {
+                sum += row.value;
+                ControlFlow::Continue(())
+            })?;
+            Ok(sum)
         });
-        assert_eq!(outcome, Err(Error::TooLarge { limit: inserted as usize }));
-        assert_eq!(session.transaction(|t| t.scan(table, ..).count()), Ok(0), "nothing remains");
-        assert_eq!(session.transaction(|t| t.insert(table, &Tiny { id: 1 })), Ok(()));
+        assert_eq!(sum, Ok(MANY * (MANY - 1) / 2 + MANY), "{scheme:?}");
+        assert_eq!(session.transaction(|t| t.scan(table, ..).delete()), Ok(MANY), "{scheme:?}");
+        assert_eq!(session.transaction(|t| t.scan(table, ..).count()), Ok(0), "{scheme:?}");
     }
+}
+
+#[test]
+fn a_large_transaction_is_durable_as_a_whole() {
+    let directory = Directory::new("large-transaction");
+    let open = || {
+        let mut builder = Database::at(&directory.0);
+        let table = builder.table::<Tiny>("tiny");
+        (builder.open().expect("a database"), table)
+    };
+    let (database, table) = open();
+    assert_eq!(database.transaction(|t| t.insert_all(table, &many())), Ok(()));
+    drop(database);
+    let (database, table) = open();
+    assert_eq!(database.transaction(|t| t.scan(table, ..).count()), Ok(MANY));
+    assert_eq!(database.transaction(|t| t.scan(table, ..).delete()), Ok(MANY));
+    drop(database);
+    let (database, table) = open();
+    assert_eq!(database.transaction(|t| t.scan(table, ..).count()), Ok(0));
 }
