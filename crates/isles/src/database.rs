@@ -154,6 +154,19 @@ impl Database {
         self.session()?.transaction(body)
     }
 
+    /// As [`Self::transaction`], for bodies with an error type of their own, which the call returns
+    /// unchanged: see [`Session::try_transaction`].
+    ///
+    /// Errors: as [`Session::try_transaction`], and [`Error::TooManySessions`].
+    ///
+    /// [`Database`] has an example.
+    pub fn try_transaction<T, E: From<Error>>(
+        &self,
+        body: impl FnMut(&mut Transaction<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.session()?.try_transaction(body)
+    }
+
     /// Returns the table of this name, for code that does not have the [`Table`] returned by
     /// [`Builder::table`](crate::Builder::table).
     ///

@@ -100,6 +100,12 @@ impl<K: Key> AsRef<[u64]> for KeyOf<K> {
 }
 
 /// A value that can be a key, or a column of a key. Tuples of keys compare column by column.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a column of a key",
+    label = "not for keys",
+    note = "keys are of integers, `Text<N>`, `[u8; N]`, and tuples of these; not of floats, `bool`, `String` or options",
+    note = "a struct or an enum of yours with `#[derive(Value)]` can be one with `#[row(key)]`"
+)]
 pub trait Key: Clone + PartialEq {
     /// Length of the normalized form in bits: the same for all values of the type.
     const BITS: u32;

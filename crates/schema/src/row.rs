@@ -40,6 +40,13 @@ pub use crate::value_type::align_up;
 
 /// A value of fixed length that can be a field of a row. `#[derive(Value)]` implements the trait
 /// for a struct of values.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the type of a column",
+    label = "not the type of a column",
+    note = "columns are integers, floats, `bool`, `Text<N>`, arrays `[V; N]`, `String`, `Vec<u8>`, and options of these",
+    note = "a struct or an enum of yours can be one with `#[derive(Value)]`",
+    note = "a list of any length is rows of another table, or bytes in a `Vec<u8>`"
+)]
 pub trait Value: Sized {
     /// Length in bytes, a multiple of [`Self::ALIGN`].
     const BYTES: usize;
@@ -97,6 +104,11 @@ pub struct IndexInfo {
 }
 
 /// A row type. Implemented by `#[derive(Row)]`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a type of rows",
+    label = "not a type of rows",
+    note = "`#[derive(Row)]` with `#[row(key(..))]` makes a struct the type of a table's rows"
+)]
 pub trait Row: Sized {
     /// The struct's name.
     const NAME: &'static str;
@@ -144,12 +156,15 @@ impl<R, V> Clone for Field<R, V> {
 
 impl<R, V> Copy for Field<R, V> {}
 
-impl<R, V: Value> Field<R, V> {
-    /// Used by `#[derive(Row)]`: a field `offset` bytes from the start of the row.
+impl<R, V> Field<R, V> {
+    /// Used by `#[derive(Row)]`: a field `offset` bytes from the start of the row. Any `V` will do,
+    /// because the compiler already says of the field itself that it is no [`Value`].
     pub const fn new(offset: usize) -> Self {
         Field { offset: offset as u32, kind: PhantomData }
     }
+}
 
+impl<R, V: Value> Field<R, V> {
     /// Offset in bytes from the start of the row.
     #[inline(always)]
     pub const fn offset(self) -> usize {
@@ -187,7 +202,7 @@ impl<R, V> Clone for NullableField<R, V> {
 
 impl<R, V> Copy for NullableField<R, V> {}
 
-impl<R, V: Value> NullableField<R, V> {
+impl<R, V> NullableField<R, V> {
     /// Used by `#[derive(Row)]`: a field `offset` bytes from the start of the row, with null bit
     /// number `bit` from byte `nulls_at` on.
     pub const fn new(offset: usize, nulls_at: usize, bit: usize) -> Self {
@@ -222,7 +237,7 @@ impl<R, K> Clone for IndexId<R, K> {
 
 impl<R, K> Copy for IndexId<R, K> {}
 
-impl<R, K: Key> IndexId<R, K> {
+impl<R, K> IndexId<R, K> {
     /// Used by `#[derive(Row)]`: the number in [`Row::INDEXES`].
     pub const fn new(number: usize) -> Self {
         IndexId { number: number as u32, kind: PhantomData }

@@ -402,3 +402,18 @@ fn a_scheme_that_is_not_compiled_in_names_the_feature() {
         "{words}"
     );
 }
+
+#[test]
+fn closures_may_return_errors_of_any_type_that_is_made_from_the_librarys() {
+    let mut builder = Database::in_memory();
+    let people = builder.table::<Person>("people");
+    let database = builder.open().expect("a database");
+    type AnyError = Box<dyn std::error::Error>;
+    let parsed = database.try_transaction(|t| -> Result<u64, AnyError> {
+        t.insert(people, &person(1))?;
+        Ok("x".parse::<u64>()?)
+    });
+    assert_eq!(parsed.expect_err("no number").to_string(), "invalid digit found in string");
+    let absent = database.try_transaction(|t| -> Result<bool, AnyError> { Ok(t.exists(people, &1)?) });
+    assert!(!absent.expect("a commit"), "the error rolled the insertion back");
+}
