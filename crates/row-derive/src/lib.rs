@@ -45,9 +45,9 @@ fn embedded() -> Path {
 /// `Vec<u8>` marked `#[row(tail)]`: it is then the whole variable-length part, without a directory,
 /// which saves 4 bytes in each row.
 ///
-/// Besides the trait, the struct gets the constants `KEY` (its primary key's `IndexId`), one
-/// `Field` for each field of the fixed part (`NullableField` for an `Option`), as visible as the
-/// field, and one `IndexId` for each index.
+/// Besides the trait, the struct gets the constants `KEY` (its primary key's `IndexId`;
+/// `PRIMARY_KEY` where a field is called `key`), one `Field` for each field of the fixed part
+/// (`NullableField` for an `Option`), as visible as the field, and one `IndexId` for each index.
 ///
 /// Wrong structs do not compile:
 ///

@@ -135,6 +135,12 @@ impl Struct {
             let index = declared.complete(index)?;
             declared.indexes.push(index);
         }
+        let (primary, others) = declared.indexes.split_at_mut(1);
+        let mut names =
+            others.iter().map(|index| &index.name).chain(declared.columns.iter().map(|one| &one.name));
+        if names.any(|name| upper(name) == "KEY") {
+            primary[0].name = Ident::new("primary_key", primary[0].name.span());
+        }
         declared.check_constants()?;
         Ok(declared)
     }
@@ -227,8 +233,8 @@ impl Struct {
         for (position, name) in names.iter().enumerate() {
             if names[..position].iter().any(|earlier| upper(earlier) == upper(name)) {
                 let message = format!(
-                    "the constant `{}` would have two meanings: fields, indexes and the primary key (`KEY`) \
-                     need different names",
+                    "the constant `{}` would have two meanings: fields, indexes and the primary key (`KEY`, or \
+                     `PRIMARY_KEY` where a field is called so) need different names",
                     upper(name)
                 );
                 return Err(Error::new_spanned(name, message));

@@ -237,7 +237,7 @@ mod tests {
             ("#[row(key(a, a))] struct Row { a: u8 }", "appears twice"),
             ("#[row(key(a), index(by_b(b)))] struct Row { a: u8 }", "no column `b`"),
             ("#[row(key(a), index(a(a)))] struct Row { a: u8 }", "two meanings"),
-            ("#[row(key(key))] struct Row { key: u8 }", "two meanings"),
+            ("#[row(key(key))] struct Row { key: u8, primary_key: u8 }", "two meanings"),
             ("#[row(key(a), colour = 1)] struct Row { a: u8 }", "expected `key"),
             ("#[row(key(a))] struct Row { a: u8, #[row(tail)] b: Vec<u8>, c: u8 }", "must be the last"),
             ("#[row(key(a))] struct Row { a: u8, b: String, #[row(tail)] c: Vec<u8> }", "alone of its kind"),

@@ -104,6 +104,20 @@ fn indexes_are_completed_with_the_primary_key() {
     assert_eq!((Order::KEY.number(), Order::BY_CUSTOMER.number(), Order::BY_TOKEN.number()), (0, 1, 2));
 }
 
+#[derive(Row)]
+#[row(key(key))]
+struct Setting {
+    key: u32,
+    value: u64,
+}
+
+#[test]
+fn a_field_may_be_called_key() {
+    let setting = Setting { key: 7, value: 8 };
+    assert_eq!((Setting::KEY.offset(), Setting::VALUE.offset()), (0, 8));
+    assert_eq!((Setting::PRIMARY_KEY.number(), setting.key(), setting.value), (0, 7, 8));
+}
+
 #[test]
 fn a_row_has_one_key_for_each_index() {
     let order = order();

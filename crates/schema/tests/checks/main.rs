@@ -1,4 +1,5 @@
 //! Errors of the compiler about types of rows.
+#![allow(clippy::disallowed_methods)]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
