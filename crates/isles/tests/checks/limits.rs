@@ -62,7 +62,7 @@ fn one_transaction_may_touch_all_rows_of_a_large_table() {
         let table = builder.table::<Tiny>("tiny");
         let database = builder.open().expect("a database");
         let mut session = database.session().expect("a session");
-        assert_eq!(session.transaction(|t| t.insert_all(table, &many())), Ok(()), "{scheme:?}");
+        assert_eq!(session.transaction(|t| t.insert_all(table, many())), Ok(()), "{scheme:?}");
         assert_eq!(session.transaction(|t| t.scan(table, ..).count()), Ok(MANY), "{scheme:?}");
         let changed = session.transaction(|t| t.scan(table, ..).update(|row| row.value += row.id));
         assert_eq!(changed, Ok(MANY), "{scheme:?}");
@@ -89,7 +89,7 @@ fn a_large_transaction_is_durable_as_a_whole() {
         (builder.open().expect("a database"), table)
     };
     let (database, table) = open();
-    assert_eq!(database.transaction(|t| t.insert_all(table, &many())), Ok(()));
+    assert_eq!(database.transaction(|t| t.insert_all(table, many())), Ok(()));
     drop(database);
     let (database, table) = open();
     assert_eq!(database.transaction(|t| t.scan(table, ..).count()), Ok(MANY));
