@@ -4,13 +4,15 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 #[doc(inline)]
 pub use concurrency::SchemeName as Scheme;
-use platform::Hardware;
+use platform::{Hardware, Nanos, Platform};
 use schema::{Row, TableDescription};
 
 use crate::attempt::Transaction;
+use crate::durable_wait::nanos;
 use crate::error::{Error, Result};
 use crate::event::{Event, EventReporter};
 use crate::ledger::Users;
@@ -19,6 +21,9 @@ use crate::session::Session;
 use crate::shared::{DatabaseShared, OpenedDatabase};
 use crate::table::Table;
 use crate::ticket::Ticket;
+
+/// Time for which calls that run one transaction wait for a session.
+const PLACE_WAIT: Duration = Duration::from_secs(5);
 
 /// A handle of an open database. Clones are handles of the same database, which stays open as long
 /// as any handle exists. Clone a handle into each thread.
@@ -125,6 +130,32 @@ impl Database {
         Session::new(&self.shared)
     }
 
+    /// Opens a session as [`Self::session`] does, and waits for a place if all sessions are in use:
+    /// for a pool of as many threads as you like.
+    ///
+    /// Errors: [`Error::TooManySessions`] if no session ended within this time; [`Error::Nested`]
+    /// inside a transaction.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use isles::{Database, Error};
+    /// let database = Database::in_memory().sessions(1).open()?;
+    /// let first = database.session()?;
+    /// assert_eq!(database.session().err(), Some(Error::TooManySessions { limit: 1 }));
+    /// std::thread::scope(|scope| {
+    ///     let second = scope.spawn(|| database.session_within(Duration::from_secs(10)).map(drop));
+    ///     drop(first);
+    ///     second.join().expect("no panic")
+    /// })?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn session_within(&self, wait: Duration) -> Result<Session> {
+        self.shared.check_outside()?;
+        let now = Hardware::now(Hardware::core());
+        let until = Nanos(now.0.saturating_add(nanos(wait)));
+        self.shared.ledger.wait_for_place(until, || Session::new(&self.shared))
+    }
+
     /// Begins a transaction object with a session of its own: see [`OwnedTransaction`].
     ///
     /// Errors: as [`Session::begin`], and [`Error::TooManySessions`].
@@ -136,35 +167,36 @@ impl Database {
 
     /// Runs `body` over a snapshot, in a session of its own: see [`Session::snapshot`].
     ///
-    /// Errors: as [`Session::snapshot`], and [`Error::TooManySessions`].
+    /// Errors: as [`Session::snapshot`], and [`Error::TooManySessions`] after 5 s.
     ///
     /// [`Database`] has an example.
     pub fn snapshot<T>(&self, body: impl FnMut(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
-        self.session()?.snapshot(body)
+        self.session_within(PLACE_WAIT)?.snapshot(body)
     }
 
     /// Runs one transaction in a session of its own: convenient for an occasional transaction.
     /// Programs with many transactions keep a [`Session`] for each thread, which also keeps buffers
     /// and memory at hand.
     ///
-    /// Errors: as [`Session::transaction`], and [`Error::TooManySessions`].
+    /// Errors: as [`Session::transaction`], and [`Error::TooManySessions`] if all sessions are in
+    /// use for 5 s.
     ///
     /// [`Database`] has an example.
     pub fn transaction<T>(&self, body: impl FnMut(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
-        self.session()?.transaction(body)
+        self.session_within(PLACE_WAIT)?.transaction(body)
     }
 
     /// As [`Self::transaction`], for bodies with an error type of their own, which the call returns
     /// unchanged: see [`Session::try_transaction`].
     ///
-    /// Errors: as [`Session::try_transaction`], and [`Error::TooManySessions`].
+    /// Errors: as [`Session::try_transaction`], and [`Error::TooManySessions`] after 5 s.
     ///
     /// [`Database`] has an example.
     pub fn try_transaction<T, E: From<Error>>(
         &self,
         body: impl FnMut(&mut Transaction<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
-        self.session()?.try_transaction(body)
+        self.session_within(PLACE_WAIT)?.try_transaction(body)
     }
 
     /// Returns the table of this name, for code that does not have the [`Table`] returned by

@@ -5,10 +5,13 @@
 #![allow(clippy::disallowed_types)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use platform::{Hardware, Nanos, Platform};
 use terms::{Abort, Conflict};
 
+use crate::error::{Error, Result};
 use crate::latency::{Histogram, Latencies};
 use crate::statistics::{ConflictStatistics, TransactionStatistics};
 
@@ -98,6 +101,10 @@ pub(crate) struct Ledger {
     /// True if durations of transactions are recorded.
     has_latencies: bool,
     counters: Mutex<AllCounters>,
+    /// Number of sessions that have ended.
+    ended: Mutex<u64>,
+    /// Signalled when a session ends.
+    end: Condvar,
     tickets: AtomicU64,
     /// Open transaction objects.
     transactions: AtomicU64,
@@ -134,6 +141,37 @@ impl Ledger {
             })
         });
         SessionEntry { ledger: Arc::clone(self), counters }
+    }
+
+    /// Calls `open` until it returns something other than [`Error::TooManySessions`]: again whenever
+    /// a session has ended, until this moment.
+    pub(crate) fn wait_for_place<T>(&self, until: Nanos, open: impl Fn() -> Result<T>) -> Result<T> {
+        loop {
+            // Read before the call: a session that ends during it is not missed.
+            let before = *self.lock_ended();
+            let full = match open() {
+                Err(full @ Error::TooManySessions { .. }) => full,
+                opened => return opened,
+            };
+            let mut ended = self.lock_ended();
+            while *ended == before {
+                let left = until.since(Hardware::now(Hardware::core()));
+                if left == 0 {
+                    return Err(full);
+                }
+                // No panic is possible while the number is locked.
+                let waited = self
+                    .end
+                    .wait_timeout(ended, Duration::from_nanos(left))
+                    .unwrap_or_else(PoisonError::into_inner);
+                ended = waited.0;
+            }
+        }
+    }
+
+    fn lock_ended(&self) -> MutexGuard<'_, u64> {
+        // No panic is possible while the number is locked.
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Registers a ticket.
@@ -192,6 +230,9 @@ impl SessionEntry {
 impl Drop for SessionEntry {
     fn drop(&mut self) {
         self.ledger.with(|counters| counters.idle.push(Arc::clone(&self.counters)));
+        // The session has left its place: see the order of fields of `Session`.
+        *self.ledger.lock_ended() += 1;
+        self.ledger.end.notify_all();
     }
 }
 

@@ -76,6 +76,7 @@ pub struct Session {
     transactions: u32,
     /// True if a transaction that [`Self::begin`] gave has not ended.
     begun: bool,
+    /// Dropped last: threads that wait for a place are told of one that is free.
     entry: ProcessOwned<SessionEntry>,
 }
 

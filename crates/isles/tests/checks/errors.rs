@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::common::{Person, SCHEMES, all_people, people, person};
+use crate::common::{Person, SCHEMES, all_people, declare, people, person};
 use isles::{
     CancelToken, Database, Error, Row, SESSIONS_MAX, Scheme, Table, TableOptions, TransactionOptions,
 };
@@ -318,6 +318,27 @@ fn another_thread_cancels_a_transaction() {
 }
 
 #[test]
+fn more_threads_than_sessions_wait_for_one() {
+    const THREADS: u64 = 12;
+    for scheme in [Scheme::Silo, Scheme::NoWait] {
+        let builder = Database::in_memory().scheme(scheme).sessions(2);
+        let (database, people) = declare(builder).expect("a database");
+        std::thread::scope(|scope| {
+            for number in 0..THREADS {
+                let database = &database;
+                scope.spawn(move || {
+                    for round in 0..100 {
+                        let new = person(number * 100 + round);
+                        assert_eq!(database.transaction(|t| t.insert(people, &new)), Ok(()));
+                    }
+                });
+            }
+        });
+        assert_eq!(all_people(&database, people).len() as u64, THREADS * 100);
+    }
+}
+
+#[test]
 fn sessions_are_limited_and_come_back() {
     for scheme in SCHEMES {
         let database = Database::in_memory().scheme(scheme).sessions(2).open().expect("a database");
@@ -325,7 +346,8 @@ fn sessions_are_limited_and_come_back() {
         let second = database.session().expect("the second");
         let error = database.session().err();
         assert_eq!(error, Some(Error::TooManySessions { limit: 2 }));
-        assert_eq!(database.transaction(|_| Ok(())), Err(Error::TooManySessions { limit: 2 }));
+        let short = Duration::from_millis(2);
+        assert_eq!(database.session_within(short).err(), Some(Error::TooManySessions { limit: 2 }));
         drop(first);
         assert_eq!(database.transaction(|_| Ok(())), Ok(()));
         let third = database.session().expect("a place came back");
