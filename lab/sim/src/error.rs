@@ -68,6 +68,8 @@ pub enum WaitReason {
     Park,
     /// The end of its workers (`parallel`).
     Join,
+    /// Its hardware thread, which executes another worker.
+    Processor,
 }
 
 /// One waiting fiber of a deadlock.
@@ -99,6 +101,9 @@ impl fmt::Display for Waiting {
         let verb = match self.reason {
             WaitReason::Spin => "spins on",
             WaitReason::Park => "is parked on",
+            WaitReason::Processor => {
+                return write!(f, " waits for its hardware thread since {} ns", self.since.0);
+            }
             WaitReason::Join => return write!(f, " waits for its workers since {} ns", self.since.0),
         };
         match self.region {

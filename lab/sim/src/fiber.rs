@@ -66,6 +66,12 @@ pub(crate) struct Fiber {
     pub(crate) computing: Cell<bool>,
     /// The worker's hardware thread executes it: it neither sleeps nor is a supervisor.
     pub(crate) running: Cell<bool>,
+    /// Time for which the worker has had its hardware thread, as far as it shares the thread.
+    pub(crate) run_ps: Cell<u64>,
+    /// The worker offers its hardware thread at its next event.
+    pub(crate) yields: Cell<bool>,
+    /// The worker has waited for its hardware thread since it was last asleep.
+    pub(crate) has_waited: Cell<bool>,
     /// The crew that the worker has joined; 0: none.
     pub(crate) crew: Cell<u16>,
     /// True if this worker allows its crew to fall.
@@ -98,6 +104,9 @@ impl Fiber {
             declared: RefCell::default(),
             yielder: Cell::new(std::ptr::null()),
             coroutine: UnsafeCell::new(None),
+            run_ps: Cell::new(0),
+            yields: Cell::new(false),
+            has_waited: Cell::new(false),
             crew: Cell::new(0),
             may_fall: Cell::new(false),
             group: Cell::new(std::ptr::null()),

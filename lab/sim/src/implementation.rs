@@ -460,6 +460,7 @@ impl Platform for VirtualMachine {
                 fiber.advance(picoseconds(Nanos(nanos)).saturating_add(calls_ps));
                 c.turn()
             });
+            c.take_processor();
         }
     }
 
@@ -477,7 +478,10 @@ impl Platform for VirtualMachine {
             return;
         }
         c.sleep(WaitReason::Park, word, seen, deadline);
-        c.spend_in_system(costs.wake_ps);
+        // A hardware thread that has executed others meanwhile does not wake up.
+        if !fiber.has_waited.get() {
+            c.spend_in_system(costs.wake_ps);
+        }
     }
 
     fn unpark(c: VirtualCore, word: &VirtualWord, count: u32) {

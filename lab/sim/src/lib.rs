@@ -55,7 +55,8 @@
 //! statistics, instructions, network              ports, counters, what goes from machine to machine
 //! coherence                                      where a line is, and when it arrives elsewhere
 //! cost                                           what an access costs its core: hits, store buffers, prefetches
-//! seats, waiting, fiber, fibers, falls, plans    where workers run, what they wait for, their state
+//! seats, slices, waiting, fiber, fibers, falls,  where workers run and when, what they wait for,
+//! plans                                          their state
 //! simulation                                     the scheduler: which fiber runs, sleeps and wakes
 //! virtual_core, parallel                         a core's events; starting workers
 //! run, implementation, remote, links, files      a run, the platform and its ports
@@ -99,6 +100,7 @@ mod remote;
 mod run;
 mod seats;
 mod simulation;
+mod slices;
 mod spin;
 mod stack;
 mod statistics;

@@ -9,9 +9,7 @@
 //! [`crate::Costs::move_rarity`]: a stand-in for load balancing, daemons and interrupts. Its caches
 //! are cold there, and the move costs a wake-up. Interval and probability are estimates.
 //!
-//! Workers of one hardware thread take turns: while `m` of them are not parked, all their
-//! operations take `m` times as long. A worker that spins keeps its share, so the preemption of a
-//! lock's holder is not modelled.
+//! Workers of one hardware thread run in turns ([`crate::slices`]).
 
 use std::cell::RefCell;
 
@@ -76,11 +74,6 @@ impl Seats {
     /// Removes a worker from its hardware thread.
     pub(crate) fn leave(&self, seat: WorkerSeat, worker: u32) {
         self.residents.borrow_mut()[seat.slot as usize].retain(|resident| *resident != worker);
-    }
-
-    /// Number of workers of a hardware thread that satisfy the condition.
-    pub(crate) fn count(&self, seat: WorkerSeat, condition: impl Fn(u32) -> bool) -> usize {
-        self.residents.borrow()[seat.slot as usize].iter().filter(|worker| condition(**worker)).count()
     }
 
     /// Start of a worker without a place on a machine.

@@ -25,6 +25,13 @@ impl SpinLoop {
         since_ps + rounds_ps + within_ps
     }
 
+    /// First yield after `from_ps` of a loop that began at `since_ps`.
+    pub(crate) fn next_yield_ps(&self, since_ps: u64, from_ps: u64) -> u64 {
+        let round_ps = self.turns * self.turn_ps + self.yield_ps;
+        let rounds = from_ps.saturating_sub(since_ps) / round_ps + 1;
+        since_ps + rounds * round_ps
+    }
+
     /// Turns in this time, and yields of the processor.
     pub(crate) fn turns(&self, spun_ps: u64) -> (u64, u64) {
         let round_ps = self.turns * self.turn_ps + self.yield_ps;

@@ -123,6 +123,8 @@ pub struct Counts {
     pub wakes: u64,
     /// Moves of workers to other hardware threads.
     pub migrations: u64,
+    /// Switches of hardware threads from one worker to another.
+    pub context_switches: u64,
 }
 
 impl Counts {

@@ -164,9 +164,40 @@ impl VirtualCore {
         }
     }
 
-    /// Lets all fibers with a smaller key run first. `false`: the fiber is being unwound, and the
-    /// caller does nothing.
+    /// Lets all fibers with a smaller key run first, and waits for the worker's hardware thread.
+    /// `false`: the fiber is being unwound, and the caller does nothing.
+    #[inline]
     pub(crate) fn turn(self) -> bool {
+        let goes_on = self.turn_in_order();
+        if goes_on {
+            self.take_processor();
+        }
+        goes_on
+    }
+
+    /// Waits until a worker that shares its hardware thread has it.
+    #[inline(always)]
+    pub(crate) fn take_processor(self) {
+        if self.simulation().is_shared(self.fiber()) {
+            self.wait_for_processor();
+        }
+    }
+
+    #[cold]
+    fn wait_for_processor(self) {
+        let (fiber, simulation) = (self.fiber(), self.simulation());
+        if fiber.is_suppressed() || std::thread::panicking() || simulation.goes_on(fiber) {
+            return;
+        }
+        fiber.wait.reason.set(Some(WaitReason::Processor));
+        fiber.wait.since_ps.set(fiber.clock_ps.get());
+        self.idle(|| self.switch(NEVER));
+        fiber.wait.reason.set(None);
+        fiber.has_waited.set(true);
+    }
+
+    /// Lets all fibers with a smaller key run first.
+    pub(crate) fn turn_in_order(self) -> bool {
         let fiber = self.fiber();
         let mode = fiber.mode.get();
         if mode & SUPPRESSED != 0 {
@@ -318,7 +349,8 @@ impl VirtualCore {
         let least_ps = if fiber.is_supervisor() { 0 } else { 2 * costs.clock_ps + costs.pause_ps };
         let busy_ps = picoseconds(Nanos(nanos)).max(least_ps);
         fiber.advance(busy_ps);
-        self.pausing(|| self.turn());
+        self.pausing(|| self.turn_in_order());
+        self.take_processor();
         if fiber.is_supervisor() { 0 } else { busy_ps }
     }
 
@@ -353,10 +385,15 @@ impl VirtualCore {
         self.simulation().compute(self.fiber(), begin);
     }
 
-    /// Performs the action while the hardware thread executes something else.
+    /// Performs the action while the hardware thread executes something else. The caller takes the
+    /// hardware thread again ([`Self::take_processor`]).
     pub(crate) fn asleep<T>(self, action: impl FnOnce() -> T) -> T {
         let (fiber, simulation) = (self.fiber(), self.simulation());
         let runs = fiber.running.get();
+        if runs {
+            simulation.give_up(fiber);
+            fiber.has_waited.set(false);
+        }
         simulation.run(fiber, false);
         let result = self.idle(action);
         simulation.run(fiber, runs);
@@ -413,18 +450,23 @@ impl VirtualCore {
             simulation.enlist(fiber, line);
         }
         let until = deadline.map_or(NEVER, |end| key(picoseconds(end), fiber.order.get()));
+        let until = if reason == WaitReason::Spin { simulation.spin_until(fiber, until) } else { until };
         fiber.wait.until.set(until);
         let slept = match reason {
             WaitReason::Spin => self.pausing(|| self.switch(until)),
-            WaitReason::Park | WaitReason::Join => self.asleep(|| self.switch(until)),
+            WaitReason::Park | WaitReason::Join | WaitReason::Processor => self.asleep(|| self.switch(until)),
         };
         if reason == WaitReason::Spin && fiber.running.get() {
             simulation.count_spin(fiber, fiber.wait.since_ps.get());
         }
         if fiber.wait.reason.get().is_some() && reason != WaitReason::Join {
             simulation.delist(fiber);
+            fiber.yields.set(reason == WaitReason::Spin && simulation.has_yielded(fiber));
         }
         fiber.wait.reason.set(None);
+        if reason != WaitReason::Spin {
+            self.take_processor();
+        }
         slept
     }
 }

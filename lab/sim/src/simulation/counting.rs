@@ -4,7 +4,7 @@ use platform::Nanos;
 
 use super::Simulation;
 use crate::error::WaitReason;
-use crate::fiber::{Fiber, OVERSUBSCRIBED};
+use crate::fiber::Fiber;
 use crate::ready::picoseconds;
 use crate::statistics::Counts;
 
@@ -37,24 +37,18 @@ impl Simulation {
 
     /// Counts the turns of a worker that has spun since `since_ps`.
     pub(crate) fn count_spin(&self, fiber: &Fiber, since_ps: u64) {
-        let (turns, system_ps) = self.spun(fiber, since_ps, fiber.clock_ps.get());
+        let (turns, system_ps) = self.spun(since_ps, fiber.clock_ps.get());
         let counts = self.cost().counts();
         counts.spin_turns += turns;
         counts.system_ps += system_ps;
     }
 
     /// Turns of a worker that spins between two moments, and time of its yields.
-    fn spun(&self, fiber: &Fiber, since_ps: u64, until_ps: u64) -> (u64, u64) {
-        let spun_ps = self.counted_ps(since_ps, until_ps) / self.time_slices(fiber);
+    fn spun(&self, since_ps: u64, until_ps: u64) -> (u64, u64) {
+        let spun_ps = self.counted_ps(since_ps, until_ps);
         let costs = &self.config.model.costs;
         let (turns, yields) = costs.spin_loop().turns(spun_ps);
         (turns, yields * costs.yield_ps)
-    }
-
-    /// Number of workers among which the time of a worker's hardware thread is divided.
-    #[inline(always)]
-    fn time_slices(&self, fiber: &Fiber) -> u64 {
-        if fiber.mode.get() & OVERSUBSCRIBED == 0 { 1 } else { self.workers_on_thread(fiber) }
     }
 
     /// All counts up to this moment, with those of workers that are running or spinning.
@@ -66,7 +60,7 @@ impl Simulation {
         }
         let spins = |fiber: &&Fiber| fiber.running.get() && fiber.wait.reason.get() == Some(WaitReason::Spin);
         for fiber in self.fibers.all().filter(spins) {
-            let (turns, system_ps) = self.spun(fiber, fiber.wait.since_ps.get(), now_ps);
+            let (turns, system_ps) = self.spun(fiber.wait.since_ps.get(), now_ps);
             counts.spin_turns += turns;
             counts.system_ps += system_ps;
         }

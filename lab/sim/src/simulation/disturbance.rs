@@ -1,9 +1,7 @@
-//! Additions to the costs of a fiber: for workers that share its hardware thread, and random ones
-//! of a perturbed run.
+//! Random additions of a perturbed run to the costs of a fiber.
 
 use super::Simulation;
-use crate::error::WaitReason;
-use crate::fiber::{Fiber, OVERSUBSCRIBED, PERTURBED};
+use crate::fiber::{Fiber, PERTURBED};
 
 /// Under `perturb`, one event in this many stalls.
 const STALL_RARITY: u64 = 128;
@@ -16,20 +14,7 @@ const EARLY_WAKE_RARITY: u64 = 16;
 impl Simulation {
     /// Addition to a cost of a fiber that is not on the fast path.
     pub(crate) fn disturbance(&self, fiber: &Fiber, picoseconds: u64) -> u64 {
-        let mode = fiber.mode.get();
-        let turns = if mode & OVERSUBSCRIBED != 0 { self.workers_on_thread(fiber) } else { 1 };
-        let others_ps = picoseconds.saturating_mul(turns - 1);
-        others_ps + if mode & PERTURBED != 0 { self.jitter(picoseconds) } else { 0 }
-    }
-
-    /// Number of workers that take turns on a fiber's hardware thread.
-    pub(super) fn workers_on_thread(&self, fiber: &Fiber) -> u64 {
-        let runs = |id: u32| {
-            let worker = self.fiber(id);
-            !worker.is_supervisor()
-                && !matches!(worker.wait.reason.get(), Some(WaitReason::Park | WaitReason::Join))
-        };
-        (self.seats.count(fiber.seat.get(), runs) as u64).max(1)
+        if fiber.mode.get() & PERTURBED != 0 { self.jitter(picoseconds) } else { 0 }
     }
 
     /// Random addition of a perturbed run to a cost.

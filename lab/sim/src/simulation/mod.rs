@@ -6,6 +6,7 @@
 mod counting;
 mod diagnosis;
 mod disturbance;
+mod sharing;
 mod waiting;
 
 use std::cell::{Cell, UnsafeCell};
@@ -30,6 +31,7 @@ use crate::plans::Plans;
 use crate::random::Random;
 use crate::ready::{NEVER, ReadyQueue, clock_of, fiber_of, key, order, picoseconds};
 use crate::seats::Seats;
+use crate::slices::Slices;
 use crate::touches::Guard;
 use crate::{Config, Crash, SimError};
 use terms::random::mix;
@@ -74,6 +76,7 @@ pub(crate) struct Simulation {
     /// number of its calls.
     pub(crate) secrets: Random,
     pub(crate) seats: Seats,
+    pub(crate) slices: Slices,
     /// Moment at which counting began.
     pub(crate) counted_from: Cell<Nanos>,
     /// Processor time of the host thread at that moment, in seconds.
@@ -121,6 +124,7 @@ impl Simulation {
             random: Random::new(mix(config.seed)),
             secrets: Random::new(mix(config.seed ^ 0x5ec2e7)),
             seats: Seats::new(&config.model),
+            slices: Slices::new(&config.model),
             counted_from: Cell::new(Nanos(0)),
             host_counted_from: Cell::new(crate::host::processor_seconds()),
             latest_ps: Cell::new(0),
@@ -208,6 +212,9 @@ impl Simulation {
         fiber.order.set(order(priority, fiber.id));
         // A worker that started others waits for them, and continues to compute afterwards.
         let works = !supervisor && fiber.thread.get().is_some();
+        if !works {
+            self.give_up(fiber);
+        }
         self.compute(fiber, works);
         self.run(fiber, works);
         if fiber.id == self.current.get() {
@@ -240,6 +247,8 @@ impl Simulation {
     /// Removes a worker from its seat.
     fn unseat(&self, fiber: &Fiber) {
         if fiber.thread.replace(None).is_some() {
+            self.give_up(fiber);
+            fiber.run_ps.set(0);
             self.compute(fiber, false);
             self.run(fiber, false);
             self.seats.leave(fiber.seat.get(), fiber.id);
@@ -494,6 +503,7 @@ impl Simulation {
         fiber.crew.set(0);
         fiber.may_fall.set(false);
         self.unseat(fiber);
+        fiber.yields.set(false);
         self.fibers.recycle(fiber);
     }
 

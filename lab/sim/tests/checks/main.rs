@@ -15,6 +15,7 @@ mod readers;
 mod schedules;
 mod seats;
 mod siblings;
+mod slices;
 mod synchronization;
 mod touches;
 mod waiting;
