@@ -34,7 +34,7 @@ const _: () = assert!(MESSAGE_BYTES_MAX < 1 << LENGTH_BITS);
 const SLOTS_PER_WORKER: usize = 8;
 const SLOTS_MIN: usize = 2 * MESSAGE_BYTES_MAX / (SLOT_WORDS * 8);
 /// How long a receiver spins before it sleeps.
-const SPIN_NANOS: u64 = 20_000;
+pub(crate) const SPIN_NANOS: u64 = 20_000;
 
 const CLAIMED: usize = 0;
 const EMPTIED: usize = LINE_BYTES;
@@ -149,15 +149,17 @@ impl<P: Platform> Inbox<P> {
     /// Waits until the message with this number is there, or until the deadline; may return early.
     ///
     /// Concurrency: the receiver only.
-    pub(crate) fn wait(&self, c: P::Core, next: u64, deadline: Nanos) {
+    pub(crate) fn wait(&self, c: P::Core, next: u64, spin_nanos: u64, deadline: Nanos) {
         let (seen, there) = self.poll(c, next);
         if there.is_some() {
             return;
         }
         let header = self.header(next);
-        let spins_until = P::now(c).plus(SPIN_NANOS).min(deadline);
-        if P::spin_while(c, header, seen, Some(spins_until)) != seen || spins_until == deadline {
-            return;
+        if spin_nanos > 0 {
+            let spins_until = P::now(c).plus(spin_nanos).min(deadline);
+            if P::spin_while(c, header, seen, Some(spins_until)) != seen || spins_until == deadline {
+                return;
+            }
         }
         // Relaxed: before the fence.
         P::store(c, self.word(SLEEPS), 1, Ordering::Relaxed);
@@ -195,7 +197,7 @@ mod tests {
             }
             let (mut next, mut words, mut counts) = (0, Vec::new(), [0; 3]);
             while counts != [0, COUNT, COUNT] {
-                inbox.wait(c, next, Hardware::now(c).plus(1_000_000));
+                inbox.wait(c, next, SPIN_NANOS, Hardware::now(c).plus(1_000_000));
                 let Some(bytes) = inbox.take(c, &mut next, &mut words) else { continue };
                 let (sender, number) = ((words[0] >> 32) as usize, words[0] & 0xffff_ffff);
                 assert_eq!(counts[sender], number);

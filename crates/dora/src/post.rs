@@ -35,6 +35,12 @@ pub(crate) struct Post<'d, P: Platform> {
     pub sent: u64,
 }
 
+/// The refusal of a message with more bytes than [`MESSAGE_BYTES_MAX`], of which nothing is sent.
+pub(crate) const TOO_LONG: Abort = Abort::Misuse(
+    "actions, or outputs and changes, of more than 32 KiB in a message to another worker: divide them among phases",
+);
+const _: () = assert!(MESSAGE_BYTES_MAX == 32 << 10);
+
 /// Bytes as words.
 fn to_words(bytes: &[u8], words: &mut Vec<u64>) {
     let (whole, rest) = bytes.as_chunks::<8>();
@@ -83,7 +89,7 @@ impl<'d, P: Platform> Post<'d, P> {
         encode(self.me, message, &mut self.bytes)?;
         body(&mut self.bytes)?;
         if self.bytes.len() > MESSAGE_BYTES_MAX {
-            return Err(Abort::Misuse("actions or outputs that are too long to be sent to another worker"));
+            return Err(TOO_LONG);
         }
         let mut words = std::mem::take(&mut self.words);
         to_words(&self.bytes, &mut words);
@@ -134,7 +140,7 @@ impl<'d, P: Platform> Post<'d, P> {
     /// Waits until something has come, or until the deadline; may return early.
     pub(crate) fn wait(&self, deadline: Nanos) {
         if self.taken.is_empty() {
-            self.inbox().wait(self.c, self.next, deadline);
+            self.inbox().wait(self.c, self.next, self.shared.spin_nanos, deadline);
         }
     }
 }

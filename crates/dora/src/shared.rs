@@ -8,7 +8,7 @@ use storage::Latched;
 use terms::{Faults, Stamp};
 
 use crate::central::{Central, Sharing};
-use crate::inbox::Inbox;
+use crate::inbox::{Inbox, SPIN_NANOS};
 use crate::map::Map;
 
 /// The node and socket of a worker.
@@ -34,6 +34,8 @@ pub struct Shared<P: Platform> {
     map: Latched<P, Arc<Map>>,
     words: P::Region,
     pub(crate) faults: Faults,
+    /// How long a worker spins for a message before it sleeps.
+    pub(crate) spin_nanos: u64,
 }
 
 impl<P: Platform> Shared<P> {
@@ -50,6 +52,7 @@ impl<P: Platform> Shared<P> {
             map: Latched::new(c, "map of partitions", Arc::new(map))?,
             words: P::region(c, None, LINES * LINE_BYTES, "owners of partitions")?,
             faults: Faults::NONE,
+            spin_nanos: SPIN_NANOS,
         })
     }
 
@@ -57,6 +60,13 @@ impl<P: Platform> Shared<P> {
     #[must_use]
     pub fn with_faults(self, faults: Faults) -> Self {
         Shared { faults, ..self }
+    }
+
+    /// The same, whose workers sleep as soon as there is no message, as those of the published
+    /// system do (docs/like-shore-mt.md): for workers that share their hardware threads.
+    #[must_use]
+    pub fn sleeping_at_once(self) -> Self {
+        Shared { spin_nanos: 0, ..self }
     }
 
     /// Workers.

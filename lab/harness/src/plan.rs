@@ -235,6 +235,10 @@ pub struct Plan {
     /// transactions are charged.
     #[serde(skip)]
     pub like_shore_mt: bool,
+    /// True if each partition has an owner of its own, which sleeps as soon as it has nothing to do
+    /// and does not spin before.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub partition_threads: bool,
     /// The drawing of requests.
     #[serde(serialize_with = "serialize_name")]
     pub clients: Clients,
@@ -297,6 +301,7 @@ impl Plan {
             ways: Ways::default(),
             retry: Retry::default(),
             like_shore_mt: false,
+            partition_threads: false,
             clients: Clients::default(),
             in_flight: 1,
             commit: CommitProtocol::default(),

@@ -97,6 +97,8 @@ const COMMON_HEADINGS: [&str; 3] = ["Machine", "Engine", "Run"];
 
 /// Most transactions over several instances that a worker keeps open.
 const IN_FLIGHT_MAX: u64 = 1_024;
+/// Most workers on a hardware thread.
+const WORKERS_PER_THREAD_MAX: u64 = 64;
 /// Smallest and largest pool.
 const POOL_BYTES: RangeInclusive<u64> = 1 << 16..=1 << 46;
 /// The intervals between two measurements of what partitions cost.
@@ -191,6 +193,10 @@ pub struct CommonFlags {
     /// machine [default: all; with one instance, all of one machine]
     #[arg(long, value_name = "N", value_parser = text(), help_heading = "Machine")]
     pub cores: Option<Given<String>>,
+    /// Workers on each of these hardware threads, where the operating system runs them in turns
+    /// [default: 1; with --partition-threads on one for each table]
+    #[arg(long, value_name = "N", value_parser = whole(1..=WORKERS_PER_THREAD_MAX), help_heading = "Machine")]
+    pub workers_per_thread: Option<Given<u64>>,
     /// Machines of a cluster among which the workers are divided evenly [default: each machine is
     /// filled before the next]
     #[arg(long, value_name = "N", value_parser = text(), help_heading = "Machine")]
@@ -245,6 +251,11 @@ pub struct CommonFlags {
     /// nothing central is written) [default: inline]
     #[arg(long, value_name = "NAME", value_parser = named::<Execution>(), help_heading = "Engine")]
     pub execution: Option<Given<Execution>>,
+    /// Give each partition of each table a worker of its own, which sleeps as soon as it has nothing
+    /// to do: on or off (dependent, whose actions touch one table each) [default: off; on with
+    /// --like shore-mt]
+    #[arg(long, value_name = "SWITCH", value_parser = named::<Switch>(), help_heading = "Engine")]
+    pub partition_threads: Option<Given<Switch>>,
     /// Drawing of requests: worker (each worker for its home), instance (each worker for all data
     /// of its instance) or global (clients for all data, which hand each request to the owner of
     /// its first rows) [default: worker]

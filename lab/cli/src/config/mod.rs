@@ -11,6 +11,7 @@ mod like;
 mod pages;
 mod resolve;
 mod resolved;
+mod sharing;
 #[cfg(test)]
 pub(crate) mod tests;
 mod workloads;

@@ -16,6 +16,7 @@ use super::effects;
 use super::like::Ways;
 use super::pages;
 use super::resolved::Config;
+use super::sharing::Sharing;
 use super::workloads::{RowCount, Workload};
 use crate::arguments::{AnyFlag, BenchArguments, CommonFlags, Flag, Given, TextFlag, WorkloadFlag, refuse};
 use crate::bad_input::BadInput;
@@ -106,15 +107,17 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let commit_locks = common.commit_locks.value_or(ways.commit_locks)?;
     let deadlocks = deadlocks(common, row_lock, ways.deadlocks)?;
     let instrument = common.instrument.value_or(Switch::On)?;
-    let workload = Workload::resolve(workload_name, arguments, cores)?;
+    let Sharing { per_thread, partition_threads } = Sharing::of(arguments, workload_name, execution)?;
+    let workers = cores * per_thread;
+    let workload = Workload::resolve(workload_name, arguments, workers)?;
     divisible(common, instances, &workload)?;
-    remote_rows(common, instances, cores, &workload)?;
+    remote_rows(common, instances, workers, &workload)?;
     remote_choice(common, instances, &workload)?;
     let scale_caches = scale_caches(common, native, &workload)?;
     let length = length(common, native)?;
     let warmup_default = if native { WARMUP_SECONDS_NATIVE } else { WARMUP_SECONDS_VIRTUAL };
     let warm_up_seconds = common.warmup.value_or(warmup_default)?;
-    let pool_default = || pages::pool_default(&workload, cores, length, warm_up_seconds, machine);
+    let pool_default = || pages::pool_default(&workload, workers, length, warm_up_seconds, machine);
     let pool = pages::pool(common, engine, pool_default, machine)?;
     let seconds_max = match length {
         Length::Seconds(seconds) => Some(seconds),
@@ -125,6 +128,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let engine = pool.map_or(harness::Engine::Memory, |pool_bytes| harness::Engine::Paged { pool_bytes });
     let deployment = DeploymentRequest {
         workers: cores,
+        workers_per_thread: per_thread,
         smt,
         machines: evenly,
         instances,
@@ -157,6 +161,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
             timestamp_draws: ways.timestamp_draws,
         },
         retry,
+        partition_threads,
         like_shore_mt: like == Some(Like::ShoreMt),
         clients: clients(common, instances, native)?,
         commit: commit(common, cc)?,
@@ -183,7 +188,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     effects::check(common, &config, has_database)?;
     keeps_inserts(&config)?;
     if !uses_pages {
-        fits_memory(&config.workload, config.deployment.workers, machine)?;
+        fits_memory(&config.workload, config.deployment.all_workers(), machine)?;
     }
     Ok(config)
 }

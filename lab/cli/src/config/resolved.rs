@@ -69,7 +69,7 @@ impl Config {
             (1, Some(_)) => Split::Workers,
             (instances, _) => Split::Instances(instances),
         };
-        let for_harness = |workload: &Workload| workload.for_harness(self.deployment.workers, split);
+        let for_harness = |workload: &Workload| workload.for_harness(self.deployment.all_workers(), split);
         let first = for_harness(&self.workload)?;
         let changes = self.at.iter().filter(|at| at.fails.is_none() && at.shifts.is_none());
         let later = changes.map(|at| Ok((at.seconds, for_harness(&at.workload)?)));

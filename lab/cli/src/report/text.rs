@@ -98,14 +98,14 @@ fn push(text: &mut String, arguments: std::fmt::Arguments<'_>) {
 fn header(text: &mut String, config: &Config, style: Style) {
     let name = config.workload.name().name();
     push(text, format_args!("{}\n", style.heading(&format!("isles bench {name} on {}", config.machine))));
-    let workers = if config.deployment.workers == 1 { "worker" } else { "workers" };
+    let workers = if config.deployment.all_workers() == 1 { "worker" } else { "workers" };
     let length = match config.plan.length {
         Length::Seconds(length) => seconds(length),
         Length::Commits(count) | Length::Transactions(count) => format!("{} transactions", thousands(count)),
     };
     let engine = format!(
         "{} {workers}, {}, {} placement, {length}, seed {}",
-        config.deployment.workers,
+        config.deployment.all_workers(),
         config.cc.name(),
         config.deployment.placement.name(),
         config.plan.seed

@@ -49,7 +49,7 @@ fn copied_bytes(config: &Config, deployment: &Deployment) -> f64 {
 /// Bytes of rows and indexes at the end of the run, roughly: what is loaded, what is copied, and,
 /// where tables grow, some two thirds of what workers may insert.
 fn expected_bytes(config: &Config, plan: &Plan, deployment: &Deployment) -> usize {
-    let loaded = config.workload.rows_loaded(config.deployment.workers).bytes;
+    let loaded = config.workload.rows_loaded(config.deployment.all_workers()).bytes;
     let most = deployment.workers() * plan.inserted_bytes(deployment);
     let inserted = if config.workload.grows() { most * 2 / 3 } else { 0 };
     (loaded + copied_bytes(config, deployment)) as usize + inserted
@@ -122,7 +122,7 @@ mod tests {
         ] {
             let line = format!("{workload} --engine paged --cores 8 --warmup 0 --transactions 1");
             let config = resolved_on(&octo.whole(), &line);
-            let said = config.workload.rows_loaded(config.deployment.workers).page_bytes();
+            let said = config.workload.rows_loaded(config.deployment.all_workers()).page_bytes();
             let control = Control { progress: &Progress::hidden(), stop_requested: &|| false };
             let (measured, _) =
                 run(&octo, &config, control).unwrap_or_else(|fault| panic!("{line}: {fault}"));

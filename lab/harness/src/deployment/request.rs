@@ -14,9 +14,13 @@ const MEMORY_SHARE_PERCENT: u64 = 85;
 /// The request that a deployment is made from. Serialises as the flags of `isles bench`.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct DeploymentRequest {
-    /// Number of workers, of all instances together.
+    /// Number of hardware threads of the workers, of all instances together.
     #[serde(rename = "cores")]
     pub workers: usize,
+    /// Workers of each of these hardware threads: with several, the operating system runs them in
+    /// turns.
+    #[serde(skip_serializing_if = "is_one")]
+    pub workers_per_thread: usize,
     /// Most hardware threads used on a physical core.
     pub smt: usize,
     /// Machines among which the workers are divided evenly; `None` fills each before the next.
@@ -44,6 +48,11 @@ fn serialize_instances<S: Serializer>(instances: &usize, to: S) -> Result<S::Ok,
     to.collect_str(&format_args!("{instances}isl"))
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_one(count: &usize) -> bool {
+    *count == 1
+}
+
 fn serialize_memory<S: Serializer>(memory: &MemoryPlacement, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(memory)
 }
@@ -53,6 +62,7 @@ impl Default for DeploymentRequest {
     fn default() -> Self {
         DeploymentRequest {
             workers: 1,
+            workers_per_thread: 1,
             smt: usize::MAX,
             machines: None,
             instances: 1,
@@ -62,6 +72,13 @@ impl Default for DeploymentRequest {
             partitioning: Partitioning::default(),
             transport: Transport::default(),
         }
+    }
+}
+
+impl DeploymentRequest {
+    /// Number of workers.
+    pub fn all_workers(&self) -> usize {
+        self.workers * self.workers_per_thread
     }
 }
 
@@ -86,7 +103,8 @@ impl Deployment {
         hops: &[Vec<u32>],
         host_memory_bytes: u64,
     ) -> Result<Self, DeploymentError> {
-        let DeploymentRequest { workers, smt, machines, instances, placement, .. } = *request;
+        let DeploymentRequest { workers, workers_per_thread, smt, machines, instances, placement, .. } =
+            *request;
         let sets = match request.peers {
             Some(peers) => peer_sets(place_peers(topology, peers)?, instances)?,
             None => place_workers(topology, &WorkerRequest { workers, smt, instances, placement, machines })?,
@@ -96,6 +114,10 @@ impl Deployment {
         if available < workers {
             return Err(PlaceError::TooFewThreads { wanted: workers, available }.into());
         }
+        let repeated = |set: Vec<_>| -> Vec<_> {
+            set.into_iter().flat_map(|thread| std::iter::repeat_n(thread, workers_per_thread)).collect()
+        };
+        let sets: Vec<_> = sets.into_iter().map(repeated).collect();
         let threads = sets.concat();
         let mut nodes = memory_nodes(request.memory, topology, hops, &threads)?.into_iter();
         let pinned = placement != Placement::Os;
@@ -112,6 +134,7 @@ impl Deployment {
         Ok(Deployment {
             transport: request.transport,
             partitioning: request.partitioning,
+            workers_per_thread,
             memory_bytes_max: match host_memory_bytes {
                 0 => MEMORY_BYTES_UNKNOWN,
                 bytes => bytes / 100 * MEMORY_SHARE_PERCENT,

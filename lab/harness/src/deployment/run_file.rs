@@ -76,6 +76,7 @@ struct File {
     plain: bool,
     transport: Option<Transport>,
     partitioning: Partitioning,
+    workers_per_thread: usize,
     memory_bytes_max: u64,
     instances: Vec<FileInstance>,
 }
@@ -107,6 +108,7 @@ impl Default for File {
             plain: false,
             transport: None,
             partitioning: Partitioning::default(),
+            workers_per_thread: 1,
             memory_bytes_max: MEMORY_BYTES_UNKNOWN,
             instances: vec![FileInstance::default()],
         }
@@ -143,6 +145,7 @@ impl RunFile {
         let deployment = Deployment {
             transport: file.transport.unwrap_or(default),
             partitioning: file.partitioning,
+            workers_per_thread: file.workers_per_thread,
             memory_bytes_max: file.memory_bytes_max,
             instances: file
                 .instances

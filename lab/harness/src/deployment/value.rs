@@ -122,6 +122,8 @@ pub struct Deployment {
     pub transport: Transport,
     /// How the parts of the data are assigned to workers.
     pub partitioning: Partitioning,
+    /// Most workers on one hardware thread.
+    pub workers_per_thread: usize,
     /// Limit for rows and indexes, of all instances together.
     pub memory_bytes_max: u64,
     /// The instances.
@@ -134,6 +136,7 @@ impl Default for Deployment {
         Deployment {
             transport: Transport::default(),
             partitioning: Partitioning::default(),
+            workers_per_thread: 1,
             memory_bytes_max: MEMORY_BYTES_UNKNOWN,
             instances: vec![Instance::default()],
         }
@@ -155,15 +158,15 @@ impl Deployment {
         self
     }
 
-    /// Refuses an invalid deployment: one without instances, workers or memory, or with two workers
-    /// on one hardware thread.
+    /// Refuses an invalid deployment: one without instances, workers or memory, or with more workers
+    /// on one hardware thread than it says.
     ///
     /// # Errors
     /// [`DeploymentError`]: the problem.
     pub fn check(&self) -> Result<(), DeploymentError> {
         self.check_apart()?;
         let all: Vec<&Instance> = self.instances.iter().collect();
-        match repeated(&all) {
+        match repeated(&all, self.workers_per_thread) {
             Some(thread) => Err(DeploymentError::Repeated(thread)),
             None => Ok(()),
         }
@@ -183,7 +186,8 @@ impl Deployment {
         if self.memory_bytes_max == 0 {
             return Err(DeploymentError::NoMemory);
         }
-        match self.instances.iter().find_map(|instance| repeated(&[instance])) {
+        let several = |instance| repeated(&[instance], self.workers_per_thread);
+        match self.instances.iter().find_map(several) {
             Some(thread) => Err(DeploymentError::Repeated(thread)),
             None => Ok(()),
         }
@@ -299,17 +303,20 @@ impl Deployment {
 }
 
 /// A hardware thread to which two workers of these instances are pinned.
-fn repeated(instances: &[&Instance]) -> Option<HardwareThread> {
+fn repeated(instances: &[&Instance], most: usize) -> Option<HardwareThread> {
     let workers = instances.iter().flat_map(|instance| &instance.workers);
     let mut threads: Vec<HardwareThread> = workers.filter_map(|worker| worker.thread).collect();
     threads.sort_unstable();
-    threads.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
+    threads.chunk_by(|one, other| one == other).find(|same| same.len() > most.max(1)).map(|same| same[0])
 }
 
 impl fmt::Display for Deployment {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(to, "transport = \"{}\"", self.transport.name())?;
         writeln!(to, "partitioning = \"{}\"", self.partitioning.name())?;
+        if self.workers_per_thread != 1 {
+            writeln!(to, "workers_per_thread = {}", self.workers_per_thread)?;
+        }
         writeln!(to, "memory_bytes_max = {}", self.memory_bytes_max)?;
         for instance in &self.instances {
             writeln!(to, "\n[[instances]]")?;

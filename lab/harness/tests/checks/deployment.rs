@@ -85,6 +85,22 @@ fn spread_goes_round_the_sockets() {
     assert!(unpinned.expect("accepted").places()[0].thread.is_none());
 }
 
+/// Several workers of each hardware thread are neighbours, of one instance.
+#[test]
+fn hardware_threads_have_as_many_workers_as_asked() {
+    let request = DeploymentRequest { workers: 12, workers_per_thread: 2, instances: 2, ..local() };
+    let shared = on("quad-socket", request).expect("accepted");
+    assert_eq!((shared.workers(), shared.instances[1].workers.len()), (24, 12));
+    let threads: Vec<_> = shared.places().iter().map(|place| place.thread).collect();
+    assert!(threads.chunks(2).all(|pair| pair[0] == pair[1]));
+    assert!(threads.chunks(2).zip(threads.chunks(2).skip(1)).all(|(one, next)| one[0] != next[0]));
+    assert_eq!(shared.check(), Ok(()));
+    let text = shared.to_string();
+    assert_eq!(Deployment::from_toml(&text).expect("a deployment"), shared);
+    let unasked = text.replace("workers_per_thread = 2", "");
+    assert!(Deployment::from_toml(&unasked).is_err(), "a hardware thread has two workers");
+}
+
 #[test]
 fn peers_are_where_asked() {
     let peers = |machine, peers| {

@@ -5,6 +5,7 @@ use harness::{
     Adaptation, Control, Deployment, Durability, Engine, Execution, Length, Measurement, Plan, RunError,
     Workload,
 };
+use platform::HardwareThread;
 use sim::Config;
 use workloads::dependent::{Dependent, TablePlacement};
 use workloads::micro::{Micro, MicroSpec, Operation};
@@ -137,6 +138,36 @@ fn dependent_tables_have_owners_of_their_own() {
         assert_eq!(ended(&measured), TRANSACTIONS * 4);
         let needs_others = if placement == TablePlacement::EveryWorker { 0.0 } else { 1.0 };
         assert_eq!(measured.distributed_ratio, needs_others, "{placement:?}");
+    }
+}
+
+/// Workers that share hardware threads: two partitions of each core have a worker each, and workers
+/// of other workloads run in turns.
+#[test]
+fn workers_share_hardware_threads() {
+    let shared = |workers: usize| {
+        let mut deployment = two_sockets(workers);
+        deployment.workers_per_thread = 2;
+        for (number, worker) in deployment.instances[0].workers.iter_mut().enumerate() {
+            worker.thread = Some(HardwareThread(number as u32 / 2));
+        }
+        deployment
+    };
+    let placement = Some(TablePlacement::EveryThread);
+    let spec = Dependent { sites: 2, rows_per_site: 40, multisite: 0.0, divided: false, placement };
+    for execution in OWNING {
+        let plan = Plan { partition_threads: true, ..over_pages(execution, 4) };
+        let config = config(2, plan.seed);
+        let workload = Workload::Dependent(spec.clone());
+        let measured = simulated_by(config, &workload, &plan, &shared(4)).expect("it runs");
+        assert_eq!(violations(&measured), Vec::<String>::new());
+        assert_eq!((ended(&measured), measured.distributed_ratio), (TRANSACTIONS * 4, 1.0));
+    }
+    for execution in [Execution::Inline, Execution::Plp, Execution::Atrapos] {
+        let plan = in_memory(execution, 5);
+        let measured = simulated_by(config(2, 5), &tpcb(4), &plan, &shared(4)).expect("it runs");
+        assert_eq!(violations(&measured), Vec::<String>::new(), "{execution:?}");
+        assert_eq!(ended(&measured), TRANSACTIONS * 4);
     }
 }
 

@@ -9,6 +9,10 @@ pub enum TablePlacement {
     /// have one owner.
     #[default]
     EveryWorker,
+    /// A partition of each table for every hardware thread, which has two workers side by side: each
+    /// partition has a worker of its own, and those of the rows of a transaction share a hardware
+    /// thread.
+    EveryThread,
     /// This many partitions of each table, one a worker: the first table fills the first workers,
     /// the second one those behind them.
     Oblivious(u16),
@@ -24,6 +28,10 @@ impl TablePlacement {
         let partition = |count: u16| part * usize::from(count) / parts;
         match self {
             TablePlacement::EveryWorker => None,
+            TablePlacement::EveryThread => {
+                let threads = sockets.len() / 2;
+                Some(2 * (part * threads / parts) + table)
+            }
             TablePlacement::Oblivious(count) => Some(table * usize::from(count) + partition(count)),
             TablePlacement::Together(count) => Some(pairs(sockets)[partition(count)][table]),
         }
@@ -60,6 +68,8 @@ mod tests {
             })
         };
         assert_eq!(owners(TablePlacement::EveryWorker), [None, None]);
+        let threads = [vec![0, 0, 2, 2, 4, 4], vec![1, 1, 3, 3, 5, 5]];
+        assert_eq!(owners(TablePlacement::EveryThread), threads.map(Some));
         let oblivious = [vec![0, 0, 1, 1, 2, 2], vec![3, 3, 4, 4, 5, 5]];
         assert_eq!(owners(TablePlacement::Oblivious(3)), oblivious.map(Some));
         // The last pair has the workers that are left, of two sockets.

@@ -158,6 +158,21 @@ fn a_simulated_machine_runs_shorter() {
     assert_eq!((config.plan.length, config.plan.warm_up_seconds), (Length::Seconds(0.02), 0.005));
     assert_eq!((config.deployment.workers, config.deployment.smt, config.native()), (80, 1, false));
     assert_eq!((config.plan.durability, config.disk), (Durability::None, None));
+    let dependent = "dependent --engine paged --like shore-mt --execution plp";
+    for (more, per_thread, own) in
+        [("", 2, true), (" --partitions 40", 1, true), (" --partition-threads off", 1, false)]
+    {
+        let config = resolve_on(&format!("{dependent}{more}"), &machine).unwrap();
+        assert_eq!((config.deployment.workers_per_thread, config.plan.partition_threads), (per_thread, own));
+    }
+    for wrong in [
+        "dependent --partition-threads on",
+        "tatp --engine paged --execution plp --partition-threads on",
+        "dependent --engine paged --execution plp --partition-threads on --workers-per-thread 3",
+        "ipc --workers-per-thread 2",
+    ] {
+        assert!(resolve_on(wrong, &machine).is_err(), "{wrong}");
+    }
     let disk = |line| resolve_on(line, &machine).unwrap().disk;
     assert_eq!(disk("tpcc --durability group"), Some(DiskKind::Ram));
     assert_eq!(disk("tpcc --durability group --disk hdd"), Some(DiskKind::Hdd));
@@ -227,6 +242,8 @@ fn flags_are_taken() {
     assert_eq!((config.deployment.placement, config.cc.scheme()), (Placement::Os, SchemeName::NoWait));
     assert_eq!(config.plan.length, Length::Commits(5));
     assert_eq!(resolved("micro --smt 1").deployment.workers, 4);
+    let shared = resolved("micro --smt 1 --workers-per-thread 3");
+    assert_eq!((shared.deployment.workers, shared.deployment.all_workers()), (4, 12));
     assert_eq!(resolved("counter --threads 3").deployment.workers, 3);
     assert_eq!(resolved("counter --threads 3 --cores 3").deployment.workers, 3);
     assert_eq!(resolved("counter --cores 5").workload, resolved("counter --threads 5").workload);

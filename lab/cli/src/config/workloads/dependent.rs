@@ -8,8 +8,9 @@ use super::limits::partitions;
 use super::terms::{BenchWorkload, RowCount, Split};
 use crate::arguments::{AnyFlag, BenchArguments, Flag, TextFlag, refuse};
 use crate::bad_input::BadInput;
-use crate::choices::PartitionPlacement;
+use crate::choices::{PartitionPlacement, WorkloadName};
 use crate::config::asked::{Asked, Change};
+use crate::config::sharing::Sharing;
 use crate::errors::Failure;
 use crate::numbers::thousands;
 
@@ -27,6 +28,9 @@ pub struct Dependent {
     pub multisite: f64,
     /// Partitions of each table, if workers own them.
     pub partitions: Option<Partitions>,
+    /// True if each partition has a worker of its own.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub partition_threads: bool,
     /// Their owners, if they are fewer than the workers.
     pub partition_placement: Option<PartitionPlacement>,
 }
@@ -66,6 +70,12 @@ impl Partitions {
 }
 
 impl Dependent {
+    /// The number of sites: two workers have one if each is that of one table.
+    fn sites(&self, workers: usize) -> usize {
+        let halves = self.placement() == TablePlacement::EveryThread;
+        if halves { workers / 2 } else { workers }
+    }
+
     /// The owners of partitions.
     fn placement(&self) -> TablePlacement {
         match (self.partitions, self.partition_placement) {
@@ -73,6 +83,7 @@ impl Dependent {
                 TablePlacement::Together(count)
             }
             (Some(Partitions::Count(count)), _) => TablePlacement::Oblivious(count),
+            _ if self.partition_threads => TablePlacement::EveryThread,
             _ => TablePlacement::EveryWorker,
         }
     }
@@ -98,11 +109,13 @@ impl BenchWorkload for Dependent {
             }
         }
         let rows_per_site = rows.unwrap_or(10_000);
-        Ok(Dependent { rows_per_site, multisite, partitions, partition_placement })
+        let execution = arguments.common.execution.value_or(Execution::Inline)?;
+        let Sharing { partition_threads, .. } = Sharing::of(arguments, WorkloadName::Dependent, execution)?;
+        Ok(Dependent { rows_per_site, multisite, partitions, partition_threads, partition_placement })
     }
 
     fn rows_loaded(&self, cores: usize) -> RowCount {
-        let rows = 2.0 * self.rows_per_site as f64 * cores as f64;
+        let rows = 2.0 * self.rows_per_site as f64 * self.sites(cores) as f64;
         RowCount { flag: "--rows-per-site", count: self.rows_per_site, rows, bytes: rows * ROW_BYTES }
     }
 
@@ -121,7 +134,7 @@ impl BenchWorkload for Dependent {
     fn for_harness(&self, workers: usize, split: Split) -> Result<harness::Workload, Failure> {
         let rows_per_site = u32::try_from(self.rows_per_site)
             .map_err(|_| Failure::Failed(format!("--rows-per-site: at most {ROWS_MAX}")))?;
-        let (sites, multisite) = (partitions(workers)?, self.multisite);
+        let (sites, multisite) = (partitions(self.sites(workers))?, self.multisite);
         let workload = workloads::dependent::Dependent {
             sites,
             rows_per_site,
