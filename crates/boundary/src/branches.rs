@@ -102,10 +102,15 @@ pub trait Branches {
     /// The database has stopped.
     fn roll_back(&mut self, branch: usize) -> Result<Epoch, Abort>;
 
-    /// Declares that the session has all its transactions as branches from here on, until no
-    /// session has a branch any more and an epoch has passed. No other session changes rows
-    /// meanwhile. The session copies rows for checkpoints only as [`Self::copy_rows`] says.
+    /// Declares that the session has all its transactions as branches from here on, until all
+    /// sessions have ended that ([`Self::end_owning`]). No other session changes rows meanwhile.
+    /// The session copies rows for checkpoints only as [`Self::copy_rows`] says.
     fn begin_owning(&mut self) {}
+
+    /// Declares that no session has a branch any more. Returns in a later epoch than that of the
+    /// largest stamp that the session has made or received: transactions that are no branches draw
+    /// stamps without knowing those of owners, and get larger ones from then on.
+    fn end_owning(&mut self) {}
 
     /// The largest stamp of the commits that the session has made or received.
     fn last_stamp(&self) -> Stamp {

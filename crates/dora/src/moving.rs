@@ -79,7 +79,10 @@ impl<P: Platform> OwnerWorker<'_, P> {
                     // What others have changed before the lock was claimed counts.
                     let prepared = next.take().filter(|(version, _)| *version == self.shared.version(c));
                     let (_, map) = prepared.unwrap_or_else(|| self.next_map(changes));
-                    let stamps = self.stamps.max(executor.branches().last_stamp());
+                    let stamps = match self.shared.faults.has(Fault::UnexchangedStamps) {
+                        true => Stamp(0),
+                        false => self.stamps.max(executor.branches().last_stamp()),
+                    };
                     changed = Some(map.map(|map| self.shared.set_map(c, map, stamps)));
                     rearrangement.advance(Event::Exchange);
                 }

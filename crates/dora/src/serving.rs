@@ -9,8 +9,9 @@ use terms::{Abort, Category, Fault, Stamp};
 use crate::counting::{For, class};
 use crate::executor::ActionExecutor;
 use crate::locks::{Answer, count_comparisons};
-use crate::messages::{OwnerMessage, Refusal, TransactionEnd};
+use crate::messages::{CANNOT_BE_SENT, OwnerMessage, Refusal, TransactionEnd};
 use crate::owned::{Request, owned_routes};
+use crate::post::TOO_LONG;
 use crate::worker::{Attempt, OwnerWorker, WORKER_BITS};
 
 impl<P: Platform> OwnerWorker<'_, P> {
@@ -192,6 +193,13 @@ impl<P: Platform> OwnerWorker<'_, P> {
                 })
             }
             Err(abort) => self.refuse(whose, Refusal::of(&abort)),
+        };
+        let sent = match sent {
+            // The transaction rolls back, and the worker serves others.
+            Err(abort) if abort == TOO_LONG || abort == CANNOT_BE_SENT => {
+                self.refuse(whose, Refusal::of(&abort))
+            }
+            sent => sent,
         };
         (self.outputs, self.changes) = (outputs, changes);
         if let Some(began) = began {

@@ -128,6 +128,8 @@ pub enum Fault {
     StaleMap,
     /// Owners: the map changes while transactions are active.
     UndrainedMap,
+    /// Owners of rows in memory: when keys move to another owner, stamps are not exchanged.
+    UnexchangedStamps,
     /// Instances: a participant that receives an abort commits.
     IgnoredAborts,
     /// Instances: a coordinator decides while a vote is missing.

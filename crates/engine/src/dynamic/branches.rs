@@ -28,6 +28,9 @@ use crate::session::MemorySession;
 use crate::tables::table_list::Changes;
 use crate::transaction::Transaction;
 
+/// How long a session that ends to own rows waits until it checks again if an epoch has passed.
+const EPOCH_PAUSE_NANOS: u64 = 1_000;
+
 impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
     /// As [`Branches::act`], compiled with what it runs.
     ///
@@ -165,6 +168,17 @@ impl<P: Platform, S: Scheme<P>> Branches for MemorySession<'_, P, S> {
         // Rows may have been changed in this epoch with any stamp of it.
         self.last = Stamp(epochs.current(c).last_stamp());
         epochs.draw(c);
+    }
+
+    fn end_owning(&mut self) {
+        let (c, epochs) = (self.inner.core(), self.inner.instance().epochs());
+        self.inner.leave();
+        while self.redo.is_some() && self.owns && epochs.current(c) <= self.last.epoch() {
+            if !epochs.draw(c) {
+                P::pause(c, EPOCH_PAUSE_NANOS);
+            }
+        }
+        self.owns = false;
     }
 
     fn last_stamp(&self) -> Stamp {

@@ -21,6 +21,7 @@ mod misuse;
 mod model;
 mod nodes;
 mod outside;
+mod owning;
 mod parts;
 mod reclamation;
 mod routes;

@@ -194,7 +194,11 @@ impl<'d, P: Platform, Q: Procedure, S: OwnersSession<'d, Q>> Executor<'d, Q> for
     }
 
     fn leave(&mut self) -> Result<(), Abort> {
-        self.worker.leave(&mut action_executor!(self, None))
+        self.worker.leave(&mut action_executor!(self, None))?;
+        if let Some(branches) = self.session.object().branches() {
+            branches.end_owning();
+        }
+        Ok(())
     }
 
     fn counts(&self) -> dora::Counts {

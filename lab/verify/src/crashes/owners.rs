@@ -5,11 +5,13 @@
 //! branches of all, or has their changes, if rows are in memory. After a crash a transaction has to
 //! be there as a whole, or not at all: the rules are those of `ledger`, in which each worker's site
 //! is a partition. In half of the runs partitions are split, merged and moved meanwhile. Over rows
-//! in memory checkpoints are made meanwhile in two thirds of the runs.
+//! in memory checkpoints are made meanwhile in two thirds of the runs. In a third of the runs a
+//! socket fails meanwhile: its workers serve the partitions that they own, until other workers own
+//! them under the execution that adapts.
 
 use std::sync::atomic::Ordering;
 
-use harness::{Control, Durability, Length, Plan};
+use harness::{Adaptation, Control, Durability, Execution, Failure, Length, Plan};
 use platform::Nanos;
 use sim::{Config, Disk, SimError, VirtualMachine};
 use terms::random::Random;
@@ -31,6 +33,36 @@ const TRANSACTIONS: u64 = 30;
 const NANOS_MAX: u64 = 20_000_000_000;
 /// Bytes of log that make a checkpoint due, over rows in memory.
 const CHECKPOINT_BYTES: [Option<u64>; 3] = [None, Some(0), Some(4 << 10)];
+
+/// In one of three runs a socket fails, in each life, soon after the beginning.
+const SOCKET_FAILS: u64 = 3;
+const FAILURE_NANOS: std::ops::Range<u64> = 1_000..200_000;
+/// Interval of the controller that gives partitions of failed workers to others.
+const INTERVAL_SECONDS: f64 = 0.000_05;
+
+/// The length of epochs over rows in memory: many commits in each, in half of the runs.
+fn epoch_nanos(seed: u64) -> u64 {
+    if seed / 8 % 2 == 0 { EPOCH_NANOS } else { 100 * EPOCH_NANOS }
+}
+
+fn fails(seed: u64) -> bool {
+    seed % SOCKET_FAILS == 1
+}
+
+/// The failure of a socket, if one fails.
+fn failure(seed: u64, random: &mut Random) -> Vec<Failure> {
+    if !fails(seed) {
+        return Vec::new();
+    }
+    let nanos = FAILURE_NANOS.start + random.below(FAILURE_NANOS.end - FAILURE_NANOS.start);
+    vec![Failure { seconds: nanos as f64 * 1e-9, socket: random.below(2) as u32 }]
+}
+
+/// The adaptation that moves partitions away from a socket that fails.
+fn adaptation(seed: u64) -> Option<Adaptation> {
+    let adapts = fails(seed) && owners_execution(seed) == Execution::Atrapos;
+    adapts.then(|| Adaptation::every(INTERVAL_SECONDS))
+}
 
 /// Runs a trial with these faults. Returns violations, and the number of transactions
 /// that are there.
@@ -70,12 +102,14 @@ pub(crate) fn run(driven: Driven, task: &Task<'_>, faults: Faults) -> Result<Obs
         let plan = Plan {
             seed: life_seed,
             durability: waits,
-            epoch_nanos: if driven.has_pages() { standard.epoch_nanos } else { EPOCH_NANOS },
+            epoch_nanos: if driven.has_pages() { standard.epoch_nanos } else { epoch_nanos(seed) },
             checkpoint_bytes,
             engine: driven.engine,
             execution: owners_execution(seed),
             faults,
             restless: seed / 2 % 2 == 1,
+            failures: failure(seed, &mut random),
+            adaptation: adaptation(seed),
             transaction_nanos_max: Some(owners_nanos_max(true)),
             ..standard
         };
