@@ -67,7 +67,8 @@ pub(crate) enum Turn {
     Own,
     /// The worker waits: this one runs.
     Other(u32),
-    /// The worker waits for the one that runs, which gives way at its next event if the flag is set.
+    /// The worker waits for the one that runs, which gives way at its next event if the flag is
+    /// set.
     Wait(u32, bool),
 }
 

@@ -251,9 +251,9 @@ pub struct CommonFlags {
     /// nothing central is written) [default: inline]
     #[arg(long, value_name = "NAME", value_parser = named::<Execution>(), help_heading = "Engine")]
     pub execution: Option<Given<Execution>>,
-    /// Give each partition of each table a worker of its own, which sleeps as soon as it has nothing
-    /// to do: on or off (dependent, whose actions touch one table each) [default: off; on with
-    /// --like shore-mt]
+    /// Give each partition of each table a worker of its own, which sleeps as soon as it has
+    /// nothing to do: on or off (dependent, whose actions touch one table each) [default: off; on
+    /// with --like shore-mt]
     #[arg(long, value_name = "SWITCH", value_parser = named::<Switch>(), help_heading = "Engine")]
     pub partition_threads: Option<Given<Switch>>,
     /// Drawing of requests: worker (each worker for its home), instance (each worker for all data

@@ -158,8 +158,8 @@ impl Deployment {
         self
     }
 
-    /// Refuses an invalid deployment: one without instances, workers or memory, or with more workers
-    /// on one hardware thread than it says.
+    /// Refuses an invalid deployment: one without instances, workers or memory, or with more
+    /// workers on one hardware thread than [`Self::workers_per_thread`].
     ///
     /// # Errors
     /// [`DeploymentError`]: the problem.

@@ -10,7 +10,7 @@ use sim::{Counts, VirtualCore, VirtualMachine as Vm};
 const SLICE_NANOS: u64 = 12_000_000;
 const LOCK: usize = 0;
 const READY: usize = 2;
-/// A line that nobody waits for.
+/// A line for which no worker waits.
 const OTHER: usize = 4;
 
 /// Keeps a worker busy with computation for about this long, if it has its hardware thread alone.

@@ -9,9 +9,9 @@ pub enum TablePlacement {
     /// have one owner.
     #[default]
     EveryWorker,
-    /// A partition of each table for every hardware thread, which has two workers side by side: each
-    /// partition has a worker of its own, and those of the rows of a transaction share a hardware
-    /// thread.
+    /// A partition of each table for every hardware thread, which has two workers side by side:
+    /// each partition has a worker of its own, and those of the rows of a transaction share a
+    /// hardware thread.
     EveryThread,
     /// This many partitions of each table, one a worker: the first table fills the first workers,
     /// the second one those behind them.
