@@ -65,7 +65,8 @@ impl<P: Platform> Owners<P> {
         let sites: Vec<Site> = sites.map(|(node, socket)| Site { node, socket }).collect();
         let shared = Shared::new(c, &sites, map, sharing).map_err(RunError::of)?;
         // One that spins would keep its hardware thread from the others.
-        let sleeps = plan.partition_threads || deployment.workers_per_thread > 1;
+        let shares = deployment.workers_per_thread > 1 || !plan.failures.is_empty();
+        let sleeps = plan.partition_threads || shares;
         let shared = if sleeps { shared.sleeping_at_once() } else { shared };
         let adapting = plan.adaptation.as_ref().map(|how| Adapting::new(c, how, deployment, plan.borders()));
         let adapting = adapting.transpose().map_err(RunError::of)?;

@@ -217,7 +217,7 @@ fn wrong_files_are_refused_in_one_line() {
     assert_eq!(refused("memory_bytes_max = 0"), "memory_bytes_max is 0: rows and indexes need memory");
     assert_eq!(
         refused("partitioning = \"blocks\"\ncores = 3"),
-        "line 2: unknown field `cores`, expected one of `transport`, `partitioning`, `memory_bytes_max`, `instances`"
+        "line 2: unknown field `cores`, expected one of `transport`, `partitioning`, `workers_per_thread`, `memory_bytes_max`, `instances`"
     );
     assert!(refused("transport = \"pigeon\"").starts_with("line 1: unknown variant `pigeon`"));
     for text in
