@@ -17,6 +17,11 @@
 //! the thread within pays for an abort and for the section, which it runs again with the lock
 //! taken, its lines being in its cache. Both costs are estimates.
 //!
+//! A section that only reads ([`ElidedMutex::read`]) writes no line, so its transactions run at the
+//! same time. A thread that takes several mutexes one after the other without waiting
+//! ([`ElidedMutex::try_acquire`]) elides none: `pthread_mutex_trylock` aborts the transaction that
+//! it is called in (`elision-trylock.c`).
+//!
 //! Deviations: a transaction that aborts is not tried again, where glibc tries three times as long
 //! as the processor reports that it may succeed. Aborts for other reasons than conflicts
 //! (interrupts, full caches) do not exist. On hardware this is the mutex without the transactions.
@@ -42,6 +47,8 @@ const SKIPS: u64 = 3;
 const ABORT_STEPS: u32 = 50;
 /// A critical section that runs again: some 90 cycles.
 const AGAIN_STEPS: u32 = 30;
+/// The beginning and the end of a transaction: some 45 cycles.
+const EMPTY_STEPS: u32 = 15;
 
 /// The mutex: zeroed memory is a free one.
 #[repr(transparent)]
@@ -62,20 +69,28 @@ impl<P: Platform> ElidedMutex<P> {
     }
 
     /// Waits for the mutex.
+    pub fn acquire(&self, c: P::Core) {
+        self.acquire_after(c, false);
+    }
+
+    /// Waits for the mutex, after an own transaction has aborted or before the first one.
     ///
     /// Concurrency: the owner is the thread whose compare and swap has set `TAKEN`. A thread sleeps
     /// only on a value with `SLEEPERS`, which [`Self::release`] clears before it wakes one; the
     /// thread that wakes sets the bit again, because others may still sleep.
-    pub fn acquire(&self, c: P::Core) {
+    fn acquire_after(&self, c: P::Core, abort: bool) {
         // Relaxed: the compare and swap decides.
         let mut seen = P::load(c, &self.word, Ordering::Relaxed);
-        let (mut waits, mut aborted, mut slept) = (false, false, false);
+        let (mut waits, mut aborted, mut slept) = (abort, abort, false);
         loop {
             let skips = seen / SKIP;
             let elides = skips == 0 && !waits;
             let next = match seen & TAKEN {
                 0 if elides => TAKEN | ELIDED,
-                0 => TAKEN | if slept { SLEEPERS } else { 0 } | (skips.saturating_sub(1) * SKIP),
+                0 => {
+                    let skips = if abort { SKIPS } else { skips.saturating_sub(1) };
+                    TAKEN | if slept { SLEEPERS } else { 0 } | (skips * SKIP)
+                }
                 _ => {
                     if elides {
                         // Its own transaction read the taken lock, or conflicted.
@@ -103,6 +118,51 @@ impl<P: Platform> ElidedMutex<P> {
             // Relaxed: as above.
             seen = P::load(c, &self.word, Ordering::Relaxed);
         }
+    }
+
+    /// Takes the mutex if it is free, as a thread that holds others of the kind; whether it was.
+    pub fn try_acquire(&self, c: P::Core) -> bool {
+        // Relaxed: the compare and swap decides.
+        let mut seen = P::load(c, &self.word, Ordering::Relaxed);
+        let mut aborted = false;
+        loop {
+            if seen / SKIP == 0 && !aborted {
+                // The next attempt to take a mutex aborts the transaction, or the mutex is taken.
+                P::work(c, Work::Step, ABORT_STEPS);
+                aborted = true;
+            }
+            let skips = if aborted { SKIPS } else { seen / SKIP - 1 };
+            let is_free = seen & TAKEN == 0;
+            let state = if is_free { TAKEN } else { seen & STATE };
+            // Acquire: pairs with the release of the owner before.
+            match P::cas(c, &self.word, seen, state | (skips * SKIP), Ordering::Acquire) {
+                Ok(_) => return is_free,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Runs a section that only reads, and may run twice.
+    pub fn read<R>(&self, c: P::Core, mut section: impl FnMut() -> R) -> R {
+        // Acquire: pairs with the release of the owner before.
+        let seen = P::load(c, &self.word, Ordering::Acquire);
+        let elides = seen & TAKEN == 0 && seen / SKIP == 0;
+        if elides {
+            P::work(c, Work::Step, EMPTY_STEPS);
+            let result = section();
+            // Acquire: what was read is read before the word is read again.
+            P::fence(c, Ordering::Acquire);
+            // Relaxed: ordered by the fence before.
+            if P::load(c, &self.word, Ordering::Relaxed) == seen {
+                return result;
+            }
+            // Another thread has taken the mutex meanwhile.
+            P::work(c, Work::Step, ABORT_STEPS);
+        }
+        self.acquire_after(c, elides);
+        let result = section();
+        self.release(c);
+        result
     }
 
     /// Releases the mutex, which the caller has acquired.
@@ -187,5 +247,38 @@ mod tests {
         assert_eq!(state(), TAKEN | ELIDED);
         mutex.release(c);
         assert_eq!(state(), 0);
+    }
+
+    #[test]
+    fn readers_write_nothing_unless_an_owner_comes_between() {
+        let c = Hardware::core();
+        let mutex = ElidedMutex::<Hardware>::new();
+        let state = || Hardware::peek(&mutex.word);
+        assert_eq!(mutex.read(c, || state()), 0);
+        let mut runs = 0;
+        let seen = mutex.read(c, || {
+            runs += 1;
+            if runs == 1 {
+                assert!(mutex.try_acquire(c));
+                mutex.release(c);
+            }
+            state()
+        });
+        // The mutex is taken for the second run.
+        assert_eq!((runs, seen), (2, TAKEN | (SKIPS * SKIP)));
+        assert!(!mutex.is_held(c));
+    }
+
+    #[test]
+    fn a_mutex_that_is_taken_without_waiting_is_not_elided() {
+        let c = Hardware::core();
+        let mutex = ElidedMutex::<Hardware>::new();
+        let state = || Hardware::peek(&mutex.word);
+        assert!(mutex.try_acquire(c));
+        assert_eq!(state(), TAKEN | (SKIPS * SKIP));
+        assert!(!mutex.try_acquire(c));
+        assert_eq!(state(), TAKEN | ((SKIPS - 1) * SKIP));
+        mutex.release(c);
+        assert!(!mutex.is_held(c) && mutex.try_acquire(c));
     }
 }

@@ -422,7 +422,7 @@ mod tests {
     use storage::{Epochs, Memory};
 
     use super::*;
-    use crate::locking::new_node;
+    use crate::row_latch::new_node;
 
     type P = Hardware;
 

@@ -4,6 +4,7 @@ use platform::Platform;
 use storage::Table;
 use terms::{Abort, Category, Conflict, Mode};
 
+use super::managers::{Answer, Managers};
 use super::sites::Site;
 use super::state::{Cx, HstoreState};
 use crate::options::WAIT_NANOS_MAX_PARTICIPANT;
@@ -37,6 +38,9 @@ pub(super) fn lock<P: Platform>(
     if state.is_branch() {
         state.wanted.clear();
         return Ok(());
+    }
+    if let Some(managers) = &cx.shared.managers {
+        return request(state, cx, managers, site);
     }
     let (c, sites) = (cx.c, &cx.shared.own);
     let before = cx.worker.meter.enter::<P>(c, Category::Cc);
@@ -77,13 +81,68 @@ pub(super) fn lock<P: Platform>(
     result
 }
 
+/// Locks the site, and all that are wanted, where sites have managers: requests all of them, and
+/// waits until it owns all.
+#[cold]
+fn request<P: Platform>(
+    state: &mut HstoreState<P>,
+    cx: &mut Cx<'_, '_, P>,
+    managers: &Managers<P>,
+    site: Site,
+) -> Result<(), Abort> {
+    let (c, worker) = (cx.c, cx.worker.state.number);
+    let before = cx.worker.meter.enter::<P>(c, Category::Cc);
+    let HstoreState { held, stamps, wanted, mode, .. } = state;
+    if !wanted.contains(&site) {
+        wanted.push(site);
+    }
+    wanted.retain(|site| !held.contains(site));
+    let (mut requested, mut waits, mut refused) = (0, false, false);
+    for site in wanted.iter() {
+        match managers.request(c, *site, worker) {
+            Answer::Granted => {}
+            Answer::Waits => waits = true,
+            Answer::Refused => {
+                refused = true;
+                break;
+            }
+        }
+        requested += 1;
+    }
+    if waits && !refused {
+        let waiting = cx.worker.meter.enter::<P>(c, Category::Wait);
+        let deadline = P::now(c).plus(longest_wait(cx, *mode));
+        refused = !managers.wait(c, worker, Some(deadline));
+        cx.worker.meter.leave::<P>(c, waiting);
+    }
+    if refused {
+        wanted[..requested].iter().for_each(|site| managers.leave(c, *site, worker));
+        let learned = &mut cx.worker.state.wanted;
+        learned.clear();
+        learned.extend(held.iter().chain(&wanted[..]));
+    } else {
+        for site in &wanted[..] {
+            held.push(*site);
+            stamps.push(managers.stamp(c, *site));
+        }
+    }
+    wanted.clear();
+    cx.worker.meter.leave::<P>(c, before);
+    if refused { Err(BUSY) } else { Ok(()) }
+}
+
+/// Longest wait of a transaction in this mode.
+fn longest_wait<P: Platform>(cx: &Cx<'_, '_, P>, mode: Mode) -> u64 {
+    match mode {
+        Mode::Participant => cx.worker.wait_nanos_max.min(WAIT_NANOS_MAX_PARTICIPANT),
+        Mode::Single | Mode::Snapshot | Mode::Branch => cx.worker.wait_nanos_max,
+    }
+}
+
 #[cold]
 fn wait<P: Platform>(cx: &mut Cx<'_, '_, P>, mode: Mode, site: Site) -> bool {
     let before = cx.worker.meter.enter::<P>(cx.c, Category::Wait);
-    let longest = match mode {
-        Mode::Participant => cx.worker.wait_nanos_max.min(WAIT_NANOS_MAX_PARTICIPANT),
-        Mode::Single | Mode::Snapshot | Mode::Branch => cx.worker.wait_nanos_max,
-    };
+    let longest = longest_wait(cx, mode);
     let acquired = cx.shared.own.acquire(cx.c, site, cx.worker.state.number, longest);
     cx.worker.meter.leave::<P>(cx.c, before);
     acquired

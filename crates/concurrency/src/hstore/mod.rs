@@ -25,15 +25,18 @@
 //! - The worker that runs a transaction locks its sites; no thread owns a site and takes requests.
 //! - No transaction waits for ever ([`sites`]): a transaction over several databases may hold sites
 //!   for long.
-//! - There is no order of transactions by timestamp; each lock is a queue.
+//! - There is no order of transactions by timestamp; each lock is a queue. With
+//!   [`RowLock::Latch`](crate::RowLock::Latch) there is one, and each lock is a manager
+//!   ([`managers`]).
 //!
-//! Files, each of which uses only those before it: `sites`, `row`, `steps` (the undo list),
+//! Files, each of which uses only those before it: `sites`, `managers`, `row`, `steps` (the undo list),
 //! `scratch`, `state`, `entering` (locking of sites), `indexed`, `undo`, `redo`, `before`, and here
 //! the verbs.
 
 mod before;
 mod entering;
 mod indexed;
+mod managers;
 mod redo;
 mod row;
 mod scratch;
@@ -71,6 +74,7 @@ use crate::scan::{walk_leaves, walk_rows};
 use crate::scheme::{
     Accessing, Context, Ending, Filling, Holder, Parts, Redo, RowNumber, Scheme, WorkerState,
 };
+use crate::timestamps::TimestampWorker;
 
 /// A running transaction.
 pub struct HstoreTransaction<P: Platform> {
@@ -95,7 +99,14 @@ impl<P: Platform> Parts<P> for Hstore {
     }
 
     fn worker(_: &Self::SharedState, number: usize) -> HstoreWorker<P> {
-        HstoreWorker { number, last: 0, free: Vec::new(), wanted: Vec::new(), redo: Scratch::default() }
+        HstoreWorker {
+            number,
+            timestamps: TimestampWorker::new(number),
+            last: 0,
+            free: Vec::new(),
+            wanted: Vec::new(),
+            redo: Scratch::default(),
+        }
     }
 }
 
@@ -104,6 +115,11 @@ impl<P: Platform> Accessing<P> for Hstore {
     fn begin(cx: &mut Context<'_, '_, P, Self>, mode: Mode) -> HstoreTransaction<P> {
         cx.shared.unused_timestamps.draw(cx.c, &mut cx.worker.meter);
         let worker = &mut cx.worker.state;
+        if let Some(managers) = &cx.shared.managers {
+            let before = cx.worker.meter.enter::<P>(cx.c, Category::Timestamp);
+            managers.begin(cx.c, worker.number, &mut worker.timestamps);
+            cx.worker.meter.leave::<P>(cx.c, before);
+        }
         let mut state = worker.free.pop().unwrap_or_else(HstoreState::new);
         (state.mode, state.epoch) = (mode, cx.worker.local.epoch());
         if !worker.wanted.is_empty() {
@@ -466,7 +482,8 @@ impl<P: Platform> Ending<P> for Hstore {
         cx.worker.state.last = stamp;
         let only_reads = state.mode == Mode::Participant && state.steps.is_empty();
         if only_reads && faults.has(Fault::EarlyParticipantUnlock) {
-            state.held.drain(..).for_each(|site| cx.shared.own.release(c, site));
+            let worker = cx.worker.state.number;
+            state.held.drain(..).for_each(|site| cx.shared.release(c, site, worker));
         }
         Ok(HstorePrepared { state, stamp })
     }

@@ -16,7 +16,7 @@ const SITES: usize = 2048;
 /// Sites of tables that are not partitioned; further tables share them.
 const TABLES: usize = 64;
 /// Lines before those of nodes.
-const LOCKS: usize = SITES + TABLES;
+pub(super) const LOCKS: usize = SITES + TABLES;
 /// Nodes of a worker: one to wait with, others for those it walked away from.
 const NODES: usize = 4;
 

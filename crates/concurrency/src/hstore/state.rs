@@ -4,6 +4,7 @@ use platform::{OutOfMemory, Platform};
 use storage::index::Witnesses;
 use terms::{Abort, Epoch, Faults, Mode, Stamp};
 
+use super::managers::Managers;
 use super::row::{FoundRow, Row};
 use super::scratch::Scratch;
 use super::sites::{Site, Sites};
@@ -11,7 +12,8 @@ use super::steps::{Keys, UndoStep};
 use crate::access::{DELETED_BEFORE, NO_SUCH_ROW, READ_ONLY, ROWS_MAX};
 use crate::options::InstanceOptions;
 use crate::scheme::{Context, RowNumber};
-use crate::timestamps::UnusedTimestamps;
+use crate::timestamps::{TimestampWorker, UnusedTimestamps};
+use crate::ways::RowLock;
 use crate::writes::{exchange, place};
 
 /// The scheme.
@@ -23,16 +25,41 @@ pub(super) type Cx<'w, 'i, P> = Context<'w, 'i, P, Hstore>;
 pub struct HstoreShared<P: Platform> {
     pub(super) faults: Faults,
     pub(super) own: Sites<P>,
+    /// In place of the locks of sites, to compare with.
+    pub(super) managers: Option<Managers<P>>,
     pub(super) unused_timestamps: UnusedTimestamps<P>,
 }
 
 impl<P: Platform> HstoreShared<P> {
     pub(super) fn new(c: P::Core, workers: usize, options: &InstanceOptions) -> Result<Self, OutOfMemory> {
+        let has_managers = options.ways.row_lock == RowLock::Latch;
         Ok(HstoreShared {
             faults: options.faults,
             own: Sites::new(c, workers)?,
-            unused_timestamps: UnusedTimestamps::new(c, options.timestamps, options.ways.timestamp_draws)?,
+            managers: has_managers.then(|| Managers::new(c, workers, options)).transpose()?,
+            unused_timestamps: match has_managers {
+                true => UnusedTimestamps::none(),
+                false => UnusedTimestamps::new(c, options.timestamps, options.ways.timestamp_draws)?,
+            },
         })
+    }
+
+    /// Releases a site; `worker` is the calling one.
+    #[inline]
+    pub(super) fn release(&self, c: P::Core, site: Site, worker: usize) {
+        match &self.managers {
+            None => self.own.release(c, site),
+            Some(managers) => managers.release(c, site, worker),
+        }
+    }
+
+    /// Leaves word of the caller's stamp with a site that it holds.
+    #[inline]
+    pub(super) fn set_stamp(&self, c: P::Core, site: Site, stamp: u64) {
+        match &self.managers {
+            None => self.own.set_stamp(c, site, stamp),
+            Some(managers) => managers.set_stamp(c, site, stamp),
+        }
     }
 }
 
@@ -65,6 +92,7 @@ pub(super) struct HstoreState<P: Platform> {
 /// learned.
 pub struct HstoreWorker<P: Platform> {
     pub(super) number: usize,
+    pub(super) timestamps: TimestampWorker,
     pub(super) last: u64,
     // Boxed, so that beginning, preparing and committing move a pointer.
     #[allow(clippy::vec_box)]

@@ -119,7 +119,7 @@ pub(super) fn finish<P: Platform>(state: Box<HstoreState<P>>, cx: &mut Cx<'_, '_
         remove_waste(&state, cx);
     }
     for site in &state.held {
-        cx.shared.own.set_stamp(cx.c, *site, stamp);
+        cx.shared.set_stamp(cx.c, *site, stamp);
     }
     release(state, cx);
 }
@@ -140,7 +140,7 @@ fn remove_waste<P: Platform>(state: &HstoreState<P>, cx: &mut Cx<'_, '_, P>) {
 #[inline]
 fn release<P: Platform>(mut state: Box<HstoreState<P>>, cx: &mut Cx<'_, '_, P>) {
     for site in state.held.drain(..) {
-        cx.shared.own.release(cx.c, site);
+        cx.shared.release(cx.c, site, cx.worker.state.number);
     }
     if state.rows.len() > ROWS_KEPT_MAX {
         return;

@@ -11,13 +11,13 @@ use storage::tree::Lookup;
 use terms::{Abort, Category, Conflict};
 
 use super::gap_set::name_of;
-use super::manager::{Answer, Asker, GRANTED, Kind, LockEntry, RowManager, new_node};
+use super::manager::{Answer, Asker, GRANTED, Kind, LockEntry, RowManager};
 use super::parts::TwoPhase;
 use super::policy::{Queued, Refusal, WaitPolicy, longest_wait};
 use super::state::{LockingState, Row};
 use crate::access::HELD;
 use crate::lock_word::{LockWord, Want};
-use crate::row_latch::LatchNode;
+use crate::row_latch::{LatchNode, new_node};
 use crate::scheme::Context;
 
 type Cx<'w, 'i, P, Q> = Context<'w, 'i, P, TwoPhase<Q>>;

@@ -65,8 +65,6 @@ use state::{LockHeader, LockingState};
 use terms::rows::KeyBounds;
 use terms::{Abort, Category, Conflict, Fault, Mode, Stamp};
 
-#[cfg(test)]
-pub(crate) use manager::new_node;
 pub use parts::TwoPhase;
 pub(crate) use policy::{Queued, Refusal, Seeker, WaitPolicy, earlier};
 

@@ -157,27 +157,38 @@ fn try_lock<P: Platform, H: VersionHeader<P>>(
     c: P::Core,
     all: bool,
 ) -> Result<bool, Conflict> {
-    for access in &mut rows.list {
-        if !is_locked_to_commit(access.flags, all) {
-            continue;
-        }
-        if access.seen == UNSEEN {
-            // Without a wait, since the transaction may hold others.
-            match read_version(access, c, 0) {
-                Ok(()) => {}
-                Err(terms::Abort::Conflict(Conflict::Locked)) => return Ok(false),
-                Err(_) => return Err(Conflict::KeyInUse),
-            }
-        }
-        let word = access.row.header().word();
-        // SeqCst: as in `lock_seen`.
-        match P::cas(c, word, access.seen, access.seen | LOCKED, Ordering::SeqCst) {
-            Ok(_) => access.flags |= HELD,
-            Err(version) if version & !LOCKED != access.seen => return Err(Conflict::ReadChanged),
-            Err(_) => return Ok(false),
+    for access in rows.list.iter_mut().filter(|access| is_locked_to_commit(access.flags, all)) {
+        match lock_seen_row(access, c) {
+            Ok(()) => {}
+            Err(Conflict::Locked) => return Ok(false),
+            Err(conflict) => return Err(conflict),
         }
     }
     Ok(true)
+}
+
+/// Locks a row if its version is as seen, without a wait, since the transaction may hold others.
+pub(crate) fn lock_seen_row<P: Platform, H: VersionHeader<P>>(
+    access: &mut Access<P, H>,
+    c: P::Core,
+) -> Result<(), Conflict> {
+    if access.seen == UNSEEN {
+        match read_version(access, c, 0) {
+            Ok(()) => {}
+            Err(terms::Abort::Conflict(Conflict::Locked)) => return Err(Conflict::Locked),
+            Err(_) => return Err(Conflict::KeyInUse),
+        }
+    }
+    let word = access.row.header().word();
+    // SeqCst: as in `lock_seen`.
+    match P::cas(c, word, access.seen, access.seen | LOCKED, Ordering::SeqCst) {
+        Ok(_) => {
+            access.flags |= HELD;
+            Ok(())
+        }
+        Err(version) if version & !LOCKED != access.seen => Err(Conflict::ReadChanged),
+        Err(_) => Err(Conflict::Locked),
+    }
 }
 
 /// The serialization point: reads the epoch, checks that everything read is as it was, and gives
@@ -297,6 +308,7 @@ pub(super) fn undo<P: Platform, M: Method<P>>(
         let (row, flags) = (access.row, access.flags);
         if flags & INSERTED != 0 {
             let table = &cx.tables[access.table as usize];
+            M::gone(&state.own, c, &mut cx.worker.local, row.header());
             // SAFETY: the row was never visible and is absent from now on; the worker is in its
             // epoch.
             unsafe { rows.unlink(c, &mut cx.worker.local, table, number, 0) };
@@ -321,6 +333,7 @@ pub(super) fn recycle<P: Platform, M: Method<P>>(
     mut state: Box<OptimisticState<P, M>>,
     cx: &mut MethodContext<'_, '_, P, M>,
 ) {
+    M::ended(&mut state.own, cx.c);
     remove_marks(&mut state, cx);
     state.absences.thaw::<P>(cx.c);
     state.absences.clear();

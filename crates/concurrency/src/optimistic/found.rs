@@ -45,6 +45,7 @@ pub(super) fn add_named_row<P: Platform, M: Method<P>>(
         return M::add_versioned(state, cx, at, row);
     }
     let number = state.rows.push(row, place, table, UNSEEN, 0)?;
+    M::found(state, c, &mut cx.worker.local, number, row)?;
     if M::COPIES {
         state.rows.lend_copy(c, &mut cx.worker.local, row)?;
     }

@@ -5,8 +5,9 @@ use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
 
 use platform::{OutOfMemory, Platform};
-use storage::RecordRef;
 use storage::index::Partition;
+use storage::tree::Lookup;
+use storage::{Local, RecordRef, Table};
 use terms::rows::TableIndex;
 use terms::{Abort, Conflict, Epoch, Faults, Mode, Stamp};
 
@@ -154,6 +155,22 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
             .copy_whole(c, number, |rows, words| read_in_place(rows, c, number, 0, words, Self::VERSION_BITS))
     }
 
+    /// A row was added to the transaction's rows.
+    #[inline(always)]
+    fn found(
+        _state: &mut OptimisticState<P, Self>,
+        _c: P::Core,
+        _local: &mut Local<P>,
+        _number: RowNumber,
+        _row: RecordRef<P, Self::Header>,
+    ) -> Result<(), Abort> {
+        Ok(())
+    }
+
+    /// As [`Accessing::prefetch_locks`](crate::Accessing::prefetch_locks).
+    #[inline(always)]
+    fn prefetch_locks(_: &mut MethodContext<'_, '_, P, Self>, _table: &Table<P>, _found: &[Lookup]) {}
+
     /// Reads words of a row's copy.
     fn read_copy(state: &mut OptimisticState<P, Self>, number: RowNumber, first: usize, out: &mut [u64]) {
         state.rows.read_whole(number, first, out);
@@ -201,6 +218,14 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
     /// Says that a row, whose version follows, was written by the transaction.
     #[inline(always)]
     fn mark(_own: &Self::Own, _c: P::Core, _header: &Self::Header) {}
+
+    /// A row, which the transaction has deleted or not inserted after all, is about to be retired.
+    #[inline(always)]
+    fn gone(_own: &Self::Own, _c: P::Core, _local: &mut Local<P>, _header: &Self::Header) {}
+
+    /// The transaction has unlocked its rows and ends.
+    #[inline(always)]
+    fn ended(_own: &mut Self::Own, _c: P::Core) {}
 
     /// The stamp in the form of all schemes.
     fn stamp(stamp: u64) -> Stamp {
@@ -272,6 +297,7 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
                     raise::<P>(c, &partition.gap_words().removed, stamp, stamp);
                 }
             }
+            Self::gone(own, c, local, row.header());
             // SAFETY: the row is locked and becomes absent, so no other transaction will ever
             // change it; the worker is in its epoch.
             unsafe { rows.unlink(c, local, table, number, stamp) };

@@ -58,7 +58,9 @@ use linking::{link, link_run};
 use marks::ReadMarks;
 use method::{OptimisticWorker, Running, Validated};
 
-pub(crate) use ending::{PAUSES_NANOS, lock_at_once, lock_in_order, restore, unchanged, validate_versions};
+pub(crate) use ending::{
+    PAUSES_NANOS, lock_at_once, lock_in_order, lock_seen_row, restore, unchanged, validate_versions,
+};
 pub(crate) use header::{ABSENT, FLAGS, LOCKED, UNSEEN};
 pub use header::{Version, VersionHeader};
 pub use method::{Method, MethodContext, Optimistic, OptimisticShared, OptimisticState};
@@ -125,6 +127,12 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
             && mode != Mode::Participant
             && cx.shared.ways.row_copies != RowCopies::Rows;
         Running { state, mode, remembers_versions }
+    }
+
+    #[inline(always)]
+    fn prefetch_locks(cx: &mut Context<'_, '_, P, Self>, table: usize, found: &[Lookup]) {
+        let tables = cx.tables;
+        M::prefetch_locks(cx, &tables[table], found);
     }
 
     #[inline(always)]

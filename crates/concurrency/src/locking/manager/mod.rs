@@ -20,13 +20,12 @@
 
 use std::sync::atomic::Ordering;
 
-use platform::{Intent, LINE_BYTES, OutOfMemory, Platform};
+use platform::{LINE_BYTES, OutOfMemory, Platform};
 use storage::Local;
-use storage::latch::QueueNode;
 use terms::{Fault, Faults};
 
 use super::policy::WaitPolicy;
-use crate::row_latch::{LatchNode, RowLatch};
+use crate::row_latch::{LatchNode, RowLatch, free_line, new_line, retire_line};
 
 /// The locks of a row's owners: how many they are, in steps of [`OWNER`], and whether one has it
 /// for itself; bit 0 adds nothing to that.
@@ -90,38 +89,12 @@ pub(super) struct RowManager<P: Platform> {
     last: P::Word,
 }
 
-/// A zeroed line, which no other core can reach.
-fn line<P: Platform>(c: P::Core, local: &mut Local<P>) -> Result<u64, OutOfMemory> {
-    let at = local.allocate_lines(c, LINE_BYTES)?;
-    P::touch(c, at.as_ptr(), LINE_BYTES, Intent::Write);
-    // SAFETY: a fresh block of a line, aligned to 8, which no other core can reach.
-    unsafe { storage::arena::zero_words::<P>(at, LINE_BYTES / 8) };
-    Ok(at.as_ptr().expose_provenance() as u64)
-}
-
-/// Gives a line back that no core can reach any more.
-///
-/// # Safety
-/// The line came from [`line()`] with memory of the same instance, and is not used again.
-unsafe fn free_line<P: Platform>(c: P::Core, local: &mut Local<P>, line: u64) {
-    if let Some(at) = std::ptr::NonNull::new(std::ptr::with_exposed_provenance_mut::<u8>(line as usize)) {
-        // SAFETY: allocated by `line` with this size; the rest is the caller's promise.
-        unsafe { local.free(c, at, LINE_BYTES) };
-    }
-}
-
-/// A free node for the queues of managers, which stays as long as the memory of the instance.
-pub(crate) fn new_node<P: Platform>(c: P::Core, local: &mut Local<P>) -> Result<u64, OutOfMemory> {
-    const { assert!(size_of::<QueueNode<P>>() == LINE_BYTES) };
-    line(c, local)
-}
-
 impl<P: Platform> LockEntry<P> {
     const LINE: () = assert!(size_of::<Self>() == LINE_BYTES && size_of::<RowManager<P>>() == LINE_BYTES);
 
     fn make(c: P::Core, local: &mut Local<P>, asker: Asker) -> Result<u64, OutOfMemory> {
         let () = Self::LINE;
-        let address = line(c, local)?;
+        let address = new_line(c, local)?;
         let entry = Self::at(address);
         entry.set(c, &entry.identity, asker.identity);
         entry.set(c, &entry.tag, asker.tag);
@@ -174,7 +147,7 @@ pub(super) struct Latched<'m, P: Platform> {
 impl<P: Platform> RowManager<P> {
     /// A free manager, which no other core can reach: its address.
     pub(super) fn make(c: P::Core, local: &mut Local<P>) -> Result<u64, OutOfMemory> {
-        line(c, local)
+        new_line(c, local)
     }
 
     /// Gives back a manager that no row names.
@@ -192,11 +165,8 @@ impl<P: Platform> RowManager<P> {
     /// # Safety
     /// The row that names it is retired by the caller, who is inside an epoch; once.
     pub(super) unsafe fn retire(c: P::Core, local: &mut Local<P>, address: u64) {
-        let at = std::ptr::with_exposed_provenance_mut::<u8>(address as usize);
-        if let Some(at) = std::ptr::NonNull::new(at) {
-            // SAFETY: allocated by `line` with this size; the rest is the caller's promise.
-            unsafe { local.retire(c, at, LINE_BYTES) };
-        }
+        // SAFETY: passed on to the caller.
+        unsafe { retire_line(c, local, address) };
     }
 
     /// The manager at an address that a row names.
@@ -212,8 +182,8 @@ impl<P: Platform> RowManager<P> {
     /// Runs `body` with the manager latched.
     ///
     /// # Safety
-    /// A node of `node` came from [`new_node`] with memory of the same instance, and is the calling
-    /// worker's own. All nodes of the instance are of one kind.
+    /// A node of `node` came from [`new_node`](crate::row_latch::new_node) with memory of the same
+    /// instance, and is the calling worker's own. All nodes of the instance are of one kind.
     pub(super) unsafe fn with<'m, R>(
         &'m self,
         c: P::Core,

@@ -8,6 +8,7 @@ use super::*;
 use crate::lock_word::{LockState, Tagging, Want};
 use crate::meter::Meter;
 use crate::options::InstanceOptions;
+use crate::row_latch::new_node;
 
 type P = Hardware;
 

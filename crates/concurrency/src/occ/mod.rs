@@ -28,22 +28,25 @@
 //!   writes (`docs/decisions/0020-commits-do-not-wait.md`). Such a part marks the rows that it has
 //!   only read, instead of locking them ([`crate::optimistic`]).
 //!
-//! With [`RowLock::Latch`] a row is locked while it is copied, so that readers exclude each other,
-//! as in the public program of Bang et al., "The full story of 1000 cores"
-//! (DataManagementLab/DBx1000 at 0ada3f6, `Row_occ::access` of `concurrency_control/row_occ.cpp`),
-//! where the lock is a queue latch; here it is the version word.
+//! With [`RowLock::Latch`] rows have latches ([`row_latches`]), as in the public program of Bang et
+//! al., "The full story of 1000 cores".
+
+mod row_latches;
 
 use std::sync::atomic::Ordering;
 
 use platform::{OutOfMemory, Platform, SharedWord, Work};
-use storage::RecordHeader;
+use storage::tree::Lookup;
+use storage::{Local, Optimisation, RecordHeader, RecordRef, Table};
 use terms::{Abort, Category, Conflict, Fault, Mode};
 
-use crate::access::{Accesses, COPIED};
+use crate::access::{Access, INSERTED, WRITTEN};
 use crate::optimistic::{
-    ABSENT, LOCKED, Method, MethodContext, Optimistic, OptimisticState, UNSEEN, Version, VersionHeader,
-    lock_at_once, lock_in_order, read_in_place, stable_version, unchanged, validate_versions,
+    Method, MethodContext, Optimistic, OptimisticState, UNSEEN, Version, VersionHeader, lock_at_once,
+    lock_in_order, lock_seen_row, read_in_place, unchanged, validate_versions,
 };
+use row_latches::{Latching, RowLatches, prefetch_manager, retire_manager, set_written};
+
 use crate::scheme::RowNumber;
 use crate::timestamps::{Timestamp, TimestampSource, TimestampWorker, Timestamps};
 use crate::ways::{CommitLocks, RowLock};
@@ -58,7 +61,8 @@ pub struct OccMethod;
 #[repr(C)]
 pub struct TimedVersion<P: Platform> {
     version: Version<P>,
-    /// Written by the holder of the row's lock.
+    /// Written by the holder of the row's lock. Where rows have latches: the address of the row's
+    /// manager.
     written: P::Word,
 }
 
@@ -80,8 +84,7 @@ impl<P: Platform> VersionHeader<P> for TimedVersion<P> {
 pub struct Workspace {
     began: Timestamp,
     ended: Timestamp,
-    /// True if a row is locked while it is copied.
-    latches: bool,
+    latches: RowLatches,
     words: Vec<u64>,
     /// By the row's number: where its copy begins in `words`, plus 1; 0 or missing if there is
     /// none.
@@ -95,68 +98,71 @@ impl Workspace {
     }
 }
 
-/// Reads a row with its version word locked, so that no other transaction reads or writes the row
-/// meanwhile.
-#[cold]
-fn read_latched<P: Platform>(
-    rows: &mut Accesses<P, TimedVersion<P>>,
-    c: P::Core,
-    number: RowNumber,
-    out: &mut [u64],
-) -> Result<(), Abort> {
-    let wait_nanos = rows.lock_wait_nanos;
-    let access = rows.get(number)?;
-    let (row, word) = (access.row, access.row.header().word());
-    loop {
-        let version = stable_version::<P>(c, word, wait_nanos)?;
-        if version & ABSENT != 0 {
-            return Err(Abort::Conflict(Conflict::KeyInUse));
-        }
-        if access.seen != UNSEEN && access.seen != version {
-            return Err(Abort::Conflict(Conflict::ReadChanged));
-        }
-        // Acquire: pairs with the release of the holder before.
-        if P::cas(c, word, version, version | LOCKED, Ordering::Acquire).is_ok() {
-            access.seen = version;
-            break;
-        }
-    }
-    P::read_words(c, row.words(), out);
-    access.flags |= COPIED;
-    // Release: the words were read before another transaction writes them.
-    P::store(c, word, access.seen, Ordering::Release);
-    Ok(())
-}
-
 /// Copies a row as it was when the transaction began.
 fn copy_row<P: Platform>(
     state: &mut OptimisticState<P, OccMethod>,
     c: P::Core,
     number: RowNumber,
 ) -> Result<usize, Abort> {
-    let row = state.rows.get(number)?.row;
+    let &mut Access { row, seen, flags, .. } = state.rows.get(number)?;
     let mut words = std::mem::take(&mut state.own.words);
     let at = words.len();
     words.resize(at + row.words().len(), 0);
     let bits = <OccMethod as Method<P>>::VERSION_BITS;
-    let read = match state.own.latches {
-        false => read_in_place(&mut state.rows, c, number, 0, &mut words[at..], bits),
-        true => read_latched(&mut state.rows, c, number, &mut words[at..]),
+    let OptimisticState { rows, own, .. } = &mut *state;
+    let read = if own.latches.are_used() {
+        let again = || {
+            // A copy that has to be made again leaves nothing.
+            let access = rows.get(number)?;
+            (access.seen, access.flags) = (seen, flags);
+            read_in_place(rows, c, number, 0, &mut words[at..], bits)
+        };
+        own.latches.copy::<P, _>(c, number as usize, own.began, again)
+    } else {
+        let read = read_in_place(rows, c, number, 0, &mut words[at..], bits);
+        // Relaxed: the version was read after it at the earliest; a later writer's timestamp aborts
+        // for nothing at worst.
+        let is_newer = read.is_ok() && P::load(c, &row.header().written, Ordering::Relaxed) > own.began.0;
+        Some(read).filter(|_| !is_newer)
     };
     P::work(c, Work::CopyWord, row.words().len() as u32);
-    state.own.words = words;
-    read?;
-    // Relaxed: the version was read after it at the earliest; a later writer's timestamp aborts for
-    // nothing at worst.
-    if P::load(c, &row.header().written, Ordering::Relaxed) > state.own.began.0 {
-        return Err(Abort::Conflict(Conflict::ReadChanged));
-    }
+    own.words = words;
+    read.unwrap_or(Err(Abort::Conflict(Conflict::ReadChanged)))?;
     let copies = &mut state.own.copies;
     if copies.len() <= number as usize {
         copies.resize(number as usize + 1, 0);
     }
     copies[number as usize] = at + 1;
     Ok(at)
+}
+
+/// Takes the latches of all rows, and locks the versions of those that are written.
+#[cold]
+fn lock_latches<P: Platform>(
+    state: &mut OptimisticState<P, OccMethod>,
+    cx: &mut MethodContext<'_, '_, P, OccMethod>,
+) -> Result<(), Conflict> {
+    let c = cx.c;
+    let waits = !cx.worker.local.optimisations().has(Optimisation::BoundedSpin);
+    let checks = !state.faults.has(Fault::UncheckedReads);
+    let OptimisticState { rows, own, .. } = state;
+    rows.order.extend(0..rows.list.len() as u32);
+    if waits {
+        rows.order.sort_unstable_by_key(|number| rows.list[*number as usize].place);
+    }
+    for number in &rows.order {
+        let access = &mut rows.list[*number as usize];
+        let is_written = access.flags & WRITTEN != 0;
+        if access.flags & INSERTED != 0 || !is_written && !checks {
+            continue;
+        }
+        let began = (checks && access.seen != UNSEEN).then_some(own.began);
+        own.latches.lock::<P>(c, &mut cx.worker.meter, *number as usize, began, waits)?;
+        if is_written {
+            lock_seen_row(access, c)?;
+        }
+    }
+    Ok(())
 }
 
 impl<P: Platform> Method<P> for OccMethod {
@@ -181,8 +187,40 @@ impl<P: Platform> Method<P> for OccMethod {
     fn begin(cx: &mut MethodContext<'_, '_, P, Self>, own: &mut Workspace, _: Mode) {
         own.words.clear();
         own.copies.clear();
-        own.latches = cx.shared.ways.row_lock == RowLock::Latch;
+        let has_queues = cx.worker.local.optimisations().has(Optimisation::QueueLatch);
+        own.latches.begin(match cx.shared.ways.row_lock {
+            RowLock::Word => Latching::None,
+            RowLock::Latch if has_queues => Latching::Queues,
+            RowLock::Latch => Latching::Mutexes,
+        });
         own.began = timestamp(cx);
+    }
+
+    #[inline(always)]
+    fn found(
+        state: &mut OptimisticState<P, Self>,
+        c: P::Core,
+        local: &mut Local<P>,
+        number: RowNumber,
+        row: RecordRef<P, TimedVersion<P>>,
+    ) -> Result<(), Abort> {
+        let latches = &mut state.own.latches;
+        if latches.are_used() && !latches.note(c, local, number as usize, &row.header().written)? {
+            return Err(Abort::Conflict(Conflict::KeyInUse));
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn prefetch_locks(cx: &mut MethodContext<'_, '_, P, Self>, table: &Table<P>, found: &[Lookup]) {
+        if cx.shared.ways.row_lock != RowLock::Latch || table.read_only {
+            return;
+        }
+        for bits in found.iter().filter_map(|lookup| lookup.value) {
+            // SAFETY: the value was read from an index of this table, in this epoch.
+            let row = unsafe { RecordRef::<P, TimedVersion<P>>::from_bits(bits, table.row_words) };
+            prefetch_manager::<P>(cx.c, &row.header().written);
+        }
     }
 
     #[inline]
@@ -216,6 +254,9 @@ impl<P: Platform> Method<P> for OccMethod {
         cx: &mut MethodContext<'_, '_, P, Self>,
         mode: Mode,
     ) -> Result<(), Conflict> {
+        if state.own.latches.are_used() && mode == Mode::Single {
+            return lock_latches(state, cx);
+        }
         let all = mode != Mode::Participant && !state.faults.has(Fault::UncheckedReads);
         match cx.shared.ways.commit_locks {
             CommitLocks::Ordered => lock_in_order(state, cx, all),
@@ -247,8 +288,23 @@ impl<P: Platform> Method<P> for OccMethod {
 
     #[inline(always)]
     fn mark(own: &Workspace, c: P::Core, header: &TimedVersion<P>) {
-        // Relaxed: published by the version.
-        P::store(c, &header.written, own.ended.0, Ordering::Relaxed);
+        if own.latches.are_used() {
+            set_written::<P>(c, &header.written, own.ended);
+        } else {
+            // Relaxed: published by the version.
+            P::store(c, &header.written, own.ended.0, Ordering::Relaxed);
+        }
+    }
+
+    fn gone(own: &Workspace, c: P::Core, local: &mut Local<P>, header: &TimedVersion<P>) {
+        if own.latches.are_used() {
+            retire_manager(c, local, &header.written);
+        }
+    }
+
+    #[inline(always)]
+    fn ended(own: &mut Workspace, c: P::Core) {
+        own.latches.unlock::<P>(c);
     }
 }
 
