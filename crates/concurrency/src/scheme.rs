@@ -532,6 +532,6 @@ pub trait Scheme<P: Platform>: Accessing<P> + Ending<P> + Redo<P> + Filling<P> {
     const ENLISTS: bool = false;
     /// True if it has branches ([`Mode::Branch`]).
     const BRANCHES: bool = false;
-    /// True if it locks rows in one of the ways of [`RowLock`](crate::RowLock).
+    /// True if it locks rows or partitions in one of the ways of [`RowLock`](crate::RowLock).
     const LOCKS_ROWS: bool = false;
 }

@@ -7,7 +7,7 @@
 /// All ways of an instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ways {
-    /// How rows are locked, by schemes that lock rows.
+    /// How rows are locked, by schemes that lock rows, and partitions.
     pub row_lock: RowLock,
     /// The part of a row that is copied.
     pub row_copies: RowCopies,
@@ -26,7 +26,8 @@ pub enum RowLock {
     #[default]
     Word,
     /// A manager with a latch: every grant, refusal and release goes through one queue, and holders
-    /// are entries of a list.
+    /// are entries of a list. Under `occ` rows have latches, under `hstore` partitions have
+    /// managers.
     Latch,
 }
 
@@ -73,6 +74,6 @@ pub enum TimestampDraws {
     #[default]
     Used,
     /// Also those that draw one for each attempt in the published program, and use none here:
-    /// `mvcc` and `hstore`.
+    /// `mvcc`, and `hstore` without managers of partitions.
     Published,
 }

@@ -129,6 +129,21 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         *self = Accesses { lock_wait_nanos: self.lock_wait_nanos, ..Self::new() };
     }
 
+    /// From now on [`Self::in_order`] gives the rows in the order of their places.
+    pub(crate) fn sort_by_place(&mut self) {
+        self.order.clear();
+        self.order.extend(0..self.list.len() as u32);
+        let list = &self.list;
+        self.order.sort_unstable_by_key(|number| list[*number as usize].place);
+    }
+
+    /// The row at a position in the order of places, if rows were sorted, otherwise in that in which
+    /// they were found.
+    pub(crate) fn in_order(&mut self, position: usize) -> &mut Access<P, H> {
+        let number = self.order.get(position).map_or(position, |number| *number as usize);
+        &mut self.list[number]
+    }
+
     /// Forgets everything. The rows are those of an instance that `local` belongs to.
     #[inline(always)]
     pub(crate) fn clear(&mut self, c: P::Core, local: &mut Local<P>) {

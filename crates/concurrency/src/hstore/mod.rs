@@ -560,4 +560,5 @@ impl<P: Platform> Scheme<P> for Hstore {
     const LOCKS_PARTITIONS: bool = true;
     const ENLISTS: bool = true;
     const BRANCHES: bool = true;
+    const LOCKS_ROWS: bool = true;
 }

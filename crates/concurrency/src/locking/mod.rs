@@ -122,7 +122,9 @@ impl<P: Platform, Q: WaitPolicy> Accessing<P> for TwoPhase<Q> {
         let mut state = worker.free.pop().unwrap_or_else(|| Box::new(LockingState::new()));
         state.tag = Q::begin(cx.c, &cx.shared.own, &mut worker.policy, &mut cx.worker.meter);
         (state.mode, state.conflicted) = (mode, false);
-        let bounded = cx.worker.local.optimisations().has(Optimisation::BoundedSpin);
+        // In the published program the optimisation is one of optimistic schemes.
+        let bounded =
+            cx.worker.local.optimisations().has(Optimisation::BoundedSpin) || cx.shared.is_latched();
         state.waits = bounded.then_some(cx.worker.wait_nanos_max);
         LockingTransaction { state }
     }

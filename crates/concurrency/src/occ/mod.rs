@@ -146,18 +146,18 @@ fn lock_latches<P: Platform>(
     let waits = !cx.worker.local.optimisations().has(Optimisation::BoundedSpin);
     let checks = !state.faults.has(Fault::UncheckedReads);
     let OptimisticState { rows, own, .. } = state;
-    rows.order.extend(0..rows.list.len() as u32);
     if waits {
-        rows.order.sort_unstable_by_key(|number| rows.list[*number as usize].place);
+        rows.sort_by_place();
     }
-    for number in &rows.order {
-        let access = &mut rows.list[*number as usize];
+    for position in 0..rows.list.len() {
+        let number = rows.order.get(position).map_or(position, |number| *number as usize);
+        let access = &mut rows.list[number];
         let is_written = access.flags & WRITTEN != 0;
         if access.flags & INSERTED != 0 || !is_written && !checks {
             continue;
         }
         let began = (checks && access.seen != UNSEEN).then_some(own.began);
-        own.latches.lock::<P>(c, &mut cx.worker.meter, *number as usize, began, waits)?;
+        own.latches.lock::<P>(c, &mut cx.worker.meter, number, began, waits)?;
         if is_written {
             lock_seen_row(access, c)?;
         }

@@ -4,6 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use platform::{Platform, Work};
+use storage::Optimisation;
 use terms::{Category, Conflict, Fault, Stamp};
 
 use super::header::{ABSENT, FLAGS, LOCKED, UNSEEN, VersionHeader};
@@ -11,7 +12,7 @@ use super::keeping::remove_marks;
 use super::method::{Method, MethodContext, OptimisticState};
 use super::reading::{read_version, wait_unlocked};
 use crate::access::{Access, Accesses, DELETED, HELD, INSERTED, UnnamedRow, WRITTEN};
-use crate::options::Lockers;
+use crate::options::{Lockers, WAIT_NANOS_MAX};
 use crate::ways::CommitLocks;
 
 /// Returns true if a commit locks a row with these flags: one that it writes, or has read, if `all`
@@ -116,11 +117,21 @@ fn lock_seen<P: Platform>(c: P::Core, lockers: Lockers, word: &P::Word, seen: u6
 /// here at the 2.5 GHz of `CPU_FREQ`.
 pub(crate) const PAUSES_NANOS: [u64; 4] = [56, 168, 392, 840];
 
+/// The pauses of a commit under [`CommitLocks::NoWait`]. Without bounded spinning
+/// (`BOUNDED_SPINNING` false: 0-config-base-hw_clock.h) it pauses for one instruction each time, and
+/// does not give up; here after the longest wait of a transaction.
+pub(crate) fn pauses_nanos(bounded: bool) -> impl Iterator<Item = u64> {
+    let (pauses, again) =
+        if bounded { (PAUSES_NANOS.len(), 0) } else { (0, WAIT_NANOS_MAX / PAUSES_NANOS[0]) };
+    PAUSES_NANOS.into_iter().take(pauses).chain(std::iter::repeat_n(PAUSES_NANOS[0], again as usize))
+}
+
 /// Locks the rows to write as the transaction has found them, and those that were read if `all`,
 /// without waiting while it holds any: it lets all go, pauses and tries again a few times, unless
 /// it sees that it would fail. Source: DataManagementLab/DBx1000 at 0ada3f6,
 /// `txn_man::validate_silo` of `concurrency_control/silo/silo.cpp`, with `VALIDATION_LOCK`
 /// "no-wait", `PRE_ABORT` and `BOUNDED_SPINNING` of `variant_config/28skt/config-2optimised.h`.
+/// Without bounded spinning it sorts the rows first.
 #[cold]
 pub(crate) fn lock_at_once<P: Platform, M: Method<P>>(
     state: &mut OptimisticState<P, M>,
@@ -128,7 +139,11 @@ pub(crate) fn lock_at_once<P: Platform, M: Method<P>>(
     all: bool,
 ) -> Result<(), Conflict> {
     let c = cx.c;
-    for pause in PAUSES_NANOS.into_iter().map(Some).chain([None]) {
+    let bounded = cx.worker.local.optimisations().has(Optimisation::BoundedSpin);
+    if !bounded {
+        state.rows.sort_by_place();
+    }
+    for pause in pauses_nanos(bounded).map(Some).chain([None]) {
         // Relaxed: the transaction checks again when it has its locks.
         let changed = state.rows.list.iter().any(|access| {
             access.flags & INSERTED == 0
@@ -157,11 +172,14 @@ fn try_lock<P: Platform, H: VersionHeader<P>>(
     c: P::Core,
     all: bool,
 ) -> Result<bool, Conflict> {
-    for access in rows.list.iter_mut().filter(|access| is_locked_to_commit(access.flags, all)) {
-        match lock_seen_row(access, c) {
-            Ok(()) => {}
-            Err(Conflict::Locked) => return Ok(false),
-            Err(conflict) => return Err(conflict),
+    for place in 0..rows.list.len() {
+        let access = rows.in_order(place);
+        if is_locked_to_commit(access.flags, all) {
+            match lock_seen_row(access, c) {
+                Ok(()) => {}
+                Err(Conflict::Locked) => return Ok(false),
+                Err(conflict) => return Err(conflict),
+            }
         }
     }
     Ok(true)

@@ -49,7 +49,7 @@ use crate::row_words::RowWords;
 use crate::scan::walk_rows;
 use crate::scheme::{Accessing, Context, Ending, Filling, Holder, Parts, Redo, RowNumber, Scheme};
 use crate::timestamps::UnusedTimestamps;
-use crate::ways::RowCopies;
+use crate::ways::{CommitLocks, RowCopies};
 use absences::Absences;
 use ending::{depends_on, recycle, undo};
 use found::{Portions, add_named_row, read_named_row, read_named_rows, scan_leaves};
@@ -59,7 +59,8 @@ use marks::ReadMarks;
 use method::{OptimisticWorker, Running, Validated};
 
 pub(crate) use ending::{
-    PAUSES_NANOS, lock_at_once, lock_in_order, lock_seen_row, restore, unchanged, validate_versions,
+    PAUSES_NANOS, lock_at_once, lock_in_order, lock_seen_row, pauses_nanos, restore, unchanged,
+    validate_versions,
 };
 pub(crate) use header::{ABSENT, FLAGS, LOCKED, UNSEEN};
 pub use header::{Version, VersionHeader};
@@ -118,7 +119,9 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
             })
         };
         let mut state = cx.worker.state.free.pop().unwrap_or_else(fresh);
-        let bounded = cx.worker.local.optimisations().has(Optimisation::BoundedSpin);
+        // In the published program the optimisation is one of commits, and readers wait in any case.
+        let bounded = cx.worker.local.optimisations().has(Optimisation::BoundedSpin)
+            || cx.shared.ways.commit_locks == CommitLocks::NoWait;
         state.rows.lock_wait_nanos = if bounded { LOCK_WAIT_NANOS.min(cx.worker.wait_nanos_max) } else { 0 };
         cx.shared.unused_timestamps.draw(cx.c, &mut cx.worker.meter);
         M::begin(cx, &mut state.own, mode);

@@ -3,13 +3,14 @@
 use std::sync::atomic::Ordering;
 
 use platform::{Platform, Work};
+use storage::Optimisation;
 use terms::{Category, Conflict, Fault, Faults};
 
 use super::shared::TicTocMethod;
 use super::times::{epoch_of, first_of, rts, same_version, word_until, wts};
 use crate::access::{Access, COPIED, HELD, INSERTED, WRITTEN};
 use crate::optimistic::{
-    ABSENT, FLAGS, LOCKED, MethodContext, OptimisticState, PAUSES_NANOS, UNSEEN, Version, restore,
+    ABSENT, FLAGS, LOCKED, MethodContext, OptimisticState, UNSEEN, Version, pauses_nanos, restore,
 };
 use crate::ways::CommitLocks;
 
@@ -30,17 +31,42 @@ pub(super) fn lock_all<P: Platform>(
     if state.rows.lock_wait_nanos == 0 {
         return try_lock_all(state, cx.c);
     }
-    let pauses = match cx.shared.ways.commit_locks {
-        CommitLocks::Ordered => [LOCK_PAUSE_NANOS; LOCK_ATTEMPTS],
-        CommitLocks::NoWait => PAUSES_NANOS,
-    };
-    for nanos in pauses {
+    if cx.shared.ways.commit_locks == CommitLocks::NoWait {
+        return lock_all_at_once(state, cx);
+    }
+    for _ in 0..LOCK_ATTEMPTS {
         match try_lock_all(state, cx.c) {
-            Err(Conflict::Locked) => retreat(state, cx, nanos)?,
+            Err(Conflict::Locked) => retreat(state, cx, LOCK_PAUSE_NANOS)?,
             other => return other,
         }
     }
     Err(Conflict::Locked)
+}
+
+/// The same with [`CommitLocks::NoWait`]. Source: `validate_tictoc` of
+/// `concurrency_control/tictoc/tictoc.cpp` of DataManagementLab/DBx1000 at 0ada3f6.
+#[cold]
+fn lock_all_at_once<P: Platform>(
+    state: &mut OptimisticState<P, TicTocMethod>,
+    cx: &mut MethodContext<'_, '_, P, TicTocMethod>,
+) -> Result<(), Conflict> {
+    let bounded = cx.worker.local.optimisations().has(Optimisation::BoundedSpin);
+    if !bounded {
+        state.rows.sort_by_place();
+    }
+    let c = cx.c;
+    let mut pauses = pauses_nanos(bounded);
+    loop {
+        let rows = &mut state.rows;
+        let locked = (0..rows.list.len()).try_for_each(|position| {
+            let access = rows.in_order(position);
+            if access.flags & (WRITTEN | INSERTED) == WRITTEN { lock(access, c) } else { Ok(()) }
+        });
+        match (locked, pauses.next()) {
+            (Err(Conflict::Locked), Some(nanos)) => retreat(state, cx, nanos)?,
+            (other, _) => return other,
+        }
+    }
 }
 
 #[inline]

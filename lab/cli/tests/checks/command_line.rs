@@ -166,7 +166,7 @@ const FAULTS: &[(&str, &str)] = &[
     ("bench tpcc --in-flight 4", "--in-flight 4: there is one instance (accepted: with --deploy)"),
     (
         "bench tpcc --row-lock latch",
-        "--row-lock latch: silo locks no rows so (accepted: word, or --cc occ, no-wait, wait-die, dl-detect)",
+        "--row-lock latch: silo locks no rows so (accepted: word, or --cc occ, no-wait, wait-die, dl-detect, hstore)",
     ),
     (
         "bench tpcc --engine paged --row-lock latch",

@@ -307,6 +307,10 @@ fn a_program_s_ways_are_defaults() {
     assert_eq!(tpcc(narrow), like);
     let given = "--hot-rows late --stocks sorted --load home --index-inserts on --unvalidated-reads off";
     assert_eq!(tpcc(&format!("{narrow} {given}")), own);
+    // Both are one optimisation there.
+    let without = "--without read-only-skip";
+    assert_eq!(tpcc(&format!("{narrow} {without}")).4, Switch::Off);
+    assert_eq!(tpcc(&format!("{narrow} {without} --unvalidated-reads on")).4, Switch::On);
     let engine = |line: &str| {
         let config = resolved(line);
         (

@@ -2,6 +2,7 @@
 
 use harness::{Partitioning, serialize_name};
 use serde::Serialize;
+use storage::Optimisation;
 use workloads::tpcc::{FullOrSmall, HotRows, Mix, RemoteWarehouses, Stocks};
 
 use super::terms::{BenchWorkload, RowCount, Split, other_instances};
@@ -103,6 +104,13 @@ fn remote_rows(arguments: &BenchArguments, load: Partitioning) -> Result<RemoteR
     }
 }
 
+/// Resolves `--unvalidated-reads`: the published program has them as part of an optimisation.
+fn unvalidated_reads(arguments: &BenchArguments, default: Switch) -> Result<Switch, BadInput> {
+    let without = arguments.common.without.value()?.unwrap_or_default();
+    let default = if without.contains(&Optimisation::ReadOnlySkip) { Switch::Off } else { default };
+    arguments.tpcc.unvalidated_reads.value_or(default)
+}
+
 impl BenchWorkload for Tpcc {
     fn resolve(arguments: &BenchArguments, cores: usize) -> Result<Self, BadInput> {
         let flags = &arguments.tpcc;
@@ -125,7 +133,7 @@ impl BenchWorkload for Tpcc {
             hot_rows: flags.hot_rows.value_or(ways.hot_rows)?,
             stocks: flags.stocks.value_or(ways.stocks)?,
             index_inserts: index_inserts(arguments, mix, ways.index_inserts)?,
-            unvalidated_reads: flags.unvalidated_reads.value_or(ways.unvalidated_reads)?,
+            unvalidated_reads: unvalidated_reads(arguments, ways.unvalidated_reads)?,
         })
     }
 
