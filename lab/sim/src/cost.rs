@@ -38,7 +38,7 @@ pub(crate) struct CostModel {
     store_buffer: usize,
     /// By hardware thread.
     waits: Vec<Waits>,
-    /// None if fetching code costs nothing.
+    /// None if fetching code is not counted.
     pub(crate) code: Option<CodeCaches>,
 }
 
@@ -60,10 +60,9 @@ impl CostModel {
             drained_ps: vec![0; model.threads.len()],
             store_buffer: (model.costs.store_buffer / model.smt()).max(1),
             waits: vec![Waits::default(); model.threads.len()],
-            code: model.instruction_cache.map(|cache| {
-                let cycle_ps = 1e9 / model.clock_khz as f64;
-                CodeCaches::new(cache, model.cores.len(), cycle_ps, model.costs.l2_ps)
-            }),
+            code: model
+                .instruction_cache
+                .map(|cache| CodeCaches::new(cache, model.cores.len(), model.costs.code_miss_ps)),
         })
     }
 
@@ -122,7 +121,7 @@ impl CostModel {
         let counts = &mut self.coherence.counts;
         let Some(caches) = self.code.as_mut().filter(|_| counts.path_instructions == 0) else { return 0 };
         let parts = caches.enter(core, code);
-        let waits_ps = (parts as f64 * caches.wait_ps / LINE_PARTS as f64) as u64;
+        let waits_ps = parts * caches.wait_ps / LINE_PARTS;
         counts.code_miss_parts += parts;
         counts.code_stalled_ps += waits_ps;
         waits_ps

@@ -325,6 +325,9 @@ impl VirtualCore {
         let cost = simulation.cost();
         if cost.code.is_some() && !fiber.is_unpaid() {
             let waits_ps = cost.fetch(fiber.seat.get().core as usize, code);
+            if waits_ps == 0 {
+                return;
+            }
             let more_ps = if fiber.mode.get() == 0 { 0 } else { simulation.disturbance(fiber, waits_ps) };
             fiber.clock_ps.set(fiber.clock_ps.get() + waits_ps + more_ps);
         }

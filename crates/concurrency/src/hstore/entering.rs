@@ -96,7 +96,16 @@ fn request<P: Platform>(
     if !wanted.contains(&site) {
         wanted.push(site);
     }
-    wanted.retain(|site| !held.contains(site));
+    // Each once: a transaction is refused what it has.
+    let mut place = 0;
+    while place < wanted.len() {
+        let site = wanted[place];
+        if held.contains(&site) || wanted[..place].contains(&site) {
+            wanted.remove(place);
+        } else {
+            place += 1;
+        }
+    }
     let (mut requested, mut waits, mut refused) = (0, false, false);
     for site in wanted.iter() {
         match managers.request(c, *site, worker) {

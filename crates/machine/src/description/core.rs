@@ -5,7 +5,7 @@
 use serde::ser::SerializeMap;
 
 use super::fact::Fact;
-use super::keys::{DescriptionError, Keys};
+use super::keys::{CODE_MISS_NS, DescriptionError, Keys};
 
 /// A property of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,11 +50,17 @@ pub enum CoreCost {
     BalanceNs,
     /// Share of these intervals after which the thread is moved.
     MoveShare,
+    /// Capacity of the first-level instruction cache, in KiB; siblings share it.
+    L1iKib,
+    /// Its ways.
+    L1iWays,
+    /// Time for which a core waits for a line of code that this cache lacks; may be 0.
+    CodeMissNs,
 }
 
 impl CoreCost {
     /// All properties, in the order of files.
-    pub const ALL: [CoreCost; 19] = [
+    pub const ALL: [CoreCost; 22] = [
         CoreCost::FillBuffers,
         CoreCost::StoreBuffer,
         CoreCost::StoreNs,
@@ -74,6 +80,9 @@ impl CoreCost {
         CoreCost::InterruptNs,
         CoreCost::BalanceNs,
         CoreCost::MoveShare,
+        CoreCost::L1iKib,
+        CoreCost::L1iWays,
+        CoreCost::CodeMissNs,
     ];
 
     /// Key of the property in files; the unit is its ending.
@@ -98,6 +107,9 @@ impl CoreCost {
             CoreCost::InterruptNs => "interrupt_ns",
             CoreCost::BalanceNs => "balance_ns",
             CoreCost::MoveShare => "move_share",
+            CoreCost::L1iKib => "l1i_kib",
+            CoreCost::L1iWays => "l1i_ways",
+            CoreCost::CodeMissNs => CODE_MISS_NS,
         }
     }
 
@@ -131,6 +143,9 @@ impl CoreCost {
             CoreCost::InterruptNs => (1_000.0, "estimate of ours: as much as waking a thread"),
             CoreCost::BalanceNs => (20e6, "estimate of ours"),
             CoreCost::MoveShare => (0.25, "estimate of ours"),
+            CoreCost::L1iKib => (32.0, "usual for a server processor"),
+            CoreCost::L1iWays => (8.0, "usual for a server processor"),
+            CoreCost::CodeMissNs => (0.0, "not charged: no measured wait of a line (decision 0109)"),
         }
     }
 }

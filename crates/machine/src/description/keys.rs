@@ -4,6 +4,9 @@ use toml::{Table, Value};
 
 use super::fact::Fact;
 
+/// The key of the only number that may be 0.
+pub(super) const CODE_MISS_NS: &str = "code_miss_ns";
+
 /// Reasons for which a description file is refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -207,6 +210,9 @@ impl Keys {
             Value::Float(number) => Some(*number),
             _ => None,
         };
+        if number == Some(0.0) && self.full(key).contains(CODE_MISS_NS) {
+            return Ok(0.0);
+        }
         let usable = number.filter(|number| number.is_finite() && *number > 0.0);
         let number = usable.ok_or_else(|| self.invalid(key, brief(value), "a positive number"))?;
         let (least, most) = limits(&self.full(key));

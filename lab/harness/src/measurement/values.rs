@@ -348,6 +348,10 @@ pub struct Counters {
     pub llc_misses_share: Option<f64>,
     /// Bytes over interconnect links for each byte over memory controllers.
     pub interconnect_per_memory_byte: Option<f64>,
+    /// Lines of code that instruction caches lacked.
+    pub code_misses: Option<u64>,
+    /// Picoseconds in which workers wait for these lines.
+    pub code_stalled_ps: Option<u64>,
 }
 
 impl Counters {
@@ -371,6 +375,8 @@ impl Counters {
             llc_references: Some(references),
             llc_misses_share: share(misses, references),
             interconnect_per_memory_byte: share(statistics.interconnect_bytes, statistics.memory_bytes),
+            code_misses: Some(counts.code_misses()),
+            code_stalled_ps: Some(counts.code_stalled_ps),
             ..Counters::default()
         }
     }

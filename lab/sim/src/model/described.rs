@@ -7,6 +7,7 @@ use super::{
     estimated, index_threads, stretches,
 };
 use crate::SimError;
+use crate::code::InstructionCache;
 
 /// Builds the model of one machine of the description.
 pub(crate) fn model(description: &Description) -> Result<Model, SimError> {
@@ -60,7 +61,7 @@ pub(crate) fn model(description: &Description) -> Result<Model, SimError> {
             l2_bytes: description.l2.bytes.value as usize,
             l3_bytes: groups.l3_bytes(description),
         },
-        instruction_cache: None,
+        instruction_cache: Some(instruction_cache(description)?),
         line_shift: line_bytes.trailing_zeros(),
         clock_khz: (description.clock_ghz.value * 1e6).round() as u64,
         smt_stretch: stretches(topology.smt(), &|siblings| description.smt_share(siblings)),
@@ -71,6 +72,19 @@ pub(crate) fn model(description: &Description) -> Result<Model, SimError> {
         cores: groups.cores,
         costs,
     })
+}
+
+/// The instruction cache of a core.
+fn instruction_cache(description: &Description) -> Result<InstructionCache, SimError> {
+    let value = |cost: CoreCost| description.core.get(cost).value.round() as usize;
+    let cache = InstructionCache {
+        bytes: value(CoreCost::L1iKib) * 1024,
+        ways: value(CoreCost::L1iWays),
+        // Segments have lines of 64 bytes at least.
+        line_bytes: (description.line_bytes.value as usize).max(64),
+    };
+    cache.check().map_err(|error| refused(description, error.to_string()))?;
+    Ok(cache)
 }
 
 /// The costs, with the description's figures for a core in place of the estimates.
@@ -120,6 +134,7 @@ fn of_core(description: &Description, estimates: Costs) -> Result<Costs, SimErro
         message_kib_ps: pico(CoreCost::MessageByteNs)
             .map(|_| (value(CoreCost::MessageByteNs) * 1024.0 * 1000.0).round() as u64)?,
         interrupt_ps: pico(CoreCost::InterruptNs)?,
+        code_miss_ps: pico(CoreCost::CodeMissNs)?,
         balance_ps: pico(CoreCost::BalanceNs)?,
         move_rarity: (1.0 / share(CoreCost::MoveShare)?.max(1e-9)).round() as u64,
         ..estimates

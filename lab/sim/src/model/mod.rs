@@ -80,6 +80,8 @@ pub struct Costs {
     pub balance_ps: u64,
     /// One balancing in this many moves the worker.
     pub move_rarity: u64,
+    /// Wait for a line of code that the instruction cache lacks.
+    pub code_miss_ps: u64,
     /// Outstanding misses of a core, 1 to 16. A further miss waits for the first to arrive.
     pub fill_buffers: usize,
     /// Stores of a hardware thread that wait for their lines, 1 to 64. A further store waits for
@@ -150,7 +152,7 @@ pub struct Model {
     /// Parallel links of a node inside its chassis.
     pub(crate) lanes: u32,
     pub(crate) caches: CacheSizes,
-    /// Instruction cache of each core; without one, fetching code costs nothing.
+    /// Instruction cache of each core; without one, fetching code is not counted.
     pub(crate) instruction_cache: Option<InstructionCache>,
     /// log2 of the line size.
     pub(crate) line_shift: u32,
@@ -348,6 +350,7 @@ fn estimated(cycle_ps: f64, l1_ps: u64, l2_ps: u64, l3_ps: u64, atomic_ps: u64) 
         interrupt_ps: 1_000_000,
         balance_ps: 20_000_000_000,
         move_rarity: 4,
+        code_miss_ps: 0,
         fill_buffers: 12,
         store_buffer: 42,
         work_ps: crate::work::work_ps(cycle_ps),

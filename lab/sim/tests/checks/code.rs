@@ -8,8 +8,10 @@ use crate::common::{places, small};
 /// 512 lines, 8 ways.
 const CACHE: InstructionCache = InstructionCache { bytes: 32 << 10, ways: 8, line_bytes: 64 };
 
+/// A wait of 3 ns for each missing line.
 fn with_cache(config: Config) -> Config {
-    Config { model: config.model.clone().with_instruction_cache(CACHE), ..config }
+    let costs = sim::Costs { code_miss_ps: 3_000, ..config.model.costs().clone() };
+    Config { model: config.model.clone().with_instruction_cache(CACHE).with_costs(costs), ..config }
 }
 
 fn procedure(number: u8, lines: u16) -> Code {
@@ -26,7 +28,7 @@ fn repeated(config: &Config, codes: &[Code]) -> Statistics {
 fn a_loop_over_one_segment_misses_its_lines_once() {
     let alone = repeated(&with_cache(small()), &[procedure(0, 300)]).counts;
     assert_eq!(alone.code_misses(), 300);
-    assert!(alone.code_stalled_ps > 0);
+    assert_eq!(alone.code_stalled_ps, 300 * 3_000);
 }
 
 #[test]

@@ -183,6 +183,7 @@ fn counters(counters: &Counters) -> String {
         ("accesses to lines of other cores", share(counters.shared_accesses_share)),
         ("requests that miss the last-level cache", share(counters.llc_misses_share)),
         ("bytes over links for a byte of memory", ratio(counters.interconnect_per_memory_byte)),
+        ("lines of code that L1 caches lack", count(counters.code_misses)),
     ];
     let rows: Vec<Vec<String>> = rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
     html::table(&["counter", "over the measured time"], &[], &rows)
