@@ -7,14 +7,17 @@ pub const PAGES_CHECKPOINT: &str = "pages.checkpoint";
 /// The name of a manifest that is being written.
 pub(crate) const NEW_MANIFEST: &str = "isles.manifest.new";
 
+/// What names of segments begin with.
+const SEGMENT: &str = "log-";
+
 /// The name of a segment.
 pub fn segment_name(stream: u32, sequence: u64) -> String {
-    format!("log-{stream:03}-{sequence:010}")
+    format!("{SEGMENT}{stream:03}-{sequence:010}")
 }
 
 /// Stream and sequence of a segment's name.
 pub fn parse_segment_name(name: &str) -> Option<(u32, u64)> {
-    let (stream, sequence) = name.strip_prefix("log-")?.split_once('-')?;
+    let (stream, sequence) = name.strip_prefix(SEGMENT)?.split_once('-')?;
     let parsed = (stream.parse().ok()?, sequence.parse().ok()?);
     (segment_name(parsed.0, parsed.1) == name).then_some(parsed)
 }

@@ -117,7 +117,9 @@ fn copy_row<P: Platform>(
             (access.seen, access.flags) = (seen, flags);
             read_in_place(rows, c, number, 0, &mut words[at..], bits)
         };
-        own.latches.copy::<P, _>(c, number as usize, own.began, again)
+        // Acquire: what follows is read after it, and what was read is at least as new.
+        let version = || P::load(c, row.header().word(), Ordering::Acquire);
+        own.latches.copy::<P, _>(c, number as usize, own.began, version, again)
     } else {
         let read = read_in_place(rows, c, number, 0, &mut words[at..], bits);
         // Relaxed: the version was read after it at the earliest; a later writer's timestamp aborts

@@ -169,20 +169,28 @@ impl RowLatches {
         }
     }
 
-    /// Copies a row with its latch held, unless the row was written after `began`: `None`.
+    /// Copies a row with its latch held, unless the row was written after `began`: `None`. `version`
+    /// reads the row's version, which shows whether a transaction without latches came between.
     pub(super) fn copy<P: Platform, R>(
         &self,
         c: P::Core,
         number: usize,
         Timestamp(began): Timestamp,
+        version: impl Fn() -> u64,
         mut copy: impl FnMut() -> R,
     ) -> Option<R> {
         // SAFETY: the transaction is running.
         let Some((_, manager)) = (unsafe { self.manager::<P>(number) }) else { return Some(copy()) };
         let section = || {
-            // Relaxed, twice: the version of the row decides about correctness.
+            // Relaxed: the version of the row decides about correctness.
             let is_older = || P::load(c, &manager.written, Ordering::Relaxed) <= began;
-            if is_older() { Some(copy()).filter(|_| is_older()) } else { None }
+            let before = version();
+            if !is_older() {
+                return None;
+            }
+            let copied = copy();
+            // Waiting transactions have taken the manager's line: it is read once.
+            (version() == before || is_older()).then_some(copied)
         };
         // SAFETY: the transaction holds no latch while it runs, so the node is in no queue.
         unsafe { manager.latch.read(c, self.node(0), section) }

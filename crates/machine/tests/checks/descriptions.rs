@@ -199,10 +199,17 @@ fn cores_cost_what_their_family_does() {
     close(cost("power8", CoreCost::PauserShare).value, 0.125);
     close(cost("octo-socket", CoreCost::ReaderNs).value, 7.5);
     close(cost("superdome-flex", CoreCost::ReaderNs).value, 5.0);
+    assert_eq!(cost("octo-socket", CoreCost::L1iWays).value, 4.0);
+    let l1i = |name: &str| (cost(name, CoreCost::L1iKib), cost(name, CoreCost::L1iWays));
+    for (size, ways) in ["superdome-flex", "power8", "power9", "rack-2026"].map(l1i) {
+        assert_eq!((size.value, ways.value, size.confidence), (32.0, 8.0, Confidence::Family));
+    }
     for name in Description::names() {
         let description = shipped(name);
         assert!(
-            description.core.all().all(|(_, fact)| fact.value > 0.0 && !fact.source.is_empty()),
+            description.core.all().all(|(cost, fact)| {
+                (fact.value > 0.0 || cost == CoreCost::CodeMissNs) && !fact.source.is_empty()
+            }),
             "{name}"
         );
         // In a file that is older than the table the values follow from the rule; a complete file

@@ -98,6 +98,11 @@ pub(crate) fn parse(name: &str) -> Option<Lsn> {
     Some(Lsn(first))
 }
 
+/// Returns true if a file with this name is a segment of the log, or becomes one.
+pub fn is_log_file_name(name: &str) -> bool {
+    name == NEW_NAME || parse(name).is_some()
+}
+
 /// Header of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {

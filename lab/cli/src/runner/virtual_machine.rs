@@ -33,7 +33,7 @@ fn disk(kind: DiskKind, log: Option<LogDisk>) -> Disk {
 
 /// True for the files of the logs: segments of rows in memory and of pages.
 fn is_of_log(name: &str) -> bool {
-    name.starts_with("log-") || name.starts_with("wal-")
+    redo_log::parse_segment_name(name).is_some() || pages::is_log_file_name(name)
 }
 
 /// Bytes of the copies of tables that are never written, roughly: each instance has them on each of

@@ -1,6 +1,6 @@
 //! Misses of code in the virtual machine against those that were measured natively.
 
-use crate::common::isles;
+use crate::support::isles;
 
 /// Lines that a transaction misses in an instruction cache of 32 KiB and 8 ways, natively
 /// (docs/calibration.md, "Footprint of code").

@@ -5,6 +5,7 @@ mod circles;
 mod command_line;
 mod documents;
 mod durable_instances;
+mod footprints;
 mod frozen;
 mod indexes;
 mod instances;

@@ -169,19 +169,14 @@ impl FigureReader<'_> {
         }
     }
 
-    /// Positions and arguments of the figure in this size. The tables of other sizes are checked by
-    /// their own readings.
+    /// Positions and arguments of the figure in this size.
     fn of_size(&self) -> Result<(Option<Vec<Position>>, Vec<String>), StudyError> {
-        let name = self.size.name();
-        if self.size == Size::Normal || !self.reader.table.contains_key(name) {
-            return Ok((None, Vec::new()));
-        }
-        let table = self.inner(name, "{ values = [...], arguments = \"...\" }", "values, arguments")?;
-        let positions =
-            table.get("values").map(|values| self.positions(&format!("{name}.values"), Some(values)));
-        let arguments =
-            table.get("arguments").map(|value| self.reader.arguments(&format!("{name}.arguments"), value));
-        Ok((positions.transpose()?, arguments.transpose()?.unwrap_or_default()))
+        const ACCEPTED: &str = "{ values = [...], arguments = \"...\" }";
+        let (table, arguments) = self.reader.of_size(self.size, ACCEPTED, "values, arguments")?;
+        let key = format!("{}.values", self.size.name());
+        let values = table.and_then(|table| table.get("values"));
+        let positions = values.map(|values| self.positions(&key, Some(values))).transpose()?;
+        Ok((positions, arguments))
     }
 
     /// Published values of series, at the positions as written; `nan` stands for a value that was

@@ -147,23 +147,8 @@ impl FindingReader<'_> {
         }
         let common = self.reader.table.get("run");
         let common = common.map(|value| self.reader.whole_arguments("run", value)).transpose()?;
-        let own_arguments = self.of_size()?;
+        let (_, own_arguments) = self.reader.of_size(self.size, "{ arguments = \"...\" }", "arguments")?;
         table.iter().map(|(name, value)| self.run(name, value, common.as_deref(), &own_arguments)).collect()
-    }
-
-    /// Arguments of the finding in this size.
-    fn of_size(&self) -> Result<Vec<String>, StudyError> {
-        let name = self.size.name();
-        let Some(given) = self.reader.table.get(name).filter(|_| self.size != Size::Normal) else {
-            return Ok(Vec::new());
-        };
-        let Toml::Table(table) = given else {
-            return Err(self.reader.fault(name, given.type_str(), "{ arguments = \"...\" }"));
-        };
-        self.reader.known(&format!("{name}."), table, "arguments")?;
-        let arguments = table.get("arguments");
-        let arguments = arguments.map(|value| self.reader.arguments(&format!("{name}.arguments"), value));
-        Ok(arguments.transpose()?.unwrap_or_default())
     }
 
     /// A run: its arguments behind those that are `common` to the runs of the finding, or a whole

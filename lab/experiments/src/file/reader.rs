@@ -7,6 +7,7 @@ use toml::{Table, Value as Toml};
 
 use super::error::StudyError;
 use super::run::{self, ArgumentsFault};
+use super::size::Size;
 
 /// Key of the arguments of the second form of an entry.
 const LIKE: &str = "like";
@@ -77,6 +78,25 @@ impl<'a> Reader<'a> {
         self.name.clone_from(&id);
         self.known("", self.table, keys)?;
         Ok(id)
+    }
+
+    /// The table of a size that is not the normal one, with the keys `keys`, and the arguments that
+    /// it adds. Tables of other sizes are checked by their own readings.
+    pub fn of_size(
+        &self,
+        size: Size,
+        accepted: &str,
+        keys: &str,
+    ) -> Result<(Option<&'a Table>, Vec<String>), StudyError> {
+        let name = size.name();
+        let Some(given) = self.table.get(name).filter(|_| size != Size::Normal) else {
+            return Ok((None, Vec::new()));
+        };
+        let Toml::Table(table) = given else { return Err(self.fault(name, given.type_str(), accepted)) };
+        self.known(&format!("{name}."), table, keys)?;
+        let arguments = table.get("arguments");
+        let arguments = arguments.map(|value| self.arguments(&format!("{name}.arguments"), value));
+        Ok((Some(table), arguments.transpose()?.unwrap_or_default()))
     }
 
     /// Refuses other keys of a table than these; `prefix` is the way to the table.

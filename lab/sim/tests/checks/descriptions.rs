@@ -77,10 +77,11 @@ fn the_model_takes_what_a_description_says_of_its_cores() {
         costs.message_kib_ps / 1024,
         costs.interrupt_ps,
         costs.balance_ps,
+        costs.code_miss_ps,
     ];
     let expected = [
         4_000, 4_500, 5_000, 5_500, 6_000, 6_500, 7_500, 8_000, 8_500, 9_000, 9_500, 10_000, 10_500, 11_000,
-        11_500,
+        11_500, 13_500,
     ];
     assert_eq!(times, expected);
     for (cost, value) in
