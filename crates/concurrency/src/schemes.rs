@@ -106,7 +106,8 @@ macro_rules! registry {
                 }
             }
 
-            /// Returns true if it locks rows or partitions in one of the ways of [`RowLock`](crate::RowLock).
+            /// Returns true if it locks rows or partitions in one of the ways of
+            /// [`RowLock`](crate::RowLock).
             pub const fn locks_rows(self) -> bool {
                 match self {
                     $(SchemeName::$scheme => <crate::$scheme as Scheme<Hardware>>::LOCKS_ROWS,)+

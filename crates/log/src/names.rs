@@ -7,7 +7,7 @@ pub const PAGES_CHECKPOINT: &str = "pages.checkpoint";
 /// The name of a manifest that is being written.
 pub(crate) const NEW_MANIFEST: &str = "isles.manifest.new";
 
-/// What names of segments begin with.
+/// The beginning of names of segments.
 const SEGMENT: &str = "log-";
 
 /// The name of a segment.

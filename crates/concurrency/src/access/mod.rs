@@ -137,8 +137,8 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         self.order.sort_unstable_by_key(|number| list[*number as usize].place);
     }
 
-    /// The row at a position in the order of places, if rows were sorted, otherwise in that in which
-    /// they were found.
+    /// The row at a position in the order of places, if rows were sorted, otherwise in the order in
+    /// which they were found.
     pub(crate) fn in_order(&mut self, position: usize) -> &mut Access<P, H> {
         let number = self.order.get(position).map_or(position, |number| *number as usize);
         &mut self.list[number]

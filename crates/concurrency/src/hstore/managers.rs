@@ -3,9 +3,9 @@
 //! `concurrency_control/plock.cpp`).
 //!
 //! A manager has a latch, an owner, and a list of waiting transactions, the oldest first. A
-//! transaction has the timestamp of its attempt. It requests all sites that it knows of. A site that
-//! an older transaction owns it waits for, at a site that a younger one owns it aborts. It runs when
-//! it owns all of them. A release passes the site to the oldest waiting transaction.
+//! transaction has the timestamp of its attempt. It requests all sites that it knows of, waits for
+//! those that older transactions own, and aborts at one that a younger transaction owns. It runs
+//! when it owns all of them. A release passes the site to the oldest waiting transaction.
 //!
 //! Deviations:
 //! - Owners and waiting transactions are workers. A worker with a prepared transaction shows the
@@ -176,8 +176,8 @@ impl<P: Platform> Managers<P> {
         }
     }
 
-    /// Leaves the list of a site, which the worker's transaction has requested and waited for; if it
-    /// owns the site already, the site is passed on.
+    /// Leaves the list of a site, which the worker's transaction has requested and waited for; if
+    /// it owns the site already, the site is passed on.
     pub(super) fn leave(&self, c: P::Core, site: Site, worker: usize) {
         self.latched(c, site, worker, || {
             let count = self.get(c, site, WAITERS);

@@ -29,9 +29,9 @@
 //!   [`RowLock::Latch`](crate::RowLock::Latch) there is one, and each lock is a manager
 //!   ([`managers`]).
 //!
-//! Files, each of which uses only those before it: `sites`, `managers`, `row`, `steps` (the undo list),
-//! `scratch`, `state`, `entering` (locking of sites), `indexed`, `undo`, `redo`, `before`, and here
-//! the verbs.
+//! Files, each of which uses only those before it: `sites`, `managers`, `row`, `steps` (the undo
+//! list), `scratch`, `state`, `entering` (locking of sites), `indexed`, `undo`, `redo`, `before`,
+//! and here the verbs.
 
 mod before;
 mod entering;

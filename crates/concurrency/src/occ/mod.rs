@@ -37,7 +37,7 @@ use std::sync::atomic::Ordering;
 
 use platform::{OutOfMemory, Platform, SharedWord, Work};
 use storage::tree::Lookup;
-use storage::{Local, Optimisation, RecordHeader, RecordRef, Table};
+use storage::{Local, Optimisation, RecordHeader, RecordRef};
 use terms::{Abort, Category, Conflict, Fault, Mode};
 
 use crate::access::{Access, INSERTED, WRITTEN};
@@ -214,7 +214,8 @@ impl<P: Platform> Method<P> for OccMethod {
     }
 
     #[inline(always)]
-    fn prefetch_locks(cx: &mut MethodContext<'_, '_, P, Self>, table: &Table<P>, found: &[Lookup]) {
+    fn prefetch_locks(cx: &mut MethodContext<'_, '_, P, Self>, table: usize, found: &[Lookup]) {
+        let table = &cx.tables[table];
         if cx.shared.ways.row_lock != RowLock::Latch || table.read_only {
             return;
         }

@@ -169,8 +169,9 @@ impl RowLatches {
         }
     }
 
-    /// Copies a row with its latch held, unless the row was written after `began`: `None`. `version`
-    /// reads the row's version, which shows whether a transaction without latches came between.
+    /// Copies a row with its latch held, unless the row was written after `began`: `None`.
+    /// `version` reads the row's version, which shows whether a transaction without latches came
+    /// between.
     pub(super) fn copy<P: Platform, R>(
         &self,
         c: P::Core,

@@ -117,9 +117,9 @@ fn lock_seen<P: Platform>(c: P::Core, lockers: Lockers, word: &P::Word, seen: u6
 /// here at the 2.5 GHz of `CPU_FREQ`.
 pub(crate) const PAUSES_NANOS: [u64; 4] = [56, 168, 392, 840];
 
-/// The pauses of a commit under [`CommitLocks::NoWait`]. Without bounded spinning
-/// (`BOUNDED_SPINNING` false: 0-config-base-hw_clock.h) it pauses for one instruction each time, and
-/// does not give up; here after the longest wait of a transaction.
+/// The pauses of a commit under [`CommitLocks::NoWait`]. Without bounded spinning it pauses for one
+/// instruction each time and does not give up (`BOUNDED_SPINNING` of 0-config-base-hw_clock.h);
+/// here it gives up after the longest wait of a transaction.
 pub(crate) fn pauses_nanos(bounded: bool) -> impl Iterator<Item = u64> {
     let (pauses, again) =
         if bounded { (PAUSES_NANOS.len(), 0) } else { (0, WAIT_NANOS_MAX / PAUSES_NANOS[0]) };

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use platform::{OutOfMemory, Platform};
 use storage::index::Partition;
 use storage::tree::Lookup;
-use storage::{Local, RecordRef, Table};
+use storage::{Local, Optimisation, RecordRef};
 use terms::rows::TableIndex;
 use terms::{Abort, Conflict, Epoch, Faults, Mode, Stamp};
 
@@ -19,7 +19,7 @@ use crate::access::{Accesses, DELETED, HELD, INSERTED, MARKED, WHOLE, WRITTEN};
 use crate::options::Lockers;
 use crate::scheme::{Context, RowNumber};
 use crate::timestamps::{TimestampSource, UnusedTimestamps};
-use crate::ways::Ways;
+use crate::ways::{CommitLocks, Ways};
 
 /// The scheme that a method makes.
 pub struct Optimistic<M>(PhantomData<M>);
@@ -169,7 +169,7 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
 
     /// As [`Accessing::prefetch_locks`](crate::Accessing::prefetch_locks).
     #[inline(always)]
-    fn prefetch_locks(_: &mut MethodContext<'_, '_, P, Self>, _table: &Table<P>, _found: &[Lookup]) {}
+    fn prefetch_locks(_: &mut MethodContext<'_, '_, P, Self>, _table: usize, _found: &[Lookup]) {}
 
     /// Reads words of a row's copy.
     fn read_copy(state: &mut OptimisticState<P, Self>, number: RowNumber, first: usize, out: &mut [u64]) {
@@ -328,4 +328,13 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
     /// Gives back what [`Self::ready`] took.
     #[inline(always)]
     fn undo(_: &mut OptimisticState<P, Self>, _: &mut MethodContext<'_, '_, P, Self>) {}
+}
+
+/// Returns true if a transaction waits for a locked row that it reads. In the published program,
+/// which [`CommitLocks::NoWait`] follows, bounded spinning is an optimisation of commits, and
+/// readers wait in any case.
+#[inline(always)]
+pub(super) fn readers_wait<P: Platform, M: Method<P>>(cx: &MethodContext<'_, '_, P, M>) -> bool {
+    cx.worker.local.optimisations().has(Optimisation::BoundedSpin)
+        || cx.shared.ways.commit_locks == CommitLocks::NoWait
 }

@@ -49,14 +49,14 @@ use crate::row_words::RowWords;
 use crate::scan::walk_rows;
 use crate::scheme::{Accessing, Context, Ending, Filling, Holder, Parts, Redo, RowNumber, Scheme};
 use crate::timestamps::UnusedTimestamps;
-use crate::ways::{CommitLocks, RowCopies};
+use crate::ways::RowCopies;
 use absences::Absences;
 use ending::{depends_on, recycle, undo};
 use found::{Portions, add_named_row, read_named_row, read_named_rows, scan_leaves};
 use keeping::{heed_marks, mark_rows_read, remove_marks};
 use linking::{link, link_run};
 use marks::ReadMarks;
-use method::{OptimisticWorker, Running, Validated};
+use method::{OptimisticWorker, Running, Validated, readers_wait};
 
 pub(crate) use ending::{
     PAUSES_NANOS, lock_at_once, lock_in_order, lock_seen_row, pauses_nanos, restore, unchanged,
@@ -119,10 +119,8 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
             })
         };
         let mut state = cx.worker.state.free.pop().unwrap_or_else(fresh);
-        // In the published program the optimisation is one of commits, and readers wait in any case.
-        let bounded = cx.worker.local.optimisations().has(Optimisation::BoundedSpin)
-            || cx.shared.ways.commit_locks == CommitLocks::NoWait;
-        state.rows.lock_wait_nanos = if bounded { LOCK_WAIT_NANOS.min(cx.worker.wait_nanos_max) } else { 0 };
+        state.rows.lock_wait_nanos =
+            if readers_wait(cx) { LOCK_WAIT_NANOS.min(cx.worker.wait_nanos_max) } else { 0 };
         cx.shared.unused_timestamps.draw(cx.c, &mut cx.worker.meter);
         M::begin(cx, &mut state.own, mode);
         // A participant marks what it has read: such rows have numbers.
@@ -134,8 +132,7 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
 
     #[inline(always)]
     fn prefetch_locks(cx: &mut Context<'_, '_, P, Self>, table: usize, found: &[Lookup]) {
-        let tables = cx.tables;
-        M::prefetch_locks(cx, &tables[table], found);
+        M::prefetch_locks(cx, table, found);
     }
 
     #[inline(always)]

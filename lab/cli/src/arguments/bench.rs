@@ -297,9 +297,9 @@ pub struct CommonFlags {
     /// docs/optimisations.md [default: none]
     #[arg(long, value_name = "LIST", value_parser = parsed(optimisations), help_heading = "Engine")]
     pub without: Option<Given<Vec<Optimisation>>>,
-    /// How no-wait, wait-die, dl-detect and occ lock rows, and hstore partitions: word (one word, by
-    /// compare and swap) or latch (a manager with a queue of those who lock and unlock, and lists of
-    /// owners and waiters); see docs/like-dbx1000.md [default: word]
+    /// How no-wait, wait-die, dl-detect and occ lock rows, and hstore partitions: word (one word,
+    /// by compare and swap) or latch (a manager with a queue of those who lock and unlock, and
+    /// lists of owners and waiters); see docs/like-dbx1000.md [default: word]
     #[arg(long, value_name = "NAME", value_parser = named::<RowLock>(), help_heading = "Engine")]
     pub row_lock: Option<Given<RowLock>>,
     /// Treatment of a transaction that conflicted: exponential (it pauses, longer each time), fixed

@@ -5,7 +5,7 @@ use crate::support::isles;
 /// Lines that a transaction misses in an instruction cache of 32 KiB and 8 ways, natively
 /// (docs/calibration.md, "Footprint of code").
 const NATIVE: [(&str, f64, f64); 8] = [
-    ("tpcc --scale 0.02 --mix neworder", 892.0, 1.35),
+    ("tpcc --scale 0.02 --mix new-order", 892.0, 1.35),
     ("tpcc --scale 0.02 --mix payment", 678.0, 1.35),
     ("tpcc --scale 0.02 --mix narrow", 788.0, 1.35),
     ("ycsb --records 20000", 58.0, 3.2),
