@@ -254,7 +254,7 @@ mod tests {
         let c = Hardware::core();
         let mutex = ElidedMutex::<Hardware>::new();
         let state = || Hardware::peek(&mutex.word);
-        assert_eq!(mutex.read(c, || state()), 0);
+        assert_eq!(mutex.read(c, state), 0);
         let mut runs = 0;
         let seen = mutex.read(c, || {
             runs += 1;

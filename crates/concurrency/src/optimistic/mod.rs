@@ -34,7 +34,7 @@ use std::sync::atomic::Ordering;
 use platform::{Intent, OutOfMemory, Platform, Work};
 use storage::record::tail;
 use storage::tree::{Direction, Lookup, ScanOrder};
-use storage::{Index, Optimisation, Table};
+use storage::{Index, Table};
 use terms::rows::{KeyBounds, TableIndex};
 use terms::{Abort, Category, Conflict, Fault, Mode, Stamp};
 
@@ -58,18 +58,16 @@ use linking::{link, link_run};
 use marks::ReadMarks;
 use method::{OptimisticWorker, Running, Validated, readers_wait};
 
-pub(crate) use ending::{
-    PAUSES_NANOS, lock_at_once, lock_in_order, lock_seen_row, pauses_nanos, restore, unchanged,
-    validate_versions,
-};
+pub(crate) use ending::{PAUSES_NANOS, lock_at_once, lock_in_order, lock_seen_row};
+pub(crate) use ending::{pauses_nanos, restore, unchanged, validate_versions};
 pub(crate) use header::{ABSENT, FLAGS, LOCKED, UNSEEN};
 pub use header::{Version, VersionHeader};
 pub use method::{Method, MethodContext, Optimistic, OptimisticShared, OptimisticState};
 pub(crate) use reading::{read_in_place, stable_version};
 
 /// Longest wait for a row that another transaction has locked: several times what applying a large
-/// write set takes. In an instance without bounded spinning ([`Optimisation::BoundedSpin`]) a
-/// transaction that finds a row locked aborts at once.
+/// write set takes. In an instance without bounded spinning a transaction that finds a row locked
+/// aborts at once ([`readers_wait`]).
 const LOCK_WAIT_NANOS: u64 = 5_000;
 const READS_ONLY: Abort = Abort::Misuse("a transaction on a snapshot writes");
 
@@ -119,8 +117,8 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
             })
         };
         let mut state = cx.worker.state.free.pop().unwrap_or_else(fresh);
-        state.rows.lock_wait_nanos =
-            if readers_wait(cx) { LOCK_WAIT_NANOS.min(cx.worker.wait_nanos_max) } else { 0 };
+        let longest = LOCK_WAIT_NANOS.min(cx.worker.wait_nanos_max);
+        state.rows.lock_wait_nanos = if readers_wait(cx) { longest } else { 0 };
         cx.shared.unused_timestamps.draw(cx.c, &mut cx.worker.meter);
         M::begin(cx, &mut state.own, mode);
         // A participant marks what it has read: such rows have numbers.
