@@ -76,6 +76,7 @@ pub(crate) enum Turn {
 pub(crate) struct Slices {
     threads: RefCell<Vec<Turns>>,
     factor: u64,
+    divisor: u64,
 }
 
 impl Turns {
@@ -112,17 +113,24 @@ impl Turns {
 }
 
 impl Slices {
-    pub(crate) fn new(model: &Model) -> Slices {
+    /// Slices of a machine; `divisor` as in [`crate::Config::slice_divisor`].
+    pub(crate) fn new(model: &Model, divisor: u64) -> Slices {
         let machines = model.machines().max(1);
         let counted = (model.threads.len() / machines).clamp(1, THREADS_COUNTED);
         Slices {
             threads: RefCell::new(model.threads.iter().map(|_| Turns::default()).collect()),
             factor: 1 + u64::from(counted.ilog2()),
+            divisor: divisor.max(1),
         }
     }
 
+    /// A number of the scheduler on this machine.
+    fn scaled(&self, picoseconds: u64) -> u64 {
+        self.factor * picoseconds / self.divisor
+    }
+
     fn slice_ps(&self, ready: usize) -> u64 {
-        (self.factor * LATENCY_PS / ready as u64).max(self.factor * GRANULARITY_PS)
+        (self.scaled(LATENCY_PS) / ready as u64).max(self.scaled(GRANULARITY_PS))
     }
 
     /// Decides at an event of a worker which one runs: `run_ps` is the worker's run time if it does
@@ -140,13 +148,13 @@ impl Slices {
             Some(running) if running == worker => {}
             Some(running) => {
                 turns.count(now_ps);
-                *run_ps = (*run_ps).max(turns.least_ps.saturating_sub(self.factor * LATENCY_PS / 2));
+                *run_ps = (*run_ps).max(turns.least_ps.saturating_sub(self.scaled(LATENCY_PS) / 2));
                 turns.wait(worker, *run_ps);
-                turns.gives_way |= turns.run_ps > *run_ps + self.factor * WAKE_UP_PS;
+                turns.gives_way |= turns.run_ps > *run_ps + self.scaled(WAKE_UP_PS);
                 return Turn::Wait(running, turns.gives_way);
             }
             None => {
-                *run_ps = (*run_ps).max(turns.least_ps.saturating_sub(self.factor * LATENCY_PS / 2));
+                *run_ps = (*run_ps).max(turns.least_ps.saturating_sub(self.scaled(LATENCY_PS) / 2));
                 turns.run(worker, *run_ps, now_ps);
                 return Turn::Own;
             }
@@ -160,7 +168,8 @@ impl Slices {
         let first_ps = turns.ready[first].run_ps;
         let is_over = now_ps.saturating_sub(turns.began_ps) >= self.slice_ps(turns.ready.len() + 1);
         let ends = (is_over || turns.gives_way) && first_ps < turns.run_ps;
-        if !ends && !(yields && first_ps <= turns.run_ps + self.factor * WAKE_UP_PS) {
+        let passes = yields && first_ps <= turns.run_ps + self.scaled(WAKE_UP_PS);
+        if !ends && !passes {
             if is_over {
                 (turns.began_ps, turns.gives_way) = (now_ps, false);
             }

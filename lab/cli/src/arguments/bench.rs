@@ -99,6 +99,8 @@ const COMMON_HEADINGS: [&str; 3] = ["Machine", "Engine", "Run"];
 const IN_FLIGHT_MAX: u64 = 1_024;
 /// Most workers on a hardware thread.
 const WORKERS_PER_THREAD_MAX: u64 = 64;
+/// Largest divisor of time slices: the longest slice is then 24 us.
+const SLICE_DIVISOR_MAX: u64 = 1_000;
 /// Smallest and largest pool.
 const POOL_BYTES: RangeInclusive<u64> = 1 << 16..=1 << 46;
 /// The intervals between two measurements of what partitions cost.
@@ -197,6 +199,10 @@ pub struct CommonFlags {
     /// [default: 1; with --partition-threads on one for each table]
     #[arg(long, value_name = "N", value_parser = whole(1..=WORKERS_PER_THREAD_MAX), help_heading = "Machine")]
     pub workers_per_thread: Option<Given<u64>>,
+    /// Divide the time slices of workers on one hardware thread by this number, in a virtual run that
+    /// stands for one that is as many times as long [default: 1]
+    #[arg(long, value_name = "N", value_parser = whole(1..=SLICE_DIVISOR_MAX), help_heading = "Machine")]
+    pub slice_divisor: Option<Given<u64>>,
     /// Machines of a cluster among which the workers are divided evenly [default: each machine is
     /// filled before the next]
     #[arg(long, value_name = "N", value_parser = text(), help_heading = "Machine")]

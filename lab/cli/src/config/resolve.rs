@@ -94,6 +94,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let stores = uses_pages || durability != Durability::None;
     let disk = disk(common, stores, native)?;
     let log_disk = log_disk(common, durability, native)?;
+    let slice_divisor = slice_divisor(common, native)?;
     let path = path(common, durability, native)?;
     let timestamps = common.timestamp.value_or(TimestampSource::Clock)?;
     let mut without = common.without.value_or(ways.without.to_vec())?;
@@ -177,6 +178,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         adaptive,
         disk,
         log_disk,
+        slice_divisor,
         like,
         at,
         plan,
@@ -384,6 +386,15 @@ fn commit(common: &CommonFlags, cc: ConcurrencyControl) -> Result<CommitProtocol
 fn in_flight(common: &CommonFlags, instances: usize, durability: Durability) -> Result<u64, BadInput> {
     let waits = instances > 1 && durability != Durability::None;
     common.in_flight.value_or(if waits { IN_FLIGHT_DURABLE } else { 1 })
+}
+
+/// The number by which time slices are divided.
+fn slice_divisor(common: &CommonFlags, native: bool) -> Result<u64, BadInput> {
+    if native {
+        let problem = "this machine has the time slices it has";
+        refuse(&[&common.slice_divisor], problem, "no --slice-divisor, or --machine")?;
+    }
+    common.slice_divisor.value_or(1)
 }
 
 /// The simulated device of the log, if it has one of its own.

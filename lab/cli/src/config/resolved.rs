@@ -34,6 +34,8 @@ pub struct Config {
     pub disk: Option<DiskKind>,
     /// The simulated device of the log alone; `None` where log and data share one.
     pub log_disk: Option<LogDisk>,
+    /// The number by which time slices are divided.
+    pub slice_divisor: u64,
     /// The program whose ways are the defaults of the flags that differ from program to program.
     pub like: Option<Like>,
     /// Changes of the workload during the run, in the order of their moments.

@@ -90,6 +90,7 @@ pub(super) fn run(
     let sim = SimConfig {
         model,
         seed: config.plan.seed,
+        slice_divisor: config.slice_divisor,
         expected_bytes: expected_bytes(config, &plan, &deployment),
         disk: config.disk.map(new_disk),
         more_disks: (1..machines).filter_map(|_| config.disk.map(new_disk)).collect(),

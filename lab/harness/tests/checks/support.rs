@@ -34,7 +34,8 @@ pub fn plan(scheme: SchemeName, seed: u64, transactions: u64) -> Plan {
 pub fn config(workers: usize, seed: u64) -> Config {
     let config = Config::new(Shape::new(2, workers.div_ceil(2), 1));
     let time_limit = Some(Nanos(SECONDS_MAX * 1_000_000_000));
-    Config { memory_bytes: 8 << 30, time_limit, ..config }.with_seed(seed).perturbed()
+    // Intervals of a millisecond stand for those of a tenth of a second.
+    Config { memory_bytes: 8 << 30, time_limit, slice_divisor: 100, ..config }.with_seed(seed).perturbed()
 }
 
 /// Runs a workload in a virtual machine. Returns the outcome of the machine, too.

@@ -124,7 +124,7 @@ impl Simulation {
             random: Random::new(mix(config.seed)),
             secrets: Random::new(mix(config.seed ^ 0x5ec2e7)),
             seats: Seats::new(&config.model),
-            slices: Slices::new(&config.model),
+            slices: Slices::new(&config.model, config.slice_divisor),
             counted_from: Cell::new(Nanos(0)),
             host_counted_from: Cell::new(crate::host::processor_seconds()),
             latest_ps: Cell::new(0),

@@ -1,4 +1,6 @@
 //! Several workers on one hardware thread, which the operating system divides into slices.
+// The tests count on the host.
+#![allow(clippy::disallowed_types)]
 
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 

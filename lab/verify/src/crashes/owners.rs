@@ -42,7 +42,7 @@ const INTERVAL_SECONDS: f64 = 0.000_05;
 
 /// The length of epochs over rows in memory: many commits in each, in half of the runs.
 fn epoch_nanos(seed: u64) -> u64 {
-    if seed / 8 % 2 == 0 { EPOCH_NANOS } else { 100 * EPOCH_NANOS }
+    if (seed / 8).is_multiple_of(2) { EPOCH_NANOS } else { 100 * EPOCH_NANOS }
 }
 
 fn fails(seed: u64) -> bool {
