@@ -38,7 +38,8 @@ mod topology;
 pub use core_matrix::MatrixError;
 pub use description::{
     Access, AccessCosts, CacheFacts, Confidence, CoreCost, CoreCosts, CoreToCore, Description,
-    DescriptionError, Fact, FactMatrix, LineState, Measured, Measurements, Network, Reach, SmtShare,
+    DescriptionError, Fact, FactMatrix, LineState, Measured, Measurements, Network, PageSizes, Reach,
+    SmtShare, TlbArrays, TlbLevel, TlbSize, Translation,
 };
 pub use discover::{DiscoverError, discover};
 pub use files::FileError;

@@ -8,6 +8,7 @@ use super::facts::confidence;
 use super::keys::{DescriptionError, Keys};
 use super::measured::CoreToCore;
 use super::shape;
+use super::translation;
 use super::value::{AccessCosts, CacheFacts, Description, Network, Reach, SmtShare};
 use crate::cpu_set::CpuSet;
 use crate::parts::{PartMemory, Parts};
@@ -62,12 +63,14 @@ pub(super) fn read(keys: &Keys) -> Result<Description, DescriptionError> {
     let has_l3 = keys.has("l3");
     let (clock_ghz, l1) = (fact(keys, "clock_ghz")?, cache(&required(keys, "l1")?)?);
     // In files that are older than the table these values follow from rules.
-    let given =
-        keys.below("core")?.map(|table| core::read(&table, &[], fact)).transpose()?.unwrap_or_default();
+    let given = keys.below("core")?;
+    let tlb = given.as_ref().map(|table| table.below("tlb")).transpose()?.flatten();
+    let given = given.map(|table| core::read(&table, &["tlb"], fact)).transpose()?.unwrap_or_default();
     let basis =
         core::Basis { clock_ghz: clock_ghz.value, l1_ns: l1.load_ns.value, year: None, pause_ns: 0.0 };
     Ok(Description {
         core: CoreCosts::complete(&given, basis),
+        translation: tlb.map(|table| translation::read(&table, fact)).transpose()?,
         name: keys.text("name")?.ok_or_else(|| keys.missing("name"))?,
         processor: text("processor")?,
         links: text("links")?,

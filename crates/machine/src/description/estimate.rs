@@ -69,6 +69,7 @@ pub(super) fn describe(topology: &Topology, measured: &Measurements) -> Descript
         atomic: Transfers::default(),
         dirty_line: Some(between),
         core: core(measured),
+        translation: None,
         own_atomic: usable(measured.atomic_ns).map(|value| fact(Some(value), measured, value, SOURCE)),
         smt_shares: Vec::new(),
     };

@@ -4,6 +4,7 @@ use super::core::{self, CoreFacts};
 use super::fact::{Confidence, Fact, FactMatrix};
 use super::keys::{DescriptionError, Keys};
 use super::shape::{self, Shape};
+use super::translation::{self, Translation};
 use super::value::{Network, SmtShare};
 
 /// Values over nodes, in one of the forms of a file.
@@ -70,6 +71,7 @@ pub(super) struct Facts {
     pub(super) store: Transfers,
     pub(super) atomic: Transfers,
     pub(super) core: CoreFacts,
+    pub(super) translation: Option<Translation>,
     /// An atomic on an own line, in ns.
     pub(super) own_atomic: Option<Fact<f64>>,
     /// Shares of two siblings and more; empty if they follow from the rule.
@@ -179,6 +181,7 @@ pub(super) fn read(keys: &Keys, name: &str) -> Result<Facts, DescriptionError> {
         atomic: reader.transfers("atomic_cycles", clock_ghz.value)?,
         dirty_line: None,
         core: CoreFacts::default(),
+        translation: None,
         own_atomic: None,
         smt_shares: Vec::new(),
         clock_ghz,
@@ -219,7 +222,9 @@ impl Reader<'_> {
         };
         for table in self.keys.below("core")?.into_iter().chain(family.map(Keys::of)) {
             let read = |table: &Keys, key: &str| self.core_fact(table, key, facts.clock_ghz.value);
-            let given = core::read(&table, &[OWN_ATOMIC, SMT_SHARES], read)?;
+            let given = core::read(&table, &[OWN_ATOMIC, SMT_SHARES, TLB], read)?;
+            let tlb = table.below(TLB)?.map(|tlb| translation::read(&tlb, read)).transpose()?;
+            facts.translation = facts.translation.take().or(tlb);
             let own_atomic = table.has(OWN_ATOMIC).then(|| read(&table, OWN_ATOMIC)).transpose()?;
             let shares = if table.has(SMT_SHARES) { smt_shares(&table)? } else { Vec::new() };
             for (known, given) in facts.core.iter_mut().zip(given) {
@@ -414,6 +419,7 @@ impl CycleTable {
 
 const OWN_ATOMIC: &str = "own_atomic_ns";
 const SMT_SHARES: &str = "smt_shares";
+const TLB: &str = "tlb";
 /// Largest number of siblings with a share.
 const SIBLINGS_MAX: usize = 64;
 

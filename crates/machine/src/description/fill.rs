@@ -83,6 +83,7 @@ pub(super) fn complete(facts: Facts, topology: Topology) -> Description {
         chassis_nodes: facts.shape.chassis,
         node_links: node_links(&facts),
         core: core_costs(&facts),
+        translation: facts.translation.clone(),
         smt_shares: smt_shares(&facts.smt_shares, topology.smt()),
         sibling_ns: None,
         core_to_core: None,

@@ -14,6 +14,7 @@ mod machines;
 mod measured;
 mod shape;
 mod shipped;
+mod translation;
 mod value;
 mod write;
 
@@ -24,6 +25,7 @@ pub use fact::{Confidence, Fact, FactMatrix};
 pub use keys::DescriptionError;
 pub(crate) use measured::median;
 pub use measured::{CoreToCore, Measured, Measurements};
+pub use translation::{PageSizes, TlbArrays, TlbLevel, TlbSize, Translation};
 pub use value::{Access, AccessCosts, CacheFacts, Description, LineState, Network, Reach, SmtShare};
 
 impl Description {

@@ -5,6 +5,7 @@ use terms::{HardwareThread, Node};
 use super::core::CoreCosts;
 use super::fact::{Confidence, Fact, FactMatrix};
 use super::measured::CoreToCore;
+use super::translation::Translation;
 use crate::topology::Topology;
 
 /// A level of cache.
@@ -144,6 +145,8 @@ pub struct Description {
     /// Properties of a core: capacities, costs beside its caches, and costs of the operating
     /// system.
     pub core: CoreCosts,
+    /// Address translation of a core; if not described, translation is free.
+    pub translation: Option<Translation>,
     /// Loads of lines held by caches.
     pub load: AccessCosts,
     /// Stores to lines held by caches.

@@ -7,6 +7,7 @@ use std::fmt::{Display, Write};
 
 use super::fact::{Confidence, Fact, FactMatrix};
 use super::measured::CoreToCore;
+use super::translation::{TlbLevel, TlbSize, Translation};
 use super::value::{AccessCosts, CacheFacts, Description, Network, Reach};
 use crate::cpu_set::CpuSet;
 use crate::parts::{PartMemory, Parts};
@@ -41,6 +42,7 @@ pub(super) fn write(description: &Description) -> String {
         chassis_nodes,
         node_links,
         core,
+        translation,
         load,
         store,
         atomic,
@@ -72,6 +74,7 @@ pub(super) fn write(description: &Description) -> String {
     file.network(network.as_ref());
     file.table("core");
     core.all().for_each(|(cost, value)| file.key(cost.key(), fact(value, number)));
+    file.translation(translation.as_ref());
     let caches = [("l1", Some(l1)), ("l2", Some(l2)), ("l3", l3.as_ref())];
     caches.into_iter().for_each(|(name, cache)| file.cache(name, cache));
     file.matrix("memory_ns", memory_ns);
@@ -105,6 +108,27 @@ impl File {
             let _ = writeln!(self.text, "  {row},");
         });
         self.text.push_str("]\n");
+    }
+
+    fn translation(&mut self, translation: Option<&Translation>) {
+        let Some(Translation { pages, levels }) = translation else { return };
+        self.table("core.tlb");
+        self.key("small_page_kib", pages.value.small >> 10);
+        self.key("huge_page_kib", pages.value.huge >> 10);
+        self.key("entry_bytes", pages.value.entry);
+        self.key("confidence", quoted(&pages.confidence.to_string()));
+        self.key("source", quoted(&pages.source));
+        let level = |level: &TlbLevel| {
+            let TlbLevel { arrays: Fact { value, confidence, source }, hit_ns } = level;
+            let size = |(name, size): (&str, TlbSize)| {
+                format!("{name} = {{ entries = {}, ways = {} }}", size.entries, size.ways)
+            };
+            let mut keys: Vec<String> = value.named().map(size).collect();
+            keys.extend(hit_ns.as_ref().map(|hit| format!("hit_ns = {}", fact(hit, number))));
+            keys.push(format!("confidence = \"{confidence}\", source = {}", quoted(source)));
+            format!("{{ {} }}", keys.join(", "))
+        };
+        self.rows("levels", levels.iter().map(level));
     }
 
     fn network(&mut self, network: Option<&Network>) {

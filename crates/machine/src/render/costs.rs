@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use crate::description::{AccessCosts, CacheFacts, Confidence, Description, Fact, FactMatrix, Reach};
+use crate::description::{
+    AccessCosts, CacheFacts, Confidence, Description, Fact, FactMatrix, Reach, TlbSize, Translation,
+};
 
 /// Draws the values of a description: a table with the confidence of each value and the number of
 /// its source, matrices between nodes, and the sources. In matrices `f` marks a value of the
@@ -12,6 +14,7 @@ pub fn render_costs(description: &Description) -> String {
     drawing.text.push_str("Costs                            value        confidence  source\n");
     drawing.machine(description);
     drawing.caches(description);
+    drawing.translation(description);
     drawing.matrix("Memory latency between nodes, ns (row = node of the core)", &description.memory_ns);
     drawing.matrix("Memory bandwidth between nodes, GB/s", &description.memory_gbps);
     drawing.lines(description);
@@ -84,6 +87,27 @@ impl Costs {
             let Some(CacheFacts { bytes, load_ns }) = cache else { continue };
             self.fact(&format!("{name} size"), size(bytes.value), bytes);
             self.fact(&format!("{name} load to use"), format!("{} ns", figure(load_ns.value)), load_ns);
+        }
+    }
+
+    fn translation(&mut self, description: &Description) {
+        let Some(Translation { pages, levels }) = &description.translation else { return };
+        let sizes = [("small pages", pages.value.small), ("huge pages", pages.value.huge)];
+        for (name, bytes) in sizes {
+            self.fact(name, size(bytes), pages);
+        }
+        self.fact("page table for a page", format!("{} B", pages.value.entry), pages);
+        for (index, level) in levels.iter().enumerate() {
+            for (name, TlbSize { entries, ways }) in level.arrays.value.named() {
+                let name = if name == "shared" { "all" } else { name };
+                let of = if ways == entries { "full".to_owned() } else { format!("{ways}-way") };
+                let name = format!("TLB {} for {name} pages", index + 1);
+                self.fact(&name, format!("{entries}, {of}"), &level.arrays);
+            }
+            if let Some(hit) = &level.hit_ns {
+                let name = format!("hit in TLB {}", index + 1);
+                self.fact(&name, format!("{} ns more", figure(hit.value)), hit);
+            }
         }
     }
 
