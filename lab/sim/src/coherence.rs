@@ -26,6 +26,7 @@ use crate::memory::{Memory, PAGE_BYTES};
 use crate::model::{Model, transfer_row};
 use crate::statistics::Counts;
 use crate::tags::{Tag, Tags, line_of, tag};
+use crate::translation::Translator;
 use crate::{Config, SimError};
 
 /// A line with fewer coherence misses is never reported as hot.
@@ -82,6 +83,8 @@ pub(crate) struct Coherence {
     /// Lines that had many coherence misses.
     hot: Vec<LineNumber>,
     pub(crate) counts: Counts,
+    /// `None` if translation costs nothing.
+    pub(crate) translator: Option<Translator>,
     /// The machine's memory, for the names of regions in messages.
     pub(crate) named: Option<Arc<Memory>>,
 }
@@ -91,12 +94,21 @@ impl Coherence {
         let model = config.model.clone();
         let (cores, caches, line) = (model.cores.len(), model.caches, model.line_bytes());
         let lines = |bytes: usize| bytes / line;
+        let translator = model
+            .translation
+            .as_ref()
+            .map(|translation| Translator::new(translation, cores, config.memory_bytes, model.line_shift));
+        let all_lines = config.memory_bytes.div_ceil(line) + model.table_lines(config.memory_bytes);
+        let mut core = CoreState::new();
+        if translator.is_some() {
+            core.forget_pages();
+        }
         Ok(Coherence {
-            lines: Arena::new(config.memory_bytes.div_ceil(line), Pages::Huge, "the directory of lines")?,
+            lines: Arena::new(all_lines, Pages::Huge, "the directory of lines")?,
             l1: Tags::new(cores, lines(caches.l1_bytes), false, "the tags of the L1s")?,
             l2: Tags::new(cores, lines(caches.l2_bytes), false, "the tags of the L2s")?,
             l3: Tags::new(model.groups, lines(caches.l3_bytes), true, "the tags of the L3s")?,
-            cores: vec![CoreState::new(); cores],
+            cores: vec![core; cores],
             old_leases: OldLeases::new(),
             arrivals: Arrivals::new(model.groups),
             nodes: Arena::new(config.memory_bytes.div_ceil(PAGE_BYTES), Pages::Huge, "the nodes of pages")?,
@@ -105,6 +117,7 @@ impl Coherence {
             hot: Vec::new(),
             model,
             counts: Counts::default(),
+            translator,
             named: None,
         })
     }
@@ -113,6 +126,11 @@ impl Coherence {
     pub(crate) fn place(&mut self, at: Address, bytes: usize, node: usize) {
         let first = at.0 as usize / PAGE_BYTES;
         self.nodes[first..first + bytes / PAGE_BYTES].fill(node as u16);
+        if let Some(translator) = &mut self.translator {
+            translator.place(at.0 as usize, bytes);
+            // The pages may have had another size.
+            self.cores.iter_mut().for_each(CoreState::forget_pages);
+        }
     }
 
     /// Prefetches the host's data that an access of this core to this line needs.
@@ -124,6 +142,9 @@ impl Coherence {
         let group = usize::from(self.model.cores[core].group);
         self.l3.announce(group, line);
         self.arrivals.announce(group, line);
+        if let Some(translator) = &self.translator {
+            translator.announce(core, line);
+        }
     }
 
     /// Prefetches the host's data about other holders of this line that an access of this core
@@ -453,7 +474,10 @@ impl Coherence {
     }
 
     /// Position of the node whose memory holds a line.
-    fn home(&self, line: LineNumber) -> usize {
+    pub(crate) fn home(&self, line: LineNumber) -> usize {
+        if let Some(node) = self.translator.as_ref().and_then(|translator| translator.node(line)) {
+            return node;
+        }
         usize::from(self.nodes[((line as usize) << self.model.line_shift) / PAGE_BYTES])
     }
 
@@ -484,6 +508,10 @@ impl Coherence {
 
     /// Counts a miss that another core's copy caused.
     fn count_coherence_miss(&mut self, line: LineNumber) {
+        // Entries of page tables are in no region, by whose names hot lines are listed.
+        if self.translator.as_ref().is_some_and(|translator| translator.node(line).is_some()) {
+            return;
+        }
         let misses = &mut self.lines[line as usize].misses;
         *misses = misses.saturating_add(1);
         if *misses == HOT_MISSES_MIN {

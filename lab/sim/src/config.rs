@@ -185,6 +185,8 @@ impl Config {
         self.model.check()?;
         let refuse = |reason: String| Err(SimError::Config(reason));
         let memory_bytes_max = LINES_MAX * self.model.line_bytes();
+        let tables = self.model.table_lines(self.memory_bytes.min(memory_bytes_max));
+        let memory_bytes_max = memory_bytes_max - tables * self.model.line_bytes();
         if self.memory_bytes < 1 << 20 || self.memory_bytes > memory_bytes_max {
             let most = memory_bytes_max >> 30;
             return refuse(format!("{} bytes for regions; 1 MiB to {most} GiB", self.memory_bytes));

@@ -48,11 +48,17 @@ impl LineEvent for Miss {
     }
 }
 
-/// State of one physical core.
+/// State of one physical core. What every access reads comes first, in one line of the host.
 #[derive(Clone)]
+#[repr(C, align(64))]
 pub(crate) struct CoreState {
     /// Lines or stores are under way until this moment; afterwards every hit is plain.
     pub(crate) pending_until_ps: u64,
+    /// The pages that were translated last, and log2 of their lines. Accesses to them need no look
+    /// into the TLBs: since the older one became the first of its set the set got one page at most.
+    /// Without TLBs all lines are one page.
+    pages: [u64; 2],
+    page_shifts: [u32; 2],
     /// Parts in 1024 by which computing takes longer, because siblings compute too.
     pub(crate) stretch: u32,
     /// Workers that compute on this core.
@@ -80,6 +86,8 @@ impl CoreState {
     pub(crate) fn new() -> CoreState {
         CoreState {
             pending_until_ps: 0,
+            pages: [0; 2],
+            page_shifts: [63; 2],
             stretch: 1024,
             computing: 0,
             pausing: 0,
@@ -100,6 +108,25 @@ impl CoreState {
     pub(crate) fn holds(&self, line: LineNumber, now_ps: u64) -> bool {
         let has = |lease: &Lease| (lease.from_ps..lease.until_ps).contains(&now_ps);
         self.leases.newest(line, now_ps, has).is_some()
+    }
+
+    /// True if a line is on one of the pages that were translated last.
+    #[inline(always)]
+    pub(crate) fn has_page(&self, line: LineNumber) -> bool {
+        let line = u64::from(line);
+        line >> self.page_shifts[0] == self.pages[0] || line >> self.page_shifts[1] == self.pages[1]
+    }
+
+    /// Records that the page of a line, of this size, was translated last.
+    #[inline(always)]
+    pub(crate) fn set_page(&mut self, line: LineNumber, page_shift: u32) {
+        self.pages = [u64::from(line) >> page_shift, self.pages[0]];
+        self.page_shifts = [page_shift, self.page_shifts[0]];
+    }
+
+    /// Forgets the pages that were translated last.
+    pub(crate) fn forget_pages(&mut self) {
+        self.pages = [u64::MAX; 2];
     }
 
     /// Records that a line arrives at this moment.

@@ -12,6 +12,7 @@ use crate::line::{Access, Arrival, LineNumber, PRIVATE_LINE};
 use crate::model::WorkerSeat;
 use crate::statistics::Counts;
 use crate::tags::tag;
+use crate::translation::WALK;
 use crate::{Config, SimError};
 
 /// Time at which an access takes effect.
@@ -40,6 +41,13 @@ pub(crate) struct CostModel {
     waits: Vec<Waits>,
     /// None if fetching code is not counted.
     pub(crate) code: Option<CodeCaches>,
+}
+
+/// Moment at which the translation of an address is there.
+struct Translated {
+    at_ps: u64,
+    /// The entry of the page table is under way until then: the core repeats the access.
+    arrives: bool,
 }
 
 /// Waits of a hardware thread that are counted: overlapping ones once.
@@ -177,6 +185,14 @@ impl CostModel {
             self.coherence.counts.l1_hits += 1;
             return Ready::Now(now_ps + self.own_ps(core, access));
         }
+        let mut now_ps = now_ps;
+        if !self.coherence.cores[core].has_page(line) {
+            let Translated { at_ps, arrives } = self.translate(seat, line, now_ps);
+            if arrives {
+                return Ready::Later(at_ps);
+            }
+            now_ps = at_ps;
+        }
         let entry = &mut self.coherence.lines[line as usize];
         let may = access == Access::Read || entry.is_owned_by(core);
         let nothing_pending = now_ps >= self.coherence.cores[core].pending_until_ps;
@@ -189,6 +205,52 @@ impl CostModel {
             return Ready::Now(now_ps + self.own_ps(core, access));
         }
         self.access_slowly(seat, line, access, now_ps)
+    }
+
+    /// Translates the address of a line, which is not on the core's last page.
+    #[inline(never)]
+    fn translate(&mut self, seat: WorkerSeat, line: LineNumber, now_ps: u64) -> Translated {
+        let core = seat.core as usize;
+        let Some(translator) = &mut self.coherence.translator else {
+            return Translated { at_ps: now_ps, arrives: false };
+        };
+        let found = translator.translate(core, line);
+        self.coherence.cores[core].set_page(line, found.shift);
+        if found.level == 0 {
+            return Translated { at_ps: now_ps, arrives: false };
+        }
+        self.coherence.counts.tlb_misses += 1;
+        let asked_ps = self.stalled_until(seat, now_ps, now_ps + found.lookup_ps);
+        let translated = match found.level {
+            WALK => self.walk(seat, line, found.shift, asked_ps),
+            _ => Translated { at_ps: asked_ps, arrives: false },
+        };
+        self.coherence.counts.translation_ps += translated.at_ps - now_ps;
+        translated
+    }
+
+    /// Reads a page's entry of the page table.
+    fn walk(&mut self, seat: WorkerSeat, line: LineNumber, shift: u32, now_ps: u64) -> Translated {
+        let model = &self.coherence.model;
+        let home = self.coherence.home(line);
+        let node = usize::from(model.cores[seat.core as usize].node);
+        let Some(translator) = self.coherence.translator.as_ref() else {
+            return Translated { at_ps: now_ps, arrives: false };
+        };
+        // Memory of another machine is in none of this machine's tables: the access is refused.
+        if model.node_machines[home] != model.node_machines[node] {
+            return Translated { at_ps: now_ps, arrives: false };
+        }
+        let entry = translator.entry(line, shift, home);
+        self.coherence.counts.page_walks += 1;
+        let mut now_ps = now_ps;
+        loop {
+            match self.access_slowly(seat, entry, Access::Read, now_ps) {
+                Ready::Now(at_ps) => return Translated { at_ps, arrives: false },
+                Ready::Arrives(at_ps) => return Translated { at_ps, arrives: true },
+                Ready::Later(later_ps) => now_ps = later_ps,
+            }
+        }
     }
 
     /// Cost of an access to a line in the core's L1.
@@ -322,21 +384,41 @@ impl CostModel {
         now_ps: u64,
     ) -> u64 {
         let core = seat.core as usize;
+        if line == PRIVATE_LINE {
+            return now_ps;
+        }
+        let translated_ps = self.translate_ahead(seat, line, now_ps);
         let entry = &self.coherence.lines[line as usize];
         let may = access == Access::Read || entry.is_owned_by(core);
         let current = tag(line, entry.version);
         let present = self.coherence.find(core, current).is_some();
         let write = access != Access::Read;
         let under_way = || self.coherence.cores[core].arrival(line, write, now_ps).is_some();
-        if line == PRIVATE_LINE || present && may || under_way() {
+        if present && may || under_way() {
             return now_ps;
         }
         let fill_buffers = self.coherence.model.costs.fill_buffers;
         let (fill_buffer, start_ps) = self.coherence.cores[core].fill_buffer(fill_buffers, now_ps);
         self.coherence.counts.events += 1;
         self.coherence.counts.prefetches += 1;
-        let arrival = self.coherence.fetch(core, line, access, present, true, start_ps);
+        let fetched_ps = start_ps.max(translated_ps);
+        let arrival = self.coherence.fetch(core, line, access, present, true, fetched_ps);
         self.coherence.cores[core].fill(fill_buffer, line, write, arrival, now_ps);
         self.stalled_until(seat, now_ps, start_ps)
+    }
+
+    /// Translates an address for a prefetch, for which the core does not wait. Returns the moment
+    /// at which the translation is there.
+    fn translate_ahead(&mut self, seat: WorkerSeat, line: LineNumber, now_ps: u64) -> u64 {
+        if self.coherence.cores[seat.core as usize].has_page(line) {
+            return now_ps;
+        }
+        let counts = &self.coherence.counts;
+        let before =
+            (self.waits[seat.slot as usize], counts.stalled_ps, counts.shared_ps, counts.translation_ps);
+        let at_ps = self.translate(seat, line, now_ps).at_ps;
+        let counts = &mut self.coherence.counts;
+        (self.waits[seat.slot as usize], counts.stalled_ps, counts.shared_ps, counts.translation_ps) = before;
+        at_ps
     }
 }

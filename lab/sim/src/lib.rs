@@ -51,8 +51,8 @@
 //! trace, error, arena, stack, memory, touches    last events, failures, memory and stacks from the host, regions, their accesses
 //! code                                           first-level instruction caches
 //! model, disk, faults, config, host              what is simulated, and whether the host has room for it
-//! directory, tags, cores, arrivals, bandwidth,   lines, caches, what cores and L3s have under way,
-//! statistics, instructions, network              ports, counters, what goes from machine to machine
+//! directory, tags, translation, cores, arrivals,  lines, caches, TLBs, what cores and L3s have under way,
+//! bandwidth, statistics, instructions, network   ports, counters, what goes from machine to machine
 //! coherence                                      where a line is, and when it arrives elsewhere
 //! cost                                           what an access costs its core: hits, store buffers, prefetches
 //! seats, slices, waiting, fiber, fibers, falls,  where workers run and when, what they wait for,
@@ -107,6 +107,7 @@ mod statistics;
 mod tags;
 mod touches;
 mod trace;
+mod translation;
 mod virtual_core;
 mod virtual_machine;
 mod waiting;

@@ -15,6 +15,9 @@ use crate::arena::{HUGE_PAGE_BYTES, Pages, Reservation};
 /// Granularity of regions and of their nodes.
 pub(crate) const PAGE_BYTES: usize = 4096;
 
+/// Regions of at least this size request huge pages, as those of `platform::Hardware` do.
+pub(crate) const HUGE_REGION_BYTES: usize = 2 << 20;
+
 /// Offset of the first region. The first line's number stands for all private memory.
 const FIRST_OFFSET: usize = PAGE_BYTES;
 

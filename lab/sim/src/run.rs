@@ -146,6 +146,7 @@ fn statistics(simulation: &Simulation, now: Nanos) -> Statistics {
         cycles: model.cycles(counts.running_ps.saturating_sub(counts.system_ps)),
         stalled_cycles: model.cycles(counts.stalled_ps),
         shared_cycles: model.cycles(counts.shared_ps),
+        translation_cycles: model.cycles(counts.translation_ps),
         faults: FaultCounts { falls: simulation.falls.count(), ..simulation.network().faults(now) },
         interconnect_bytes: coherence.ports.crossed_bytes(),
         memory_bytes: memory.map(|port| port.bytes).sum(),

@@ -34,6 +34,8 @@ pub struct Statistics {
     pub stalled_cycles: u64,
     /// Cycles of them in accesses to lines that other cores have.
     pub shared_cycles: u64,
+    /// Cycles for which accesses wait for the translation of their addresses.
+    pub translation_cycles: u64,
     /// Memory controllers and links, the busiest first.
     pub ports: Vec<PortUse>,
     /// Lines with the most coherence misses, the hottest first.
@@ -95,6 +97,12 @@ pub struct Counts {
     /// Lines from caches that other cores have or had: the directory names another core as owner,
     /// or several as readers.
     pub shared_lines: u64,
+    /// Accesses and prefetches whose page's translation the first TLB of their core lacked.
+    pub tlb_misses: u64,
+    /// Those of them for which no TLB had it: walks of page tables. The read of an entry is an event.
+    pub page_walks: u64,
+    /// Picoseconds for which accesses wait for the translation of their addresses.
+    pub translation_ps: u64,
     /// Units of computation of each kind, in the order of [`Work::ALL`].
     pub work: [u64; Work::ALL.len()],
     /// Instructions of long code paths.

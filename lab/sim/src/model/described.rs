@@ -62,6 +62,7 @@ pub(crate) fn model(description: &Description) -> Result<Model, SimError> {
             l3_bytes: groups.l3_bytes(description),
         },
         instruction_cache: Some(instruction_cache(description)?),
+        translation: super::translation::of(description, line_bytes)?,
         line_shift: line_bytes.trailing_zeros(),
         clock_khz: (description.clock_ghz.value * 1e6).round() as u64,
         smt_stretch: stretches(topology.smt(), &|siblings| description.smt_share(siblings)),

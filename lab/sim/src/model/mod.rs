@@ -10,6 +10,7 @@
 mod described;
 mod machines;
 mod scaled;
+mod translation;
 mod uniform;
 mod wires;
 
@@ -20,6 +21,7 @@ use crate::SimError;
 use crate::code::InstructionCache;
 use crate::spin::SpinLoop;
 
+pub(crate) use translation::{TlbLevel, Translation};
 pub use uniform::Shape;
 pub(crate) use wires::Wires;
 
@@ -154,6 +156,8 @@ pub struct Model {
     pub(crate) caches: CacheSizes,
     /// Instruction cache of each core; without one, fetching code is not counted.
     pub(crate) instruction_cache: Option<InstructionCache>,
+    /// Address translation of each core; without it translation costs nothing.
+    pub(crate) translation: Option<Translation>,
     /// log2 of the line size.
     pub(crate) line_shift: u32,
     /// Cycles in a millisecond.

@@ -8,14 +8,16 @@ impl Model {
     ///
     /// The L2 and the L3 shrink by that factor. The L1 stays: it holds a worker's data of one
     /// transaction, which does not shrink. So that each level is still a level, an L2 keeps twice
-    /// the L1, and an L3 as much as the L2s of its cores together.
+    /// the L1, and an L3 as much as the L2s of its cores together. TLBs behind the first level
+    /// shrink, too, to no fewer entries than the level before them.
     pub fn with_scaled_caches(self, scale: f64) -> Model {
         let CacheSizes { l1_bytes, l2_bytes, l3_bytes } = self.caches;
         let scaled = |bytes: usize| (bytes as f64 * scale.clamp(0.0, 1.0)) as usize;
         let cores_of_group = self.cores.len().div_ceil(self.groups.max(1));
         let l2 = scaled(l2_bytes).max(2 * l1_bytes).min(l2_bytes);
         let l3 = scaled(l3_bytes).max(cores_of_group * l2).min(l3_bytes);
-        self.with_caches(CacheSizes { l1_bytes, l2_bytes: l2, l3_bytes: l3 })
+        let translation = self.translation.clone().map(|translation| translation.scaled(scale));
+        Model { translation, ..self.with_caches(CacheSizes { l1_bytes, l2_bytes: l2, l3_bytes: l3 }) }
     }
 }
 

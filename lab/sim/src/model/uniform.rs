@@ -110,6 +110,7 @@ impl Shape {
             lanes: sockets.saturating_sub(1).clamp(1, 3) as u32,
             caches: CacheSizes { l1_bytes: 32 << 10, l2_bytes: 1 << 20, l3_bytes: 32 << 20 },
             instruction_cache: None,
+            translation: None,
             line_shift: 6,
             clock_khz: (1e9 / CYCLE_PS).round() as u64,
             smt_stretch: stretches(smt, &|siblings| match siblings {

@@ -18,4 +18,5 @@ mod siblings;
 mod slices;
 mod synchronization;
 mod touches;
+mod translation;
 mod waiting;

@@ -60,7 +60,9 @@ fn a_line_is_in_an_l3_when_it_has_arrived() {
     assert_eq!(readers(&config, &clean, &[16, 17], 1_000)[1], costs.l3_ps);
     // The third socket does not get it from a socket where it has not arrived.
     let description = Description::shipped("octo-socket").expect("shipped");
-    let octo = free_clock(Config { memory_bytes: 1 << 30, ..Config::of(&description).expect("a machine") });
+    let octo = Config::of(&description).expect("a machine");
+    let model = octo.model.clone().with_free_translation();
+    let octo = free_clock(Config { model, memory_bytes: 1 << 30, ..octo });
     // Sockets 0 and 2 are one hop from each other, and two hops from 5 and 7, which are neighbours.
     let far = transfer(&octo, Access::Load, LineState::Shared, 50, 0);
     let memory = octo.model.memory_ps(HardwareThread(50), Node(0)).expect("a node");
