@@ -206,6 +206,16 @@ choices! {
 }
 
 choices! {
+    /// Pages of large regions of memory.
+    PageSize {
+        /// The smallest.
+        Small = "small",
+        /// Huge ones where a region covers them.
+        Huge = "huge",
+    }
+}
+
+choices! {
     /// Adaptation of partitions to the workload.
     Adaptive {
         /// Partitions follow the workload.

@@ -151,6 +151,7 @@ fn asked(flags: &[OsString], file: &RunFile) -> Result<Config, String> {
         sockets_by_smt: vec![deployment.sockets()],
         machines: 1,
         host_memory_bytes: None,
+        has_tlbs: false,
     };
     let config = config::resolve(&bench, &machine).map_err(|fault| format!("run: {fault}"))?;
     if config.repeat > 1 {

@@ -22,6 +22,8 @@ pub struct MachineFacts {
     /// Memory in bytes of the machine that holds the rows: this one, also for a simulated machine;
     /// `None` if unknown.
     pub host_memory_bytes: Option<u64>,
+    /// Its description has TLBs.
+    pub has_tlbs: bool,
 }
 
 /// Numbers of hardware threads, and their sockets, when at most 1, 2, ... of each core are used.

@@ -33,9 +33,12 @@ pub fn facts(name: Option<&str>) -> Result<MachineFacts, BadInput> {
     let host = native()?;
     let name = name.unwrap_or(NATIVE);
     let memory = host.memory_bytes();
-    let topology = match name {
-        NATIVE => host,
-        _ => described(name)?.whole(),
+    let (topology, has_tlbs) = match name {
+        NATIVE => (host, false),
+        _ => {
+            let description = described(name)?;
+            (description.whole(), description.translation.is_some())
+        }
     };
     let (threads_by_smt, sockets_by_smt) = threads_by_smt(&topology);
     Ok(MachineFacts {
@@ -44,6 +47,7 @@ pub fn facts(name: Option<&str>) -> Result<MachineFacts, BadInput> {
         sockets_by_smt,
         machines: topology.machine_count(),
         host_memory_bytes: (memory > 0).then_some(memory),
+        has_tlbs,
     })
 }
 

@@ -20,8 +20,8 @@ use workloads::ycsb::YcsbWorkload;
 
 use super::given::{Given, named, number, parsed, text, whole};
 use crate::choices::{
-    Adaptive, ConcurrencyControl, DiskKind, Engine, Like, LogDisk, PartitionPlacement, RemoteChoice,
-    RemoteRows, Switch, WorkloadName, memory_placement, optimisations,
+    Adaptive, ConcurrencyControl, DiskKind, Engine, Like, LogDisk, PageSize, PartitionPlacement,
+    RemoteChoice, RemoteRows, Switch, WorkloadName, memory_placement, optimisations,
 };
 use crate::hot::Hot;
 use crate::values;
@@ -240,6 +240,10 @@ pub struct CommonFlags {
     /// the data: on or off [default: off]
     #[arg(long, value_name = "SWITCH", value_parser = named::<Switch>(), help_heading = "Machine")]
     pub scale_caches: Option<Given<Switch>>,
+    /// Pages that the simulated operating system gives to large regions of memory, which request
+    /// huge ones: huge, or small as without transparent huge pages [default: huge]
+    #[arg(long, value_name = "SIZE", value_parser = named::<PageSize>(), help_heading = "Machine")]
+    pub pages: Option<Given<PageSize>>,
     /// Storage engine: memory (rows in memory) or paged (rows in pages of a file, of which a pool
     /// is in memory) [default: memory]
     #[arg(long, value_name = "NAME", value_parser = named::<Engine>(), help_heading = "Engine")]

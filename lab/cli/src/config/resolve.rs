@@ -21,8 +21,8 @@ use super::workloads::{RowCount, Workload};
 use crate::arguments::{AnyFlag, BenchArguments, CommonFlags, Flag, Given, TextFlag, WorkloadFlag, refuse};
 use crate::bad_input::BadInput;
 use crate::choices::{
-    Adaptive, ConcurrencyControl, DiskKind, Engine, Like, LogDisk, RemoteChoice, Switch, WorkloadName,
-    choose_instances, named_value,
+    Adaptive, ConcurrencyControl, DiskKind, Engine, Like, LogDisk, PageSize, RemoteChoice, Switch,
+    WorkloadName, choose_instances, named_value,
 };
 use crate::machine_facts::{MachineFacts, NATIVE};
 
@@ -115,6 +115,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     remote_rows(common, instances, workers, &workload)?;
     remote_choice(common, instances, &workload)?;
     let scale_caches = scale_caches(common, native, &workload)?;
+    let pages = page_size(common, machine, native)?;
     let length = length(common, native)?;
     let warmup_default = if native { WARMUP_SECONDS_NATIVE } else { WARMUP_SECONDS_VIRTUAL };
     let warm_up_seconds = common.warmup.value_or(warmup_default)?;
@@ -174,6 +175,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         machine: machine.name.clone(),
         deployment,
         scale_caches,
+        pages,
         cc,
         adaptive,
         disk,
@@ -336,6 +338,23 @@ fn scale_caches(common: &CommonFlags, native: bool, workload: &Workload) -> Resu
         (Switch::On, true, _) => Err(refused("this machine has the caches it has", "off, or --machine")),
         (Switch::On, _, None) => Err(refused("the data of this workload have no --scale", "off")),
         _ => Ok(switch),
+    }
+}
+
+/// Resolves `--pages`: the engine requests huge pages, and machines without TLBs do not show them.
+fn page_size(common: &CommonFlags, machine: &MachineFacts, native: bool) -> Result<PageSize, BadInput> {
+    let size = common.pages.value_or(PageSize::Huge)?;
+    let refused = |problem: &str, accepted: &str| {
+        Err(BadInput::value("--pages", PageSize::Small.name(), problem, accepted))
+    };
+    match (size, native) {
+        (PageSize::Small, true) => {
+            refused("regions request huge pages from this machine", "huge, or --machine")
+        }
+        (PageSize::Small, false) if !machine.has_tlbs => {
+            refused("the machine's description has no TLBs", "huge, or a machine with core.tlb")
+        }
+        _ => Ok(size),
     }
 }
 

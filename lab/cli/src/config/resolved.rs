@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::changes::At;
 use super::workloads::{Split, Workload};
-use crate::choices::{Adaptive, ConcurrencyControl, DiskKind, Like, LogDisk, Switch};
+use crate::choices::{Adaptive, ConcurrencyControl, DiskKind, Like, LogDisk, PageSize, Switch};
 use crate::errors::Failure;
 use crate::machine_facts::NATIVE;
 
@@ -24,6 +24,8 @@ pub struct Config {
     pub deployment: DeploymentRequest,
     /// `on` if the simulated machine's caches shrink with the data.
     pub scale_caches: Switch,
+    /// Pages of large regions.
+    pub pages: PageSize,
     /// Concurrency control.
     #[serde(serialize_with = "harness::serialize_name")]
     pub cc: ConcurrencyControl,

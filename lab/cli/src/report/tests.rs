@@ -165,10 +165,17 @@ fn json_has_every_field_of_the_contract() {
     let names = ["llc_misses", "interconnect_bytes", "memory_bytes", "messages", "log_bytes", "fsyncs"];
     let more = ["instructions", "cycles", "instructions_per_cycle", "stalled_cycles", "stalled_cycles_share"];
     let shared = ["shared_cycles", "shared_cycles_share", "shared_accesses_share"];
+    let translation = ["tlb_misses", "page_walks", "translation_cycles", "translation_cycles_share"];
     let ratios = ["llc_references", "llc_misses_share", "interconnect_per_memory_byte"];
     let code = ["code_misses", "code_stalled_ps"];
     assert!(
-        counters.keys().eq(names.iter().chain(&more).chain(&shared).chain(&ratios).chain(&code))
+        counters.keys().eq(names
+            .iter()
+            .chain(&more)
+            .chain(&shared)
+            .chain(&ratios)
+            .chain(&code)
+            .chain(&translation))
             && counters.values().all(serde_json::Value::is_null)
     );
     assert_eq!(json["distributed_ratio"], 0.0);

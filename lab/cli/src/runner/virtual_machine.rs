@@ -8,7 +8,7 @@ use sim::{CacheSizes, Config as SimConfig, Disk, DiskFaults, DiskModel, VirtualM
 use storage::Optimisation;
 
 use super::{faults, remote_choice};
-use crate::choices::{DiskKind, LogDisk, Switch};
+use crate::choices::{DiskKind, LogDisk, PageSize, Switch};
 use crate::config::Config;
 use crate::errors::Failure;
 use crate::machines;
@@ -85,6 +85,10 @@ pub(super) fn run(
     let model = match (config.scale_caches, config.workload.scale()) {
         (Switch::On, Some(scale)) => described.model.with_scaled_caches(scale),
         _ => described.model,
+    };
+    let model = match config.pages {
+        PageSize::Small => model.with_small_pages(),
+        PageSize::Huge => model,
     };
     let new_disk = |kind| disk(kind, config.log_disk);
     let sim = SimConfig {

@@ -352,6 +352,14 @@ pub struct Counters {
     pub code_misses: Option<u64>,
     /// Picoseconds in which workers wait for these lines.
     pub code_stalled_ps: Option<u64>,
+    /// Accesses and prefetches whose page the first TLB of their core lacked.
+    pub tlb_misses: Option<u64>,
+    /// Those of them for which no TLB had the page: walks of page tables.
+    pub page_walks: Option<u64>,
+    /// Cycles for which accesses wait for the translation of their addresses.
+    pub translation_cycles: Option<u64>,
+    /// Translation cycles over cycles.
+    pub translation_cycles_share: Option<f64>,
 }
 
 impl Counters {
@@ -371,12 +379,16 @@ impl Counters {
             stalled_cycles_share: share(stalled_cycles, cycles),
             shared_cycles: Some(shared_cycles),
             shared_cycles_share: share(shared_cycles, cycles),
-            shared_accesses_share: share(counts.shared_lines, counts.events),
+            shared_accesses_share: share(counts.shared_lines, counts.events - counts.page_walks),
             llc_references: Some(references),
             llc_misses_share: share(misses, references),
             interconnect_per_memory_byte: share(statistics.interconnect_bytes, statistics.memory_bytes),
             code_misses: Some(counts.code_misses()),
             code_stalled_ps: Some(counts.code_stalled_ps),
+            tlb_misses: Some(counts.tlb_misses),
+            page_walks: Some(counts.page_walks),
+            translation_cycles: Some(statistics.translation_cycles),
+            translation_cycles_share: share(statistics.translation_cycles, cycles),
             ..Counters::default()
         }
     }

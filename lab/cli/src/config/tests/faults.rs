@@ -239,6 +239,11 @@ pub(super) const FAULTS: &[(&str, &str)] = &[
         "tpcc --scale 0.1 --scale-caches on",
         "--scale-caches on: this machine has the caches it has (accepted: off, or --machine)",
     ),
+    (
+        "tpcc --pages small",
+        "--pages small: regions request huge pages from this machine (accepted: huge, or --machine)",
+    ),
+    ("tpcc --pages large", "--pages large: unknown value (accepted: small, huge)"),
     ("tpcc --scale-caches maybe", "--scale-caches maybe: unknown value (accepted: on, off)"),
     ("tpcc --disk tape", "--disk tape: unknown value (accepted: ram, nvme, hdd, hdd:2)"),
     (

@@ -27,6 +27,7 @@ pub fn machine() -> MachineFacts {
         sockets_by_smt: vec![vec![0, 0, 1, 1], vec![0, 0, 0, 0, 1, 1, 1, 1]],
         machines: 1,
         host_memory_bytes: Some(16 << 30),
+        has_tlbs: false,
     }
 }
 
@@ -62,6 +63,7 @@ pub fn facts_of(topology: &machine::Topology) -> MachineFacts {
         sockets_by_smt,
         machines: topology.machine_count(),
         host_memory_bytes: None,
+        has_tlbs: false,
     }
 }
 
@@ -112,7 +114,7 @@ fn defaults_are_those_of_the_contract() {
         "index_inserts": "on", "unvalidated_reads": "off",
         "machine": "native", "cores": 8, "smt": 2, "machines": null, "deploy": "1isl", "placement": "island", "memory": "local",
         "transport": "shm", "in_flight": 1, "commit": "classic",
-        "scale_caches": "off",
+        "scale_caches": "off", "pages": "huge",
         "engine": "memory", "pool": null, "cc": "silo", "execution": "inline", "adaptive": null, "adapt_interval": null, "durability": "group", "disk": null, "log_disk": null,
         "path": null, "timestamp": "clock", "without": [],
         "row_lock": "word", "retry": "exponential", "clients": "worker", "row_copies": "fields", "commit_locks": "ordered",

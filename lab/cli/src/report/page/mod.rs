@@ -182,6 +182,9 @@ fn counters(counters: &Counters) -> String {
         ("cycles on lines of other cores", share(counters.shared_cycles_share)),
         ("accesses to lines of other cores", share(counters.shared_accesses_share)),
         ("requests that miss the last-level cache", share(counters.llc_misses_share)),
+        ("TLB misses", count(counters.tlb_misses)),
+        ("walks of page tables", count(counters.page_walks)),
+        ("cycles that wait for translation", share(counters.translation_cycles_share)),
         ("bytes over links for a byte of memory", ratio(counters.interconnect_per_memory_byte)),
         ("lines of code that L1 caches lack", count(counters.code_misses)),
     ];
