@@ -143,8 +143,8 @@ impl Ledger {
         SessionEntry { ledger: Arc::clone(self), counters }
     }
 
-    /// Calls `open` until it returns something other than [`Error::TooManySessions`]: again whenever
-    /// a session has ended, until this moment.
+    /// Calls `open` until it returns something other than [`Error::TooManySessions`]: again
+    /// whenever a session has ended, until this moment.
     pub(crate) fn wait_for_place<T>(&self, until: Nanos, open: impl Fn() -> Result<T>) -> Result<T> {
         loop {
             // Read before the call: a session that ends during it is not missed.

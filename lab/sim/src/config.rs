@@ -87,8 +87,8 @@ pub struct Config {
     pub crash: Option<Crash>,
     /// Crews that end before the others. Crews that start in their place later may fall as well.
     pub falls: Vec<Fall>,
-    /// The time slices of workers that share a hardware thread are divided by this number: for a run
-    /// that stands for one that is as many times as long.
+    /// The time slices of workers that share a hardware thread are divided by this number: for a
+    /// run that stands for one that is as many times as long.
     pub slice_divisor: u64,
     /// Hardware threads that are withdrawn for a while.
     pub withdrawals: Vec<Withdrawal>,

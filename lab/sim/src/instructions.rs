@@ -30,8 +30,8 @@ const SPIN_INSTRUCTIONS: u64 = 13;
 /// Instructions of one turn of the compiled loop that pauses until a moment.
 const PAUSE_INSTRUCTIONS: u64 = 11;
 
-/// Instructions that simulated cores executed: one for each access but those of page walks, and those of computation, of
-/// declared paths, of clocks and of loops that wait.
+/// Instructions that simulated cores executed: one for each access but those of page walks, and
+/// those of computation, of declared paths, of clocks and of loops that wait.
 pub(crate) fn instructions(counts: &Counts) -> u64 {
     let computed = Work::ALL.map(|work| counts.work[work as usize] * centi_instructions(work));
     counts.events - counts.page_walks

@@ -99,7 +99,8 @@ pub struct Counts {
     pub shared_lines: u64,
     /// Accesses and prefetches whose page's translation the first TLB of their core lacked.
     pub tlb_misses: u64,
-    /// Those of them for which no TLB had it: walks of page tables. The read of an entry is an event.
+    /// Those of them for which no TLB had it: walks of page tables. The read of an entry is an
+    /// event.
     pub page_walks: u64,
     /// Picoseconds for which accesses wait for the translation of their addresses.
     pub translation_ps: u64,

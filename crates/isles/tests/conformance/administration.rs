@@ -84,6 +84,8 @@ fn call_in_new_directory(engine: Engine, path: &Path, events: &Arc<AtomicU64>) {
     assert_eq!(database.transaction(|t| t.get(same, &3)), Ok(Some(note(3))));
     let waiting = call!(database.session_within(Duration::from_secs(60))).map(drop);
     assert_eq!(waiting, Ok(()), "a place is free");
+    let refused = call!(database.try_transaction(|_| Err::<(), Error>(Error::RollBack)));
+    assert_eq!(refused, Err(Error::RollBack));
     let names: Vec<_> = call!(database.tables()).iter().map(|table| table.name().to_owned()).collect();
     assert_eq!(names, ["notes", "drafts"]);
     if let Engine::Memory(scheme) = engine {

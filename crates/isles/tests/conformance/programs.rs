@@ -398,10 +398,7 @@ type Body<'b> = dyn FnMut(&mut Transaction<'_>) -> Result<(), Error> + 'b;
 
 fn perform_closure(opened: &mut Opened, planned: &Planned, body: &mut Body<'_>) -> Result<(), Error> {
     if let (TransactionCall::DatabaseTransaction, Kind::One { database, .. }) = (planned.call, &opened.kind) {
-        return match planned.end.commits() {
-            true => call!(database.transaction(body)),
-            false => call!(database.try_transaction(body)),
-        };
+        return call!(database.transaction(body));
     }
     if let (TransactionCall::Snapshot(2), Kind::One { database, .. }) = (planned.call, &opened.kind) {
         return call!(database.snapshot(body));

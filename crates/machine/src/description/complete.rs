@@ -4,11 +4,10 @@ use terms::Node;
 
 use super::core::{self, CoreCosts};
 use super::fact::{Confidence, Fact, FactMatrix};
-use super::facts::confidence;
-use super::keys::{DescriptionError, Keys};
+use super::keys::{DescriptionError, Keys, confidence};
 use super::measured::CoreToCore;
 use super::shape;
-use super::translation;
+use super::tlbs;
 use super::value::{AccessCosts, CacheFacts, Description, Network, Reach, SmtShare};
 use crate::cpu_set::CpuSet;
 use crate::parts::{PartMemory, Parts};
@@ -70,7 +69,7 @@ pub(super) fn read(keys: &Keys) -> Result<Description, DescriptionError> {
         core::Basis { clock_ghz: clock_ghz.value, l1_ns: l1.load_ns.value, year: None, pause_ns: 0.0 };
     Ok(Description {
         core: CoreCosts::complete(&given, basis),
-        translation: tlb.map(|table| translation::read(&table, fact)).transpose()?,
+        translation: tlb.map(|table| tlbs::read(&table, fact)).transpose()?,
         name: keys.text("name")?.ok_or_else(|| keys.missing("name"))?,
         processor: text("processor")?,
         links: text("links")?,

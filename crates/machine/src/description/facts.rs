@@ -2,9 +2,10 @@
 
 use super::core::{self, CoreFacts};
 use super::fact::{Confidence, Fact, FactMatrix};
-use super::keys::{DescriptionError, Keys};
+use super::keys::{DescriptionError, Keys, confidence};
 use super::shape::{self, Shape};
-use super::translation::{self, Translation};
+use super::tlbs;
+use super::translation::Translation;
 use super::value::{Network, SmtShare};
 
 /// Values over nodes, in one of the forms of a file.
@@ -192,12 +193,6 @@ pub(super) fn read(keys: &Keys, name: &str) -> Result<Facts, DescriptionError> {
     Ok(facts)
 }
 
-/// The confidence of a table, estimate if it has none.
-pub(super) fn confidence(keys: &Keys) -> Result<Confidence, DescriptionError> {
-    let Some(name) = keys.text("confidence")? else { return Ok(Confidence::Estimate) };
-    Confidence::parse(&name).ok_or_else(|| keys.invalid("confidence", &name, Confidence::NAMES))
-}
-
 impl Reader<'_> {
     /// Finds the machine whose cycle counts are used if this one has none.
     fn borrow(&mut self) -> Result<(), DescriptionError> {
@@ -223,7 +218,7 @@ impl Reader<'_> {
         for table in self.keys.below("core")?.into_iter().chain(family.map(Keys::of)) {
             let read = |table: &Keys, key: &str| self.core_fact(table, key, facts.clock_ghz.value);
             let given = core::read(&table, &[OWN_ATOMIC, SMT_SHARES, TLB], read)?;
-            let tlb = table.below(TLB)?.map(|tlb| translation::read(&tlb, read)).transpose()?;
+            let tlb = table.below(TLB)?.map(|tlb| tlbs::read(&tlb, read)).transpose()?;
             facts.translation = facts.translation.take().or(tlb);
             let own_atomic = table.has(OWN_ATOMIC).then(|| read(&table, OWN_ATOMIC)).transpose()?;
             let shares = if table.has(SMT_SHARES) { smt_shares(&table)? } else { Vec::new() };

@@ -2,7 +2,7 @@
 
 use toml::{Table, Value};
 
-use super::fact::Fact;
+use super::fact::{Confidence, Fact};
 
 /// The key of the only number that may be 0.
 pub(super) const CODE_MISS_NS: &str = "code_miss_ns";
@@ -347,4 +347,10 @@ pub(super) fn brief(value: &Value) -> String {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text,
     }
+}
+
+/// The confidence of a table, estimate if it has none.
+pub(super) fn confidence(keys: &Keys) -> Result<Confidence, DescriptionError> {
+    let Some(name) = keys.text("confidence")? else { return Ok(Confidence::Estimate) };
+    Confidence::parse(&name).ok_or_else(|| keys.invalid("confidence", &name, Confidence::NAMES))
 }

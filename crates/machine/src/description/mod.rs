@@ -14,6 +14,7 @@ mod machines;
 mod measured;
 mod shape;
 mod shipped;
+mod tlbs;
 mod translation;
 mod value;
 mod write;

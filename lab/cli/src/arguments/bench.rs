@@ -199,8 +199,8 @@ pub struct CommonFlags {
     /// [default: 1; with --partition-threads on one for each table]
     #[arg(long, value_name = "N", value_parser = whole(1..=WORKERS_PER_THREAD_MAX), help_heading = "Machine")]
     pub workers_per_thread: Option<Given<u64>>,
-    /// Divide the time slices of workers on one hardware thread by this number, in a virtual run that
-    /// stands for one that is as many times as long [default: 1]
+    /// Divide the time slices of workers on one hardware thread by this number, in a virtual run
+    /// that stands for one that is as many times as long [default: 1]
     #[arg(long, value_name = "N", value_parser = whole(1..=SLICE_DIVISOR_MAX), help_heading = "Machine")]
     pub slice_divisor: Option<Given<u64>>,
     /// Machines of a cluster among which the workers are divided evenly [default: each machine is

@@ -4,7 +4,7 @@ use machine::{CoreCost, Description, FactMatrix, Topology};
 
 use super::{
     ACCESSES, CacheSizes, Core, Costs, FILL_BUFFERS_MAX, GROUPS_MAX, Model, STATES, STORE_BUFFER_MAX,
-    estimated, index_threads, stretches,
+    TlbLevel, Translation, estimated, index_threads, stretches,
 };
 use crate::SimError;
 use crate::code::InstructionCache;
@@ -62,7 +62,7 @@ pub(crate) fn model(description: &Description) -> Result<Model, SimError> {
             l3_bytes: groups.l3_bytes(description),
         },
         instruction_cache: Some(instruction_cache(description)?),
-        translation: super::translation::of(description, line_bytes)?,
+        translation: translation(description, line_bytes)?,
         line_shift: line_bytes.trailing_zeros(),
         clock_khz: (description.clock_ghz.value * 1e6).round() as u64,
         smt_stretch: stretches(topology.smt(), &|siblings| description.smt_share(siblings)),
@@ -140,6 +140,31 @@ fn of_core(description: &Description, estimates: Costs) -> Result<Costs, SimErro
         move_rarity: (1.0 / share(CoreCost::MoveShare)?.max(1e-9)).round() as u64,
         ..estimates
     })
+}
+
+/// Reads the translation of a description, if it has any.
+fn translation(description: &Description, line_bytes: usize) -> Result<Option<Translation>, SimError> {
+    let Some(described) = &description.translation else { return Ok(None) };
+    let pages = described.pages.value;
+    if pages.entry as usize > line_bytes {
+        let reason = format!("`core.tlb.entry_bytes` is {}: at most a line of {line_bytes}", pages.entry);
+        return Err(refused(description, reason));
+    }
+    let level = |level: &machine::TlbLevel| {
+        let hit_ps = level.hit_ns.as_ref().map_or(0.0, |hit| (hit.value * 1000.0).round());
+        if !(0.0..1e9).contains(&hit_ps) {
+            let reason = format!("`core.tlb.levels` has a hit of {} ns: below 1 ms", hit_ps / 1000.0);
+            return Err(refused(description, reason));
+        }
+        Ok(TlbLevel { arrays: level.arrays.value, hit_ps: hit_ps as u64 })
+    };
+    Ok(Some(Translation {
+        small_shift: pages.small.trailing_zeros(),
+        huge_shift: pages.huge.trailing_zeros(),
+        entry_shift: pages.entry.trailing_zeros(),
+        levels: described.levels.iter().map(level).collect::<Result<_, _>>()?,
+        huge_pages: true,
+    }))
 }
 
 pub(super) fn refused(description: &Description, reason: String) -> SimError {

@@ -1,6 +1,6 @@
 //! Smaller caches, for smaller data.
 
-use super::{CacheSizes, Model};
+use super::{CacheSizes, Model, Translation};
 
 impl Model {
     /// The same machine for data that is only `scale` times as large, 0 to 1: its caches hold as
@@ -18,6 +18,27 @@ impl Model {
         let l3 = scaled(l3_bytes).max(cores_of_group * l2).min(l3_bytes);
         let translation = self.translation.clone().map(|translation| translation.scaled(scale));
         Model { translation, ..self.with_caches(CacheSizes { l1_bytes, l2_bytes: l2, l3_bytes: l3 }) }
+    }
+}
+
+impl Model {
+    /// Lines of the page tables of all nodes for this much memory.
+    pub(crate) fn table_lines(&self, memory_bytes: usize) -> usize {
+        let lines = |one: &Translation| one.table_lines(memory_bytes, self.line_shift).1;
+        self.translation.as_ref().map_or(0, lines) * self.nodes.len()
+    }
+
+    /// The same machine whose operating system has no huge pages.
+    pub fn with_small_pages(mut self) -> Model {
+        if let Some(translation) = &mut self.translation {
+            translation.huge_pages = false;
+        }
+        self
+    }
+
+    /// The same machine on which translation of addresses costs nothing.
+    pub fn with_free_translation(self) -> Model {
+        Model { translation: None, ..self }
     }
 }
 

@@ -1,10 +1,6 @@
 //! Address translation of a described machine: sizes of its pages and its TLBs.
 
-use machine::{Description, TlbArrays, TlbSize};
-
-use super::Model;
-use super::described::refused;
-use crate::SimError;
+use machine::{TlbArrays, TlbSize};
 
 /// Address translation of each core.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,31 +21,6 @@ pub(crate) struct TlbLevel {
     pub(crate) arrays: TlbArrays,
     /// Time by which an access takes longer if this level has its translation.
     pub(crate) hit_ps: u64,
-}
-
-/// Reads the translation of a description, if it has any.
-pub(super) fn of(description: &Description, line_bytes: usize) -> Result<Option<Translation>, SimError> {
-    let Some(described) = &description.translation else { return Ok(None) };
-    let pages = described.pages.value;
-    if pages.entry as usize > line_bytes {
-        let reason = format!("`core.tlb.entry_bytes` is {}: at most a line of {line_bytes}", pages.entry);
-        return Err(refused(description, reason));
-    }
-    let level = |level: &machine::TlbLevel| {
-        let hit_ps = level.hit_ns.as_ref().map_or(0.0, |hit| (hit.value * 1000.0).round());
-        if !(0.0..1e9).contains(&hit_ps) {
-            let reason = format!("`core.tlb.levels` has a hit of {} ns: below 1 ms", hit_ps / 1000.0);
-            return Err(refused(description, reason));
-        }
-        Ok(TlbLevel { arrays: level.arrays.value, hit_ps: hit_ps as u64 })
-    };
-    Ok(Some(Translation {
-        small_shift: pages.small.trailing_zeros(),
-        huge_shift: pages.huge.trailing_zeros(),
-        entry_shift: pages.entry.trailing_zeros(),
-        levels: described.levels.iter().map(level).collect::<Result<_, _>>()?,
-        huge_pages: true,
-    }))
 }
 
 impl Translation {
@@ -95,26 +66,5 @@ impl Translation {
         };
         let small = lines(self.small_shift);
         (small, small + lines(self.huge_shift))
-    }
-}
-
-impl Model {
-    /// Lines of the page tables of all nodes for this much memory.
-    pub(crate) fn table_lines(&self, memory_bytes: usize) -> usize {
-        let lines = |one: &Translation| one.table_lines(memory_bytes, self.line_shift).1;
-        self.translation.as_ref().map_or(0, lines) * self.nodes.len()
-    }
-
-    /// The same machine whose operating system has no huge pages.
-    pub fn with_small_pages(mut self) -> Model {
-        if let Some(translation) = &mut self.translation {
-            translation.huge_pages = false;
-        }
-        self
-    }
-
-    /// The same machine on which translation of addresses costs nothing.
-    pub fn with_free_translation(self) -> Model {
-        Model { translation: None, ..self }
     }
 }

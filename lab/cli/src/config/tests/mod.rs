@@ -115,7 +115,7 @@ fn defaults_are_those_of_the_contract() {
         "machine": "native", "cores": 8, "smt": 2, "machines": null, "deploy": "1isl", "placement": "island", "memory": "local",
         "transport": "shm", "in_flight": 1, "commit": "classic",
         "scale_caches": "off", "pages": "huge",
-        "engine": "memory", "pool": null, "cc": "silo", "execution": "inline", "adaptive": null, "adapt_interval": null, "durability": "group", "disk": null, "log_disk": null,
+        "engine": "memory", "pool": null, "cc": "silo", "execution": "inline", "adaptive": null, "adapt_interval": null, "durability": "group", "disk": null, "log_disk": null, "slice_divisor": 1,
         "path": null, "timestamp": "clock", "without": [],
         "row_lock": "word", "retry": "exponential", "clients": "worker", "row_copies": "fields", "commit_locks": "ordered",
         "deadlocks": "graph", "like": null,
