@@ -392,11 +392,11 @@ fn others_go_on(scheme: SchemeName, seed: u64, refused: &mut u64) {
             let mut id = worker * 100_000;
             while now.load(Ordering::SeqCst) != NONE - 1 {
                 id += 1;
+                // A transaction that begins now can use what is listed now.
+                let listed: Table<ByA> = Table::new(database.tables().len() - 1);
                 let ending = session.transact(&Bounds::default(), |t| {
                     let number = now.load(Ordering::SeqCst);
                     if number >= NONE - 1 {
-                        // What is listed can be used.
-                        let listed: Table<ByA> = Table::new(database.tables().len() - 1);
                         let found = t.find(listed.primary(), &0, Intent::Read);
                         assert!(
                             !matches!(found, Err(Abort::Misuse(_))),

@@ -38,7 +38,8 @@ pub fn render_json(topology: &Topology) -> Value {
 /// or null; `caches` {l1, l2, l3: {bytes, load_ns} or null}; `memory_ns`, `memory_gbps`, `hops`;
 /// `load`, `store`, `atomic` {modified, exclusive, shared: {own_core_ns, same_domain_ns,
 /// same_node_ns, between_nodes_ns}}; `core` {key: fact}; `translation` {pages, levels} or null;
-/// `smt_shares` [{siblings, share}]; `sibling_ns` or null; `core_to_core` {below_ns, source} or null.
+/// `smt_shares` [{siblings, share}]; `sibling_ns` or null; `core_to_core` {below_ns, source} or
+/// null.
 pub fn render_description_json(description: &Description) -> Value {
     json!({
         "name": description.name,

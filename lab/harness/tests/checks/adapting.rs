@@ -137,7 +137,8 @@ fn a_failed_socket_takes_its_share_of_the_throughput() {
         worker.thread = Some(HardwareThread(number));
     }
     let failures = vec![Failure { seconds: CHANGE_SECONDS, socket: 1 }];
-    for (execution, share) in [(Execution::Inline, 0.3..0.6), (Execution::Atrapos, 0.05..0.75)] {
+    // Messages between two owners on one hardware thread take a switch and a wake-up each.
+    for (execution, share) in [(Execution::Inline, 0.3..0.6), (Execution::Atrapos, 0.01..0.75)] {
         let plan = Plan { adaptation: None, execution, failures: failures.clone(), ..plan(6.0, 3) };
         let config = Config { perturb: false, ..config(WORKERS, plan.seed) };
         let measured = simulated_by(config, &tatp(None), &plan, &deployment).expect("a run");
@@ -196,7 +197,7 @@ fn processors_come_and_go() {
         last.after.partitions.iter().filter(|piece| piece.partition.owner == Core(owner)).count()
     };
     assert!((0..WORKERS as u16).all(|owner| owners(owner) > 0), "{text}");
-    // Three workers have less throughput than four.
+    // Three workers have less throughput than four. A map that is nearly the best is kept.
     let bin = |seconds: f64| (seconds / measured.bin_seconds) as usize;
     let rate = |from: f64, to: f64| {
         let bins = &measured.bins[bin(from)..bin(to)];
@@ -204,7 +205,7 @@ fn processors_come_and_go() {
     };
     let before = rate(0.0, from);
     let (meanwhile, after) = (rate(until - from, until), rate(5.0 * from, 6.0 * from));
-    assert!(meanwhile < 0.95 * before && after > 0.9 * before, "{before} {meanwhile} {after}: {text}");
+    assert!(meanwhile < 0.95 * before && after > 0.8 * before, "{before} {meanwhile} {after}: {text}");
 }
 
 /// Partitions that have moved in one run stay moved in the next run on the same database, if it has
