@@ -337,3 +337,40 @@ fn discovered_machines_have_estimates() {
         );
     }
 }
+
+#[test]
+fn files_have_the_tlbs_of_cores() {
+    const SIZES: &str = "small_page_kib = 4\nhuge_page_kib = 2048\nentry_bytes = 8\n";
+    const FIRST: &str = "{ small = { entries = 64, ways = 4 }, huge = { entries = 32, ways = 4 } }";
+    let file = |sizes: &str, levels: &str| format!("{GOOD}[core.tlb]\n{sizes}levels = [{levels}]\n");
+    let second = "{ shared = { entries = 1536, ways = 12 }, hit_ns = { cycles = 10 } }";
+    let description =
+        Description::from_toml(&file(SIZES, &format!("{FIRST}, {second}"))).expect("a description");
+    let translation = description.translation.expect("TLBs");
+    assert_eq!((translation.pages.value.small, translation.pages.value.huge), (4 << 10, 2 << 20));
+    close(translation.levels[1].hit_ns.as_ref().expect("a time").value, 4.0);
+    assert!(Description::from_toml(GOOD).expect("a description").translation.is_none());
+    let swapped = "small_page_kib = 2048\nhuge_page_kib = 4\nentry_bytes = 8\n";
+    let odd = "small_page_kib = 5\nhuge_page_kib = 2048\nentry_bytes = 8\n";
+    for (sizes, levels, expected) in [
+        (SIZES, "", "`core.tlb.levels` is a list of 0 tables"),
+        (odd, FIRST, "`core.tlb.small_page_kib` is 5"),
+        (swapped, FIRST, "`core.tlb.huge_page_kib` is 4"),
+        (
+            SIZES,
+            "{ small = { entries = 64, ways = 4 } }",
+            "`core.tlb.levels[0].shared` or `small` and `huge` is missing",
+        ),
+        (SIZES, "{ shared = { entries = 64, ways = 5 } }", "`core.tlb.levels[0].shared.ways` is 5"),
+        (SIZES, "{ shared = { entries = 96, ways = 4 } }", "`core.tlb.levels[0].shared.ways` is 4"),
+        (
+            SIZES,
+            "{ shared = { entries = 64, ways = 4 }, hit_ns = 3 }",
+            "`core.tlb.levels[0].hit_ns` is given",
+        ),
+        (SIZES, "{ shared = { entries = 64, ways = 4 }, pages = 3 }", "`core.tlb.levels[0].pages` is no key"),
+    ] {
+        let error = Description::from_toml(&file(sizes, levels)).expect_err(expected).to_string();
+        assert!(error.contains(expected), "{error}\nlacks\n{expected}");
+    }
+}
