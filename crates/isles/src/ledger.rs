@@ -93,6 +93,8 @@ struct AllCounters {
     all: Vec<Arc<Counters>>,
     /// Counters that no session uses now.
     idle: Vec<Arc<Counters>>,
+    /// Number of sessions that have ended.
+    ended: u64,
 }
 
 /// Users and counters of a database.
@@ -101,8 +103,6 @@ pub(crate) struct Ledger {
     /// True if durations of transactions are recorded.
     has_latencies: bool,
     counters: Mutex<AllCounters>,
-    /// Number of sessions that have ended.
-    ended: Mutex<u64>,
     /// Signalled when a session ends.
     end: Condvar,
     tickets: AtomicU64,
@@ -125,9 +125,13 @@ impl Ledger {
         Ledger { has_latencies, ..Ledger::default() }
     }
 
-    fn with<T>(&self, body: impl FnOnce(&mut AllCounters) -> T) -> T {
+    fn lock(&self) -> MutexGuard<'_, AllCounters> {
         // No panic is possible while the counters are locked.
-        body(&mut self.counters.lock().unwrap_or_else(PoisonError::into_inner))
+        self.counters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with<T>(&self, body: impl FnOnce(&mut AllCounters) -> T) -> T {
+        body(&mut self.lock())
     }
 
     /// Registers a session.
@@ -148,30 +152,25 @@ impl Ledger {
     pub(crate) fn wait_for_place<T>(&self, until: Nanos, open: impl Fn() -> Result<T>) -> Result<T> {
         loop {
             // Read before the call: a session that ends during it is not missed.
-            let before = *self.lock_ended();
+            let before = self.lock().ended;
             let full = match open() {
                 Err(full @ Error::TooManySessions { .. }) => full,
                 opened => return opened,
             };
-            let mut ended = self.lock_ended();
-            while *ended == before {
+            let mut counters = self.lock();
+            while counters.ended == before {
                 let left = until.since(Hardware::now(Hardware::core()));
                 if left == 0 {
                     return Err(full);
                 }
-                // No panic is possible while the number is locked.
+                // No panic is possible while the counters are locked.
                 let waited = self
                     .end
-                    .wait_timeout(ended, Duration::from_nanos(left))
+                    .wait_timeout(counters, Duration::from_nanos(left))
                     .unwrap_or_else(PoisonError::into_inner);
-                ended = waited.0;
+                counters = waited.0;
             }
         }
-    }
-
-    fn lock_ended(&self) -> MutexGuard<'_, u64> {
-        // No panic is possible while the number is locked.
-        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Registers a ticket.
@@ -229,9 +228,11 @@ impl SessionEntry {
 
 impl Drop for SessionEntry {
     fn drop(&mut self) {
-        self.ledger.with(|counters| counters.idle.push(Arc::clone(&self.counters)));
         // The session has left its place: see the order of fields of `Session`.
-        *self.ledger.lock_ended() += 1;
+        self.ledger.with(|counters| {
+            counters.idle.push(Arc::clone(&self.counters));
+            counters.ended += 1;
+        });
         self.ledger.end.notify_all();
     }
 }
