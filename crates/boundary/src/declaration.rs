@@ -182,7 +182,7 @@ fn shape_of(table: &TableDescription, options: &TableOptions) -> Result<TableSha
         has_tail: table.has_tail(),
         read_only: options.read_only,
         constant: options.constant.words(),
-        key_bytes: table.key_spans(),
+        key_bytes: table.key_bytes(),
         indexes,
     })
 }

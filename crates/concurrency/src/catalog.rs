@@ -7,6 +7,7 @@
 
 use platform::{Node, OutOfMemory, Platform};
 use storage::{Index, Listed, Local, Memory, Partition, Places, RecordHeader, RecordRef, Space, Table};
+use terms::rows::KeyBytes;
 
 /// The tables as sessions of one node see them.
 pub(crate) struct Catalog<P: Platform> {
@@ -57,7 +58,7 @@ pub(crate) struct TableDraft<P: Platform> {
     pub(crate) has_tail: bool,
     pub(crate) read_only: bool,
     pub(crate) constant: u64,
-    pub(crate) key_bytes: Vec<(usize, usize)>,
+    pub(crate) key_bytes: Vec<KeyBytes>,
     pub(crate) indexes: Vec<IndexDraft<P>>,
 }
 
@@ -84,7 +85,7 @@ impl<P: Platform> TableDraft<P> {
             Descriptors::Own(partitions) => Space::bytes_of::<Partition<P>>(partitions.len()),
             Descriptors::Shared(_) => 0,
         });
-        let key_bytes = Space::bytes_of::<(usize, usize)>(self.key_bytes.len());
+        let key_bytes = Space::bytes_of::<KeyBytes>(self.key_bytes.len());
         own.sum::<usize>() + Space::bytes_of::<Index<P>>(self.indexes.len()) + key_bytes
     }
 

@@ -220,8 +220,8 @@ pub use rows::{RowView, Rows, SelectedFields, WholeRow};
 pub use scan::Scan;
 pub use schema::row::{Field, IndexId, NullableField, Row, Value};
 pub use schema::{
-    ColumnDescription, Datum, IndexDescription, Key, RowError, TableDescription, Text, TextError, ValueType,
-    text,
+    ColumnDescription, Datum, DistinctNulls, IndexDescription, Key, KeyOrder, NullsFirst, RowError,
+    TableDescription, Text, TextError, ValueType, text,
 };
 pub use select::{Assign, Select};
 pub use session::{Session, SessionWith};

@@ -146,6 +146,10 @@ prefixes_of!(A B C D E);
 prefixes_of!(A B C D E F);
 prefixes_of!(A B C D E F G);
 prefixes_of!(A B C D E F G H);
+prefixes_of!(A B C D E F G H I);
+prefixes_of!(A B C D E F G H I J);
+prefixes_of!(A B C D E F G H I J L);
+prefixes_of!(A B C D E F G H I J L M);
 
 /// Returns the range of complete keys of type `K` whose first columns, of type `P`, are within the
 /// bounds.

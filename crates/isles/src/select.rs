@@ -103,7 +103,7 @@ impl<R: Row, V: Value> Assign<R> for Field<R, V> {
 impl<R: Row, V: Value> Assign<R> for NullableField<R, V> {
     #[inline(always)]
     fn is_key(self) -> bool {
-        false
+        is_key_column(self.value())
     }
 
     #[inline(always)]

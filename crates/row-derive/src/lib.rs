@@ -36,13 +36,15 @@ fn embedded() -> Path {
 /// Attributes of the struct, in one or several `#[row(..)]`:
 /// - `key(column, ..)`: the primary key; required;
 /// - `index(name(column, ..), ..)`: indexes that are not unique;
-/// - `unique_index(name(column, ..), ..)`: unique indexes;
+/// - `unique_index(name(column, ..), ..)`: unique indexes; `name(column, ..) nulls_not_distinct`
+///   for one in which nulls conflict;
 /// - `crate = path`: the path of the schema crate, by default `::schema`.
 ///
 /// Fields are values of fixed length, `Option`s of these, and `String`, `Vec<u8>` and their
 /// `Option`s, which have any length. The derive recognizes `Option`, `String` and `Vec` by their
-/// names. Columns of keys have a fixed length and are not `Option`s. The last field may be a
-/// `Vec<u8>` marked `#[row(tail)]`: it is then the whole variable-length part, without a directory,
+/// names. Columns of keys have a fixed length, and those of the primary key are no `Option`s.
+/// `desc(column)`, `nulls_first(column)` and `desc(nulls_last(column))` are columns of keys in
+/// another order. The last field may be a `Vec<u8>` marked `#[row(tail)]`: it is then the whole variable-length part, without a directory,
 /// which saves 4 bytes in each row.
 ///
 /// Besides the trait, the struct gets the constants `KEY` (its primary key's `IndexId`;

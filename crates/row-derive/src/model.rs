@@ -11,7 +11,7 @@ use syn::{
 };
 
 /// Most columns of a key, completed with the primary key: the longest tuple that implements `Key`.
-const KEY_COLUMNS_MAX: usize = 8;
+const KEY_COLUMNS_MAX: usize = 12;
 
 /// One field.
 pub struct Column {
@@ -56,9 +56,29 @@ impl Column {
 pub struct Index {
     pub name: Ident,
     pub unique: bool,
-    /// Positions of the key's columns in [`Struct::columns`], completed with the primary key if the
-    /// index is not unique.
-    pub columns: Vec<usize>,
+    pub nulls_not_distinct: bool,
+    /// The key's columns, completed with the primary key if the index is not unique.
+    pub columns: Vec<KeyColumn>,
+    /// True if the primary key follows in keys with nulls: the index is unique and nulls are
+    /// distinct.
+    pub has_distinct_nulls: bool,
+}
+
+/// A column of a key.
+#[derive(Clone, Copy)]
+pub struct KeyColumn {
+    /// Position in [`Struct::columns`].
+    pub position: usize,
+    pub descending: bool,
+    pub nulls_first: bool,
+}
+
+/// A column of a key as it is declared.
+struct OrderedColumn {
+    name: Ident,
+    descending: bool,
+    /// The declaration, if it says where nulls are.
+    nulls_first: Option<bool>,
 }
 
 /// A struct with its attributes, checked.
@@ -74,7 +94,8 @@ pub struct Struct {
 struct Declared {
     name: Ident,
     unique: bool,
-    columns: Vec<Ident>,
+    nulls_not_distinct: bool,
+    columns: Vec<OrderedColumn>,
 }
 
 #[derive(Default)]
@@ -177,36 +198,46 @@ impl Struct {
     /// Looks up the columns of an index and completes its key. Pre: the primary key was completed
     /// first.
     fn complete(&self, declared: &Declared) -> Result<Index> {
-        let mut columns = Vec::new();
-        for name in &declared.columns {
+        let mut columns: Vec<KeyColumn> = Vec::new();
+        for OrderedColumn { name, descending, nulls_first } in &declared.columns {
             let position = self.position(name)?;
-            if self.columns[position].nullable {
-                let message =
-                    format!("column `{name}` may be without a value, so it cannot be part of a key");
+            let nullable = self.columns[position].nullable;
+            if nullable && self.indexes.is_empty() {
+                let message = format!(
+                    "column `{name}` may be without a value, so it cannot be part of the primary key"
+                );
                 return Err(Error::new_spanned(name, message));
             }
-            if columns.contains(&position) {
+            if !nullable && nulls_first.is_some() {
+                let message = format!("column `{name}` has a value in every row: it is no `Option`");
+                return Err(Error::new_spanned(name, message));
+            }
+            if columns.iter().any(|column| column.position == position) {
                 return Err(Error::new_spanned(name, format!("column `{name}` appears twice in one key")));
             }
-            columns.push(position);
+            let (descending, nulls_first) = (*descending, nulls_first.unwrap_or(*descending));
+            columns.push(KeyColumn { position, descending, nulls_first });
         }
         if columns.is_empty() {
             return Err(Error::new_spanned(&declared.name, "a key needs at least one column"));
         }
         if let Some(primary) = self.indexes.first().filter(|_| !declared.unique) {
-            let missing: Vec<_> =
-                primary.columns.iter().copied().filter(|position| !columns.contains(position)).collect();
+            let is_missing = |column: &&KeyColumn| columns.iter().all(|own| own.position != column.position);
+            let missing: Vec<_> = primary.columns.iter().filter(is_missing).copied().collect();
             columns.extend(missing);
         }
-        if columns.len() > KEY_COLUMNS_MAX {
+        let Declared { name, unique, nulls_not_distinct, .. } = declared;
+        let is_nullable = |column: &KeyColumn| self.columns[column.position].nullable;
+        let has_distinct_nulls = *unique && !nulls_not_distinct && columns.iter().any(is_nullable);
+        let parts = columns.len() + usize::from(has_distinct_nulls);
+        if parts > KEY_COLUMNS_MAX {
             let message = format!(
-                "a key has at most {KEY_COLUMNS_MAX} columns; `{}` has {} with those of the primary key",
-                declared.name,
-                columns.len()
+                "a key of a row type has at most {KEY_COLUMNS_MAX} columns; `{name}` has {parts} with those of the primary key"
             );
-            return Err(Error::new_spanned(&declared.name, message));
+            return Err(Error::new_spanned(name, message));
         }
-        Ok(Index { name: declared.name.clone(), unique: declared.unique, columns })
+        let (name, unique, nulls_not_distinct) = (name.clone(), *unique, *nulls_not_distinct);
+        Ok(Index { name, unique, nulls_not_distinct, columns, has_distinct_nulls })
     }
 
     fn position(&self, name: &Ident) -> Result<usize> {
@@ -266,13 +297,21 @@ impl Attributes {
                 self.is_key = Some(name);
                 return Ok(());
             }
-            self.key = Some(Declared { name, unique: true, columns: columns(meta)? });
+            let columns = columns(meta)?;
+            self.key = Some(Declared { name, unique: true, nulls_not_distinct: false, columns });
             Ok(())
         } else if meta.path.is_ident("index") || meta.path.is_ident("unique_index") {
             let unique = meta.path.is_ident("unique_index");
             meta.parse_nested_meta(|inner| {
-                let name = inner.path.require_ident()?.clone();
-                self.indexes.push(Declared { name, unique, columns: columns(&inner)? });
+                let (name, columns) = (inner.path.require_ident()?.clone(), columns(&inner)?);
+                let nulls_not_distinct = unique && inner.input.peek(syn::Ident);
+                if nulls_not_distinct {
+                    let word: Ident = inner.input.parse()?;
+                    if word != "nulls_not_distinct" {
+                        return Err(Error::new_spanned(word, "expected `nulls_not_distinct`"));
+                    }
+                }
+                self.indexes.push(Declared { name, unique, nulls_not_distinct, columns });
                 Ok(())
             })
         } else {
@@ -283,10 +322,37 @@ impl Attributes {
 }
 
 /// Parses `(column, ..)`.
-fn columns(meta: &ParseNestedMeta) -> Result<Vec<Ident>> {
+fn columns(meta: &ParseNestedMeta) -> Result<Vec<OrderedColumn>> {
     let content;
     parenthesized!(content in meta.input);
-    Ok(Punctuated::<Ident, Token![,]>::parse_terminated(&content)?.into_iter().collect())
+    let columns = Punctuated::<OrderedColumn, Token![,]>::parse_terminated(&content)?;
+    Ok(columns.into_iter().collect())
+}
+
+impl syn::parse::Parse for OrderedColumn {
+    /// Parses `column`, `desc(column)`, `nulls_first(column)`, `desc(nulls_last(column))`.
+    fn parse(input: syn::parse::ParseStream<'_>) -> Result<Self> {
+        let name: Ident = input.parse()?;
+        if !input.peek(syn::token::Paren) {
+            return Ok(OrderedColumn { name, descending: false, nulls_first: None });
+        }
+        let content;
+        parenthesized!(content in input);
+        let inner: OrderedColumn = content.parse()?;
+        if !content.is_empty() {
+            return Err(content.error("expected one column"));
+        }
+        let nulls_first = inner.nulls_first;
+        match name.to_string().as_str() {
+            "desc" if !inner.descending => Ok(OrderedColumn { descending: true, ..inner }),
+            "nulls_first" if nulls_first.is_none() => Ok(OrderedColumn { nulls_first: Some(true), ..inner }),
+            "nulls_last" if nulls_first.is_none() => Ok(OrderedColumn { nulls_first: Some(false), ..inner }),
+            _ => Err(Error::new_spanned(
+                name,
+                "expected a column, `desc(column)`, `nulls_first(column)` or `nulls_last(column)`",
+            )),
+        }
+    }
 }
 
 /// Returns the fields of the fixed part, and the tail.

@@ -5,7 +5,7 @@ use quote::quote;
 use syn::{DeriveInput, Path, Result};
 
 use crate::layout;
-use crate::model::{Index, Struct, Tail, TailColumn, upper};
+use crate::model::{Column, Index, KeyColumn, Struct, Tail, TailColumn, upper};
 
 /// Generates the implementation of `Row`, and the constants of fields and indexes.
 pub fn expand(input: &DeriveInput, schema: &Path) -> Result<TokenStream> {
@@ -35,11 +35,62 @@ pub fn expand(input: &DeriveInput, schema: &Path) -> Result<TokenStream> {
 
 /// The type of an index's complete key.
 fn key_type(declared: &Struct, index: &Index) -> TokenStream {
-    let kinds: Vec<_> = index.columns.iter().map(|position| &declared.columns[*position].kind).collect();
+    let schema = &declared.schema;
+    let mut kinds: Vec<_> = index.columns.iter().map(|column| column_type(declared, column)).collect();
+    if index.has_distinct_nulls {
+        let primary = key_type(declared, &declared.indexes[0]);
+        kinds.push(quote!(#schema::DistinctNulls<#primary>));
+    }
     match kinds.as_slice() {
         [kind] => quote!(#kind),
         kinds => quote!((#(#kinds),*)),
     }
+}
+
+/// The type of a column in keys.
+fn column_type(declared: &Struct, column: &KeyColumn) -> TokenStream {
+    let (schema, Column { kind, nullable, .. }) = (&declared.schema, &declared.columns[column.position]);
+    // A descending column is the reverse of one whose nulls are at the other end.
+    let ascending = match (nullable, column.nulls_first != column.descending) {
+        (false, _) => quote!(#kind),
+        (true, false) => quote!(::core::option::Option<#kind>),
+        (true, true) => quote!(#schema::NullsFirst<#kind>),
+    };
+    if column.descending { quote!(::core::cmp::Reverse<#ascending>) } else { ascending }
+}
+
+/// Expression of a column's order.
+fn order(declared: &Struct, column: &KeyColumn) -> TokenStream {
+    let (schema, KeyColumn { descending, nulls_first, .. }) = (&declared.schema, column);
+    quote!(#schema::KeyOrder { descending: #descending, nulls_first: #nulls_first })
+}
+
+/// Statements that append a key of `self` to `to`.
+fn append_key(declared: &Struct, index: &Index) -> TokenStream {
+    let schema = &declared.schema;
+    let columns = index.columns.iter().map(|key_column| {
+        let Column { name, nullable, .. } = &declared.columns[key_column.position];
+        let order = order(declared, key_column);
+        match nullable {
+            false if !key_column.descending => quote!(#schema::Key::append(&self.#name, to);),
+            false => quote!(#schema::key_order::append_value(&self.#name, #order, to);),
+            true => quote!(#schema::key_order::append_option(self.#name.as_ref(), #order, to);),
+        }
+    });
+    let nulls = index.has_distinct_nulls.then(|| {
+        let nullable = index.columns.iter().map(|column| &declared.columns[column.position]);
+        let names = nullable.filter(|column| column.nullable).map(|column| &column.name);
+        let primary = &declared.indexes[0];
+        let (kind, appended) = (key_type(declared, primary), append_key(declared, primary));
+        quote! {
+            if #(self.#names.is_none())||* {
+                #appended
+            } else {
+                to.skip(<#kind as #schema::Key>::BITS);
+            }
+        }
+    });
+    quote!(#(#columns)* #nulls)
 }
 
 /// Checks at compile time that no key is too long.
@@ -84,13 +135,19 @@ fn trait_constants(declared: &Struct, name: &syn::Ident) -> TokenStream {
             0 => "primary".to_string(),
             _ => index.name.to_string(),
         };
-        let names = index.columns.iter().map(|position| declared.columns[*position].text());
-        let (unique, kind) = (index.unique, key_type(declared, index));
+        let names = index.columns.iter().map(|column| declared.columns[column.position].text());
+        let is_ordered = |column: &KeyColumn| column.descending || column.nulls_first;
+        let ordered = index.columns.iter().rposition(is_ordered).map_or(0, |last| last + 1);
+        let orders = index.columns[..ordered].iter().map(|column| order(declared, column));
+        let (unique, nulls_not_distinct) = (index.unique, index.nulls_not_distinct);
+        let kind = key_type(declared, index);
         quote! {
             #schema::IndexInfo {
                 name: #text,
                 unique: #unique,
+                nulls_not_distinct: #nulls_not_distinct,
                 columns: &[#(#names),*],
+                orders: &[#(#orders),*],
                 key_bits: <#kind as #schema::Key>::BITS,
             }
         }
@@ -130,13 +187,16 @@ fn trait_functions(declared: &Struct, name: &syn::Ident) -> TokenStream {
     let length = quote!(<#name as #schema::Row>::BYTES);
     let store = layout::store(declared, &length);
     let fields = layout::fetch(declared);
-    let key = declared.indexes[0].columns.iter().map(|position| {
-        let column = &declared.columns[*position].name;
-        quote!(::core::clone::Clone::clone(&self.#column))
+    let key = declared.indexes[0].columns.iter().map(|key_column| {
+        let column = &declared.columns[key_column.position].name;
+        match key_column.descending {
+            false => quote!(::core::clone::Clone::clone(&self.#column)),
+            true => quote!(::core::cmp::Reverse(::core::clone::Clone::clone(&self.#column))),
+        }
     });
     let appends = declared.indexes.iter().enumerate().map(|(number, index)| {
-        let columns = index.columns.iter().map(|position| &declared.columns[*position].name);
-        quote!(#number => { #( #schema::Key::append(&self.#columns, to); )* })
+        let appended = append_key(declared, index);
+        quote!(#number => { #appended })
     });
     let (tail_read, tail_fields, tail_function) = tail(declared);
     quote! {
@@ -242,6 +302,15 @@ mod tests {
             ("#[row(key(a))] struct Row { a: u8, #[row(tail)] b: Vec<u8>, c: u8 }", "must be the last"),
             ("#[row(key(a))] struct Row { a: u8, b: String, #[row(tail)] c: Vec<u8> }", "alone of its kind"),
             ("#[row(key(b))] struct Row { a: u8, b: Option<u8> }", "may be without a value"),
+            ("#[row(key(a), index(by_a(nulls_first(a))))] struct Row { a: u8 }", "it is no `Option`"),
+            ("#[row(key(asc(a)))] struct Row { a: u8 }", "expected a column, `desc(column)`"),
+            ("#[row(key(desc(desc(a))))] struct Row { a: u8 }", "expected a column, `desc(column)`"),
+            ("#[row(key(desc(a b)))] struct Row { a: u8, b: u8 }", "expected one column"),
+            (
+                "#[row(key(a), unique_index(by_a(a) nulls))] struct Row { a: u8 }",
+                "expected `nulls_not_distinct`",
+            ),
+            ("#[row(key(a), index(by_a(a) nulls_not_distinct))] struct Row { a: u8 }", "expected `,`"),
             ("#[row(key(a), index(by_b(b)))] struct Row { a: u8, b: String }", "no fixed length"),
             ("#[row(key(a))] struct Row { a: String }", "at least one field"),
             ("#[row(key(b))] struct Row { a: u8, #[row(tail)] b: Vec<u8> }", "no fixed length"),
@@ -258,8 +327,8 @@ mod tests {
 
     #[test]
     fn too_many_columns_are_refused() {
-        let source = "#[row(key(a, b, c, d, e), index(by(f, g, h, i)))] struct Row { a: u8, b: u8, c: u8, \
-                      d: u8, e: u8, f: u8, g: u8, h: u8, i: u8 }";
-        assert!(error(source).contains("has 9 with those of the primary key"));
+        let source = "#[row(key(a, b, c, d, e), index(by(f, g, h, i, j, k, l, m)))] struct Row { a: u8, b: u8, \
+                      c: u8, d: u8, e: u8, f: u8, g: u8, h: u8, i: u8, j: u8, k: u8, l: u8, m: u8 }";
+        assert!(error(source).contains("has 13 with those of the primary key"));
     }
 }

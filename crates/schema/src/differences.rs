@@ -1,7 +1,8 @@
 //! Differences between two descriptions of a table, and the conditions under which rows of one can
 //! become rows of the other.
 
-use crate::description::{IndexDescription, Place, TableDescription, TailForm};
+use crate::description::{ColumnDescription, IndexDescription, Place, TableDescription, TailForm};
+use crate::key_order::KeyOrder;
 use crate::row::Row;
 use crate::table_limits::Difference;
 
@@ -25,7 +26,7 @@ impl TableDescription {
             }
             .to_owned()
         };
-        let key = |table: &TableDescription| format!("({})", table.names(&table.indexes[0].columns));
+        let key = |table: &TableDescription| format!("({})", table.format_key(0));
         let bytes = |table: &TableDescription| format!("{} bytes", table.row_bytes);
         let others = [
             ("the part of variable length".to_owned(), tail(self), tail(declared)),
@@ -67,7 +68,7 @@ impl TableDescription {
                 own.kind == column.kind && (column.nullable || !own.nullable)
             }
         });
-        let key = |table: &TableDescription| table.names(&table.indexes[0].columns);
+        let key = |table: &TableDescription| table.format_key(0);
         fits && kept == self.columns.len() && key(self) == key(to)
     }
 
@@ -106,10 +107,7 @@ impl TableDescription {
     fn index_difference(&self, declared: &TableDescription) -> Option<Difference> {
         let format = |table: &TableDescription, number: usize| match table.indexes.get(number) {
             None => "none".to_owned(),
-            Some(IndexDescription { name, unique, columns, .. }) => {
-                let unique = if *unique { "unique " } else { "" };
-                format!("{unique}{name} ({})", table.names(columns))
-            }
+            Some(_) => table.format_index(number),
         };
         let differ = |number: &usize| format(self, *number) != format(declared, *number);
         let number = (0..self.indexes.len().max(declared.indexes.len())).find(differ)?;
@@ -121,8 +119,12 @@ impl TableDescription {
     /// one. `has_template`: new columns have values.
     pub fn obstacle(&self, to: &TableDescription, has_template: bool) -> Option<String> {
         let key = |table: &TableDescription| {
-            let columns = table.indexes[0].columns.iter().map(|column| &table.columns[*column]);
-            columns.map(|column| format!("{} {}", column.name, column.kind)).collect::<Vec<_>>().join(", ")
+            let IndexDescription { columns, orders, .. } = &table.indexes[0];
+            let columns = columns.iter().map(|column| &table.columns[*column]).zip(orders);
+            let format = |(column, order): (&ColumnDescription, &KeyOrder)| {
+                format!("{} {}{}", column.name, column.kind, order.suffix())
+            };
+            columns.map(format).collect::<Vec<_>>().join(", ")
         };
         if key(self) != key(to) {
             return Some(format!("the primary key ({}) stays as it is", key(self)));
@@ -151,7 +153,7 @@ impl TableDescription {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::description::{ColumnDescription, TableBuilder};
+    use crate::description::TableBuilder;
     use crate::table::Table;
     use crate::value_type::ValueType;
 

@@ -56,8 +56,24 @@ impl KeyBuffer {
     }
 
     /// Returns the length in bits.
+    #[inline(always)]
     pub fn bits(&self) -> u32 {
         self.bits
+    }
+
+    /// Appends zeros.
+    ///
+    /// Panics if the key grows beyond 64 bytes.
+    #[inline(always)]
+    pub fn skip(&mut self, bits: u32) {
+        self.bits += bits;
+        assert!(self.bits as usize <= KEY_BYTES_MAX * 8, "a key has at most 64 bytes");
+    }
+
+    /// Inverts all bits from this one on, which turns the order around.
+    #[inline(always)]
+    pub fn invert_from(&mut self, bits: u32) {
+        self.words.iter_mut().zip(0..).for_each(|(word, number)| *word ^= mask(number, bits, self.bits));
     }
 
     /// Returns the first `words` words.
@@ -65,6 +81,19 @@ impl KeyBuffer {
     pub fn words(&self, words: usize) -> &[u64] {
         &self.words[..words]
     }
+}
+
+/// Returns word number `word` of a key in which the bits `from..to` are set.
+#[inline(always)]
+const fn mask(word: u32, from: u32, to: u32) -> u64 {
+    const fn upto(word: u32, bits: u32) -> u64 {
+        match bits.saturating_sub(word * u64::BITS) {
+            0 => 0,
+            64.. => u64::MAX,
+            bits => u64::MAX << (u64::BITS - bits),
+        }
+    }
+    upto(word, to) & !upto(word, from)
 }
 
 /// A key as words, whose number depends on the key type. A key of one word, the common case, is
@@ -103,7 +132,7 @@ impl<K: Key> AsRef<[u64]> for KeyOf<K> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a column of a key",
     label = "not for keys",
-    note = "keys are of integers, `Text<N>`, `[u8; N]`, and tuples of these; not of floats, `bool`, `String` or options",
+    note = "keys are of integers, floats, `bool`, `Text<N>`, `[u8; N]`, options of these, and tuples; not of `String`",
     note = "a struct or an enum of yours with `#[derive(Value)]` can be one with `#[row(key)]`"
 )]
 pub trait Key: Clone + PartialEq {
@@ -182,6 +211,10 @@ tuple_keys!(A, B, C, D, E);
 tuple_keys!(A, B, C, D, E, F);
 tuple_keys!(A, B, C, D, E, F, G);
 tuple_keys!(A, B, C, D, E, F, G, H);
+tuple_keys!(A, B, C, D, E, F, G, H, I);
+tuple_keys!(A, B, C, D, E, F, G, H, I, J);
+tuple_keys!(A, B, C, D, E, F, G, H, I, J, L);
+tuple_keys!(A, B, C, D, E, F, G, H, I, J, L, M);
 
 /// Returns the number of words that an index on keys of `bits` bits compares: 1, 2, 4, 5 or 8.
 /// (TPC-C's index of customers by name has 5.)

@@ -6,11 +6,13 @@
 //! the same bytes ([`RowBytes`]).
 //!
 //! - `value_type`, `datum`, `text`: types of columns, and values whose type is known at run time;
-//! - `key`: keys in normalized form, which sort by their bytes;
+//! - `key`, `key_order`: keys in normalized form, which sort by their bytes, and the orders of their
+//!   columns;
 //! - `row`, `column_set`, `foreign`: typed rows, sets of their columns, and types of other crates
 //!   as columns;
-//! - `description`, `stored`, `differences`, `table_limits`: descriptions of tables, descriptions
-//!   read from files, differences between two descriptions, and limits;
+//! - `description`, `keys_of_table`, `stored`, `differences`, `table_limits`: descriptions of
+//!   tables, their keys, descriptions read from files, differences between two descriptions, and
+//!   limits;
 //! - `row_format`, `row_keys`: the byte format of rows, and the keys of a row;
 //! - `table`, `declaring`: typed handles of tables, and the traits by which a program declares,
 //!   fills and inspects them;
@@ -29,6 +31,8 @@ pub mod description;
 mod differences;
 mod foreign;
 pub mod key;
+pub mod key_order;
+mod keys_of_table;
 pub mod routes;
 pub mod row;
 mod row_format;
@@ -44,6 +48,7 @@ pub use datum::{Datum, Misfit};
 pub use declaring::{HashPlan, IndexKind, Inspector, Loader, Partitioning, Schema, TableOptions};
 pub use description::{ColumnDescription, IndexDescription, TableBuilder, TableDescription};
 pub use key::{Key, KeyBuffer, key_words};
+pub use key_order::{DistinctNulls, KeyColumn, KeyOrder, NullsFirst};
 pub use routes::{KeyRange, Route, Routes};
 pub use row::{Column, Field, IndexId, IndexInfo, NullableField, Row, TailColumn, Value};
 pub use row_derive::{Row, Value};

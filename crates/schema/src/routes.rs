@@ -123,8 +123,12 @@ fn common_bits<R: Row>(index: usize) -> u32 {
     if index == 0 {
         return R::INDEXES[0].key_bits;
     }
-    let columns = R::INDEXES[index].columns.iter().zip(R::INDEXES[0].columns);
-    let common = columns.take_while(|(one, other)| one == other).map(|(name, _)| {
+    let (own, primary) = (&R::INDEXES[index], &R::INDEXES[0]);
+    let columns = own.columns.iter().zip(primary.columns).enumerate();
+    let is_common = |(number, (one, other)): &(usize, (&&str, &&str))| {
+        one == other && own.order(*number) == primary.order(*number)
+    };
+    let common = columns.take_while(is_common).map(|(_, (name, _))| {
         let column = R::COLUMNS.iter().find(|column| column.name == *name);
         column.map_or(0, |column| 8 * column.bytes as u32)
     });

@@ -21,6 +21,12 @@
 //! unique is completed with the primary-key columns that it lacks),
 //! `Order::BY_TOKEN: IndexId<Order, u64>`.
 //!
+//! A column of a key can have an order: `desc(c)`, `nulls_first(c)`, `nulls_last(c)`,
+//! `desc_nulls_last(c)`; its type in the key is then a wrapper: `Reverse<C>`, `NullsFirst<C>`
+//! ([`crate::key_order`]). Nullable columns belong to secondary indexes only. In a unique index
+//! over nullable columns nulls are distinct, and its key ends with a `DistinctNulls<Order::Key>`,
+//! unless it says `unique_index(by_token(token) nulls_not_distinct)`.
+//!
 //! Layout: fields of fixed length lie in the order of declaration, little-endian, each at the next
 //! multiple of its alignment. A null bit for each `Option` field follows, and the row is padded to
 //! 8 bytes. All other fields are in the tail, behind a directory. If the last field is a `Vec<u8>`
@@ -32,6 +38,7 @@ use std::borrow::Cow;
 use std::marker::PhantomData;
 
 use crate::key::{Key, KeyBuffer};
+use crate::key_order::KeyOrder;
 use crate::text::Text;
 use crate::value_type::ValueType;
 // Used by `#[derive(Row)]`.
@@ -97,10 +104,21 @@ pub struct IndexInfo {
     pub name: &'static str,
     /// True if the declared columns alone are unique.
     pub unique: bool,
+    /// True if the index is unique and nulls conflict like values.
+    pub nulls_not_distinct: bool,
     /// Names of the key's columns, completed with the primary key where it is not unique.
     pub columns: &'static [&'static str],
+    /// The order of each column; columns without one are ascending.
+    pub orders: &'static [KeyOrder],
     /// Length of the normalized key.
     pub key_bits: u32,
+}
+
+impl IndexInfo {
+    /// Returns the order of a column.
+    pub fn order(&self, column: usize) -> KeyOrder {
+        self.orders.get(column).copied().unwrap_or_default()
+    }
 }
 
 /// A row type. Implemented by `#[derive(Row)]`.

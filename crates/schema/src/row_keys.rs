@@ -1,10 +1,12 @@
 //! Keys of typed rows: all keys of a row, and the bytes of the row that belong to keys.
 
 use crate::key::{KeyBuffer, key_words};
-use crate::row::{Field, Row, Value};
+use crate::row::{Column, Field, Row, Value};
 use crate::table_limits::INDEXES_MAX;
 
-/// Most columns that all keys of a row type may have together.
+/// Indexes of a table whose keys are made on the stack.
+const INLINE: usize = 8;
+/// Most columns that all keys of a row type may have together for [`touches_key`] to be a constant.
 const KEY_COLUMNS_MAX: usize = 32;
 
 /// Runs `body` with the normalized keys of a row, one slice an index.
@@ -12,13 +14,24 @@ const KEY_COLUMNS_MAX: usize = 32;
 pub fn with_keys<R: Row, T>(row: &R, body: impl FnOnce(&[&[u64]]) -> T) -> T {
     const { assert!(R::INDEXES.len() <= INDEXES_MAX, "too many indexes") };
     // Most tables have one or two indexes, and initializing more buffers would cost more than the
-    // keys. The number is a constant of the row type, so `body` is compiled for one of the three
+    // keys. The number is a constant of the row type, so `body` is compiled for one of the
     // cases.
     match const { R::INDEXES.len() } {
         1 => with_some_keys::<R, 1, T>(row, body),
         2 => with_some_keys::<R, 2, T>(row, body),
-        _ => with_some_keys::<R, INDEXES_MAX, T>(row, body),
+        0..=INLINE => with_some_keys::<R, INLINE, T>(row, body),
+        _ => with_many_keys(row, body),
     }
+}
+
+/// The keys of a row with more indexes than the stack has buffers for.
+fn with_many_keys<R: Row, T>(row: &R, body: impl FnOnce(&[&[u64]]) -> T) -> T {
+    let mut buffers = vec![KeyBuffer::new(); R::INDEXES.len()];
+    for (number, buffer) in buffers.iter_mut().enumerate() {
+        row.index_key(number, buffer);
+    }
+    let words = buffers.iter().zip(R::INDEXES).map(|(key, index)| key.words(key_words(index.key_bits)));
+    body(&words.collect::<Vec<_>>())
 }
 
 #[inline(always)]
@@ -50,37 +63,50 @@ const fn same_text(left: &str, right: &str) -> bool {
     true
 }
 
-/// Returns start and end of each key column, in column order, padded with (0, 0).
-const fn key_columns<R: Row>() -> [(usize, usize); KEY_COLUMNS_MAX] {
+/// Returns true if this column belongs to a key.
+const fn is_key<R: Row>(column: usize) -> bool {
+    let mut index = 0;
+    while index < R::INDEXES.len() {
+        let mut place = 0;
+        while place < R::INDEXES[index].columns.len() {
+            if same_text(R::INDEXES[index].columns[place], R::COLUMNS[column].name) {
+                return true;
+            }
+            place += 1;
+        }
+        index += 1;
+    }
+    false
+}
+
+/// Returns start and end of the first key columns, in column order, padded with (0, 0), and the
+/// number of all key columns.
+const fn key_columns<R: Row>() -> ([(usize, usize); KEY_COLUMNS_MAX], usize) {
     let mut ranges = [(0, 0); KEY_COLUMNS_MAX];
     let mut count = 0;
     let mut column = 0;
     while column < R::COLUMNS.len() {
-        let mut index = 0;
-        let mut is_key = false;
-        while index < R::INDEXES.len() {
-            let mut place = 0;
-            while place < R::INDEXES[index].columns.len() {
-                is_key = is_key || same_text(R::INDEXES[index].columns[place], R::COLUMNS[column].name);
-                place += 1;
+        if is_key::<R>(column) {
+            if count < KEY_COLUMNS_MAX {
+                let Column { offset, bytes, .. } = R::COLUMNS[column];
+                ranges[count] = (offset, offset + bytes);
             }
-            index += 1;
-        }
-        if is_key {
-            assert!(count < KEY_COLUMNS_MAX, "too many key columns");
-            ranges[count] = (R::COLUMNS[column].offset, R::COLUMNS[column].offset + R::COLUMNS[column].bytes);
             count += 1;
         }
         column += 1;
     }
-    ranges
+    (ranges, count)
 }
 
 /// Returns true if bytes `start..end` of a row are part of a key. The compiler evaluates this for
 /// constant fields.
 #[inline(always)]
 pub fn touches_key<R: Row>(start: usize, end: usize) -> bool {
-    let ranges = const { &key_columns::<R>() };
+    let (ranges, count) = const { &key_columns::<R>() };
+    if *count > KEY_COLUMNS_MAX {
+        let touches = |column: &Column| start < column.offset + column.bytes && column.offset < end;
+        return (0..R::COLUMNS.len()).any(|column| touches(&R::COLUMNS[column]) && is_key::<R>(column));
+    }
     ranges.iter().any(|(from, to)| start < *to && *from < end)
 }
 

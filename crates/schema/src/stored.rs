@@ -3,6 +3,7 @@
 use terms::rows::FIXED_BYTES_MAX;
 
 use crate::description::{ColumnDescription, IndexDescription, Place, TableDescription, TailForm};
+use crate::key_order::KeyOrder;
 
 /// A description of a table as read from a file, not validated.
 #[derive(Clone, Debug)]
@@ -30,8 +31,12 @@ pub struct StoredIndex {
     pub name: String,
     /// True if keys are unique.
     pub unique: bool,
+    /// True if nulls conflict like values in a unique index.
+    pub nulls_not_distinct: bool,
     /// Numbers of its columns.
     pub columns: Vec<usize>,
+    /// The order of each column.
+    pub orders: Vec<KeyOrder>,
 }
 
 impl TableDescription {
@@ -47,13 +52,15 @@ impl TableDescription {
         }
         let mut table =
             TableDescription { name, columns, places, tail, nulls_at, row_bytes, indexes: Vec::new() };
-        for StoredIndex { name, unique, columns } in indexes {
+        for StoredIndex { name, unique, nulls_not_distinct, columns, orders } in indexes {
             let fixed = |column: &usize| matches!(table.places.get(*column), Some(Place::Fixed { .. }));
-            if !columns.iter().all(fixed) {
+            if !columns.iter().all(fixed) || columns.len() != orders.len() {
                 return None;
             }
-            let key_bits = table.key_bits(&columns);
-            table.indexes.push(IndexDescription { name, unique, columns, key_bits });
+            let mut index =
+                IndexDescription { name, unique, nulls_not_distinct, columns, orders, key_bits: 0 };
+            index.key_bits = table.key_bits(&index);
+            table.indexes.push(index);
         }
         table.is_sound().then_some(table)
     }
@@ -87,7 +94,13 @@ mod tests {
 
     /// Describes a table with two columns, a primary key on the first, and an index on the second.
     fn stored() -> StoredTable {
-        let index = |name: &str, unique, columns| StoredIndex { name: name.to_owned(), unique, columns };
+        let index = |name: &str, unique, columns: Vec<usize>| StoredIndex {
+            name: name.to_owned(),
+            unique,
+            nulls_not_distinct: false,
+            orders: vec![KeyOrder::ASCENDING; columns.len()],
+            columns,
+        };
         StoredTable {
             name: "t".to_owned(),
             columns: ["a", "b"].map(|name| ColumnDescription::new(name, ValueType::Unsigned(4))).into(),
@@ -117,6 +130,7 @@ mod tests {
         assert!(refused(&|it| it.indexes[0].columns.clear()));
         assert!(refused(&|it| it.indexes[0].columns[0] = 2));
         assert!(refused(&|it| it.indexes[1].columns.push(9)));
+        assert!(refused(&|it| it.indexes[1].orders.clear()));
         assert!(refused(&|it| it.places[1] = place(5)));
         assert!(refused(&|it| it.places[1] = place(usize::MAX - 4)));
         assert!(refused(&|it| it.places[1] = Place::Tail(0)), "without a tail");

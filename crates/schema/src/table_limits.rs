@@ -7,7 +7,9 @@ pub const NAME_BYTES_MAX: usize = 255;
 /// Most columns of a table.
 pub const COLUMNS_MAX: usize = 1024;
 /// Most indexes of a table, the primary key included.
-pub const INDEXES_MAX: usize = 8;
+pub const INDEXES_MAX: usize = 255;
+/// Most columns of a key.
+pub const KEY_COLUMNS_MAX: usize = 64;
 /// Longest fixed part of a row in bytes, which leaves one word for the tail.
 pub const ROW_BYTES_MAX: usize = terms::rows::FIXED_BYTES_MAX - 8;
 /// Longest keys of hash indexes in bytes.
@@ -131,6 +133,17 @@ pub enum TableFault {
         /// Bytes of its keys.
         bytes: usize,
     },
+    /// A key has too many columns.
+    #[error(
+        "the key {index:?} has {columns} columns, the primary key's included where it is not unique, and at most \
+         {KEY_COLUMNS_MAX} are possible"
+    )]
+    TooManyKeyColumns {
+        /// The index.
+        index: String,
+        /// Their number.
+        columns: usize,
+    },
     /// A key is too long for a hash index.
     #[error(
         "keys of the hash index {index} have {bytes} bytes, more than {HASH_KEY_BYTES_MAX}: make it an ordered index"
@@ -181,11 +194,11 @@ pub enum KeyFault {
     /// The column was added to a table with rows.
     #[error("it was added later, and is not in the part of the row that keys are made of")]
     Added,
-    /// The column is nullable.
-    #[error("it is nullable")]
+    /// A column of the primary key is nullable.
+    #[error("it is nullable, and every row has a primary key: an index can have nullable columns")]
     Nullable,
     /// Keys do not support the order of this type.
-    #[error("it has type {kind}; keys are made of integers, texts of fixed length and arrays of u8")]
+    #[error("it has type {kind}; keys are made of numbers, bool, texts of fixed length and arrays of u8")]
     Type {
         /// The type.
         kind: String,

@@ -106,6 +106,11 @@ impl ValueType {
 
     /// Returns true if values can be columns of keys.
     pub fn is_key(&self) -> bool {
+        matches!(self, ValueType::Float(_) | ValueType::Bool) || self.is_early_key()
+    }
+
+    /// Returns true if values could be columns of keys before keys had orders.
+    pub(crate) fn is_early_key(&self) -> bool {
         match self {
             ValueType::Unsigned(_) | ValueType::Signed(_) | ValueType::Text(_) => true,
             ValueType::Array(of, _) => **of == ValueType::Unsigned(1),

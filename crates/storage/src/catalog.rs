@@ -8,7 +8,7 @@
 //! always in the caches of cores that run transactions: the virtual machine does not see them.
 
 use platform::Platform;
-use terms::rows::word_set;
+use terms::rows::{KeyBytes, word_set};
 
 use crate::index::Index;
 use crate::listed::Listed;
@@ -27,9 +27,9 @@ pub struct Table<P: Platform> {
     /// True if the set of rows is fixed: the table is read-only, or some of its words are not
     /// written any more.
     pub closed: bool,
-    /// Bytes of a row that belong to keys: where each column begins, and where it ends. An empty
-    /// list leaves it to the writers of rows to keep their keys.
-    pub key_bytes: Listed<(usize, usize)>,
+    /// Bytes of a row that belong to keys. An empty list leaves it to the writers of rows to keep
+    /// their keys.
+    pub key_bytes: Listed<KeyBytes>,
     /// Index 0 is the primary key.
     pub indexes: Listed<Index<P>>,
 }

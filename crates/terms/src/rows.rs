@@ -6,6 +6,30 @@ pub const FIXED_BYTES_MAX: usize = 1 << 15;
 /// Bytes of the longest variable part of a row: its tail.
 pub const TAIL_BYTES_MAX: usize = 1 << 20;
 
+/// Bytes of a row that belong to a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyBytes {
+    /// The first byte.
+    pub from: usize,
+    /// The byte behind the last one.
+    pub to: usize,
+    /// Bits of each byte that belong to the key: all, or the null bit of a column.
+    pub mask: u8,
+}
+
+impl KeyBytes {
+    /// Returns true if bytes that are written from `offset` on would change the key.
+    /// `before` are the row's bytes from `offset` on, as many as are written.
+    #[inline]
+    pub fn are_changed(&self, offset: usize, before: &[u8], written: &[u8]) -> bool {
+        let from = self.from.max(offset) - offset;
+        let to = self.to.saturating_sub(offset).min(written.len());
+        from < to
+            && std::iter::zip(&before[from..to], &written[from..to])
+                .any(|(before, written)| (before ^ written) & self.mask != 0)
+    }
+}
+
 /// Bits of the leading column of a key, by which tables are partitioned.
 pub const PARTITION_BITS: u32 = 16;
 

@@ -9,7 +9,7 @@ use clap::Args;
 use engine::durable::content::{self, Checked, Outline};
 use harness::{DataOwners, Undecided, directory};
 use platform::Hardware;
-use schema::{ColumnDescription, IndexDescription};
+use schema::ColumnDescription;
 use terms::Faults;
 
 use crate::bad_input::one_line;
@@ -271,13 +271,9 @@ fn in_words(table: &DirectoryTable) -> String {
         format!("{} {}{null}", column.name, column.kind)
     };
     let columns: Vec<_> = table.columns().iter().map(column).collect();
-    let index = |index: &IndexDescription| {
-        let unique = if index.unique { "unique " } else { "" };
-        format!("; {unique}{} ({})", index.name, table.names(&index.columns))
-    };
-    let (primary, others) = (&table.indexes()[0], &table.indexes()[1..]);
-    let indexes: String = others.iter().map(index).collect();
-    let (columns, key) = (columns.join(", "), table.names(&primary.columns));
+    let others = 1..table.indexes().len();
+    let indexes: String = others.map(|index| format!("; {}", table.format_index(index))).collect();
+    let (columns, key) = (columns.join(", "), table.format_key(0));
     format!(
         "  {id:>4}  {}: rows of {row_bytes} bytes: {}\n        key ({}){}\n",
         one_line(name),

@@ -9,26 +9,33 @@
 //! ```text
 //! description: number (version), number (next id), number (tables), tables in the order of their ids
 //! table: number (id), text (name), number (flags: 1 there are tails, 2 it was dropped, 4 all is said of its columns, 8 the tail
-//!        has a directory, 16 its rows went on in another form), number (epoch) if it was dropped, number (id) if it went on, number (bytes of the fixed part), number (columns),
+//!        has a directory, 16 its rows went on in another form, 32 its keys have orders), number (epoch) if it was dropped, number (id) if it went on, number (bytes of the fixed part), number (columns),
 //!        columns, key, number (other indexes), indexes
 //! column: text (name), text (kind), number (offset, or 0 in the tail), number (bytes, or 0 if they have no fixed length);
 //!         if all is said: number (flags: 1 nullable, 2 added, 4 it has a default), bytes of the default
-//! key: number (columns), the number of each column
-//! index: text (name), number (1 if its columns alone are unique), key
+//! key: number (columns), the number of each column; if keys have orders: number (order) of each
+//!      column (1 descending, 2 nulls first)
+//! index: text (name), number (1 its columns alone are unique, 2 nulls conflict in it), key
 //! ```
 //!
 //! Where not all is said, columns are those of the fixed part, none is nullable or was added, and
 //! the tail, if there is one, is one column's value. Version 1 knows no other tables, and is
-//! written where there are no others. [Numbers](super::wire) are LEB128, texts have their length
+//! written where there are no others. Version 3 has keys with nullable columns, with orders, or of
+//! types that keys did not have before; programs that do not know these would make other keys, so
+//! they refuse the version. [Numbers](super::wire) are LEB128, texts have their length
 //! before them.
 
 use super::wire::{Bytes, read_bytes, read_number, read_size};
 use schema::description::{Place, TailForm};
-use schema::{ColumnDescription, Datum, StoredIndex, StoredTable, TableDescription, ValueType};
+use schema::{
+    ColumnDescription, Datum, IndexDescription, KeyOrder, StoredIndex, StoredTable, TableDescription,
+    ValueType,
+};
 
-/// Versions of this encoding: the newest, and the one that knows only tables of which not all is
-/// said.
-const VERSION: u64 = 2;
+/// Versions of this encoding: the newest, the one without orders of keys, and the one that knows
+/// only tables of which not all is said.
+const VERSION: u64 = 3;
+const VERSION_UNORDERED: u64 = 2;
 const VERSION_BRIEF: u64 = 1;
 /// Flags of tables.
 const HAS_TAIL: u64 = 1;
@@ -36,6 +43,13 @@ const DROPPED: u64 = 2;
 const FULL: u64 = 4;
 const DIRECTORY: u64 = 8;
 const CONTINUED: u64 = 16;
+const ORDERED: u64 = 32;
+/// Flags of the order of a column of a key.
+const DESCENDING: u64 = 1;
+const NULLS_FIRST: u64 = 2;
+/// Flags of indexes.
+const UNIQUE: u64 = 1;
+const NULLS_NOT_DISTINCT: u64 = 2;
 /// Flags of columns.
 const NULLABLE: u64 = 1;
 const ADDED: u64 = 2;
@@ -96,7 +110,11 @@ impl Description {
     pub fn encode(&self) -> Vec<u8> {
         let mut to = Bytes::default();
         let brief = self.tables.iter().all(|table| is_brief(&table.table) && table.continued_by.is_none());
-        to.append_number(if brief { VERSION_BRIEF } else { VERSION });
+        to.append_number(match (self.has_ordered_keys(), brief) {
+            (true, _) => VERSION,
+            (false, false) => VERSION_UNORDERED,
+            (false, true) => VERSION_BRIEF,
+        });
         to.append_number(u64::from(self.next_id));
         to.append_number(self.tables.len() as u64);
         self.tables.iter().for_each(|table| table.encode(&mut to));
@@ -113,7 +131,14 @@ impl Description {
             return Err(DescriptionError::Version { found: version });
         }
         let description = Description::decode_tables(&mut bytes).filter(Description::is_sound);
+        // Earlier versions have no such keys, and the newest is for these.
+        let description = description.filter(|found| (version == VERSION) == found.has_ordered_keys());
         description.filter(|_| bytes.is_empty()).ok_or(DescriptionError::Damaged)
+    }
+
+    /// True if a table has keys that versions before the newest do not know.
+    fn has_ordered_keys(&self) -> bool {
+        self.tables.iter().any(|table| table.table.has_ordered_keys())
     }
 
     fn decode_tables(rest: &mut &[u8]) -> Option<Description> {
@@ -156,9 +181,27 @@ fn read_text(rest: &mut &[u8]) -> Option<String> {
     Some(std::str::from_utf8(read_bytes(rest)?).ok()?.to_owned())
 }
 
-fn put_columns(to: &mut Bytes, columns: &[usize]) {
-    to.append_number(columns.len() as u64);
-    columns.iter().for_each(|column| to.append_number(*column as u64));
+fn put_key(to: &mut Bytes, index: &IndexDescription, ordered: bool) {
+    to.append_number(index.columns.len() as u64);
+    index.columns.iter().for_each(|column| to.append_number(*column as u64));
+    let flag = |flag, set: bool| if set { flag } else { 0 };
+    for order in index.orders.iter().filter(|_| ordered) {
+        to.append_number(flag(DESCENDING, order.descending) | flag(NULLS_FIRST, order.nulls_first));
+    }
+}
+
+fn read_key(rest: &mut &[u8], name: String, flags: u64, ordered: bool) -> Option<StoredIndex> {
+    let (unique, nulls_not_distinct) = (flags & UNIQUE != 0, flags & NULLS_NOT_DISTINCT != 0);
+    let columns = read_list(rest, read_size)?;
+    let order = |_: &usize| match ordered {
+        false => Some(KeyOrder::ASCENDING),
+        true => {
+            let flags = read_number(rest).filter(|flags| *flags < 4)?;
+            Some(KeyOrder { descending: flags & DESCENDING != 0, nulls_first: flags & NULLS_FIRST != 0 })
+        }
+    };
+    let orders = columns.iter().map(order).collect::<Option<_>>()?;
+    Some(StoredIndex { name, unique, nulls_not_distinct, columns, orders })
 }
 
 /// True if a description in brief says all of a table.
@@ -172,6 +215,7 @@ impl DirectoryTable {
     fn encode(&self, to: &mut Bytes) {
         let table = &self.table;
         let full = !is_brief(table);
+        let ordered = !table.indexes().iter().all(IndexDescription::is_plain);
         to.append_number(u64::from(self.id));
         to.append_counted(table.name().as_bytes());
         let flag = |flag, set| if set { flag } else { 0 };
@@ -180,7 +224,8 @@ impl DirectoryTable {
                 | flag(DROPPED, self.dropped.is_some())
                 | flag(FULL, full)
                 | flag(DIRECTORY, table.tail() == TailForm::Directory)
-                | flag(CONTINUED, self.continued_by.is_some()),
+                | flag(CONTINUED, self.continued_by.is_some())
+                | flag(ORDERED, ordered),
         );
         self.dropped.iter().for_each(|epoch| to.append_number(*epoch));
         self.continued_by.iter().for_each(|id| to.append_number(u64::from(*id)));
@@ -195,19 +240,19 @@ impl DirectoryTable {
                 put_rest_of_column(to, column);
             }
         }
-        put_columns(to, &table.indexes()[0].columns);
+        put_key(to, &table.indexes()[0], ordered);
         to.append_number(table.indexes().len() as u64 - 1);
         for index in &table.indexes()[1..] {
             to.append_counted(index.name.as_bytes());
-            to.append_number(u64::from(index.unique));
-            put_columns(to, &index.columns);
+            to.append_number(flag(UNIQUE, index.unique) | flag(NULLS_NOT_DISTINCT, index.nulls_not_distinct));
+            put_key(to, index, ordered);
         }
     }
 
     fn decode(rest: &mut &[u8]) -> Option<Self> {
         let id = u32::try_from(read_number(rest)?).ok()?;
         let name = read_text(rest)?;
-        let flags = read_number(rest).filter(|flags| *flags < 32)?;
+        let flags = read_number(rest).filter(|flags| *flags < 64)?;
         let dropped = if flags & DROPPED != 0 { Some(read_number(rest)?) } else { None };
         let continued_by = match flags & CONTINUED {
             0 => None,
@@ -249,12 +294,12 @@ impl DirectoryTable {
             columns.push(ColumnDescription::new("tail", ValueType::Bytes));
             places.push(Place::WholeTail);
         }
-        let key = read_list(rest, read_size)?;
-        let mut indexes = vec![StoredIndex { name: "primary".to_owned(), unique: true, columns: key }];
+        let ordered = flags & ORDERED != 0;
+        let mut indexes = vec![read_key(rest, "primary".to_owned(), UNIQUE, ordered)?];
         for _ in 0..read_number(rest)? {
             let name = read_text(rest)?;
-            let unique = read_number(rest).filter(|unique| *unique < 2)? == 1;
-            indexes.push(StoredIndex { name, unique, columns: read_list(rest, read_size)? });
+            let flags = read_number(rest).filter(|flags| *flags < 4)?;
+            indexes.push(read_key(rest, name, flags, ordered)?);
         }
         let stored = StoredTable { name, columns, places, tail, nulls_at, row_bytes, indexes };
         let table = TableDescription::from_stored(stored)?;
@@ -288,7 +333,7 @@ fn read_rest_of_column(rest: &mut &[u8], column: &mut ColumnDescription) -> Opti
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schema::TableBuilder;
+    use schema::{KeyColumn, TableBuilder};
 
     fn table(id: u32, name: &str, dropped: Option<u64>) -> DirectoryTable {
         let builder = TableBuilder::new(name)
@@ -333,6 +378,23 @@ mod tests {
         description
     }
 
+    /// Keys with orders, with nulls, and of floating-point numbers.
+    fn ordered_description() -> Description {
+        let mut description = full_description();
+        let builder = TableBuilder::new("ordered")
+            .column(ColumnDescription::new("id", ValueType::Unsigned(4)))
+            .column(ColumnDescription::new("size", ValueType::Float(8)))
+            .column(ColumnDescription::new("rank", ValueType::Unsigned(1)).nullable())
+            .key([KeyColumn::new("id").descending()])
+            .index("by_size", [KeyColumn::new("size")])
+            .unique_index("by_rank", [KeyColumn::new("rank").descending().nulls_last()])
+            .unique_index_nulls_not_distinct("only_rank", [KeyColumn::new("rank").nulls_first()]);
+        let table = builder.build().expect("a table");
+        description.next_id = 8;
+        description.tables.push(DirectoryTable { id: 7, dropped: None, continued_by: None, table });
+        description
+    }
+
     #[test]
     fn descriptions_are_read_as_written() {
         let bytes = description().encode();
@@ -342,8 +404,11 @@ mod tests {
         let mut newer = full_description().encode();
         assert_eq!(newer[0], 2);
         assert_eq!(Description::decode(&newer), Ok(full_description()));
-        newer[0] = 3;
-        assert_eq!(Description::decode(&newer), Err(DescriptionError::Version { found: 3 }));
+        newer[0] = 4;
+        assert_eq!(Description::decode(&newer), Err(DescriptionError::Version { found: 4 }));
+        let ordered = ordered_description();
+        assert_eq!(ordered.encode()[0], 3);
+        assert_eq!(Description::decode(&ordered.encode()), Ok(ordered));
     }
 
     /// Version 1 describes a table with tails by one column of four bytes, which is the key.
@@ -363,6 +428,7 @@ mod tests {
     fn nothing_that_is_no_description_is_taken_for_one() {
         refuse_others(&description());
         refuse_others(&full_description());
+        refuse_others(&ordered_description());
     }
 
     fn refuse_others(description: &Description) {

@@ -11,6 +11,7 @@ use platform::{Node, OutOfMemory, Platform};
 use storage::index::Shape;
 use storage::{Epochs, Latched, Local, Memory, MemoryUse, Optimisation, Optimisations, Partition, Table};
 use terms::Epoch;
+use terms::rows::KeyBytes;
 
 use crate::catalog::{
     Catalog, Descriptors, IndexDraft, TableDraft, Tables, copy_table, lay_out, lay_out_one,
@@ -51,7 +52,7 @@ pub struct TableShape {
     /// [`Instance::loaded`]. If there are any, no row is inserted or deleted after that.
     pub constant: u64,
     /// As [`Table::key_bytes`].
-    pub key_bytes: Vec<(usize, usize)>,
+    pub key_bytes: Vec<KeyBytes>,
     /// Index 0 is the primary key.
     pub indexes: Vec<IndexShape>,
 }

@@ -26,7 +26,7 @@ use concurrency::{
 use platform::{HardwareThread, Intent, Nanos, Place, Platform};
 use sim::{Config, Shape, VirtualCore, VirtualMachine};
 use storage::tree::Direction;
-use terms::rows::KeyBounds;
+use terms::rows::{KeyBounds, KeyBytes};
 use terms::{Abort, Fault, Faults, Mode, Stamp};
 
 type P = VirtualMachine;
@@ -241,7 +241,7 @@ fn instance<S: Scheme<P>>(c: VirtualCore, faults: Faults) -> Instance<P, S> {
         has_tail: false,
         read_only: false,
         constant: 0,
-        key_bytes: vec![(0, 8)],
+        key_bytes: vec![KeyBytes { from: 0, to: 8, mask: u8::MAX }],
         indexes: vec![IndexShape { words: 1, first: Some(0), partitions: vec![partition; 2] }],
     };
     let options = InstanceOptions {

@@ -4,7 +4,6 @@
 use boundary::directory::description::DirectoryTable;
 use boundary::directory::wire::{Bytes, NUMBER_BYTES, ONE_BYTE, Unreadable};
 use boundary::{Declared, RowKeys};
-use schema::table_limits::INDEXES_MAX;
 use schema::{KeyBuffer, RowError, TableDescription, key_words};
 
 use super::global::Item;
@@ -12,6 +11,9 @@ use super::layout::{ChangedBytes, DELETE, INSERT, Layout, UPDATE, UntypedChange,
 
 /// Bytes of changes after which a transaction's changes continue in another record.
 const RECORD_BYTES: usize = 64 << 10;
+
+/// Indexes of a table whose keys are made on the stack.
+const INDEXES_INLINE: usize = 8;
 
 /// Encoding and decoding of a table's changes for the log.
 #[derive(Clone)]
@@ -54,8 +56,15 @@ impl TableCodec {
             RowKeys::Typed(all) => all(fixed, tail, visit),
             RowKeys::Described => {
                 let indexes = self.table.indexes();
-                let mut buffers = [const { KeyBuffer::new() }; INDEXES_MAX];
-                let mut keys: [&[u64]; INDEXES_MAX] = [&[]; INDEXES_MAX];
+                if indexes.len() > INDEXES_INLINE {
+                    let buffers: Vec<_> =
+                        (0..indexes.len()).map(|number| self.table.key_of(number, fixed)).collect();
+                    let words =
+                        buffers.iter().zip(indexes).map(|(key, index)| key.words(key_words(index.key_bits)));
+                    return visit(&words.collect::<Vec<_>>());
+                }
+                let mut buffers = [const { KeyBuffer::new() }; INDEXES_INLINE];
+                let mut keys: [&[u64]; INDEXES_INLINE] = [&[]; INDEXES_INLINE];
                 for (number, (buffer, key)) in
                     buffers.iter_mut().zip(&mut keys).enumerate().take(indexes.len())
                 {

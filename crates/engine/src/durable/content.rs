@@ -23,7 +23,7 @@ use boundary::directory::description::{Description, DescriptionError};
 use boundary::{Decision, GlobalId, PartOf};
 use platform::files::Files;
 use redo_log::{Examiner, LogError, Record, Survey, examine};
-use schema::{IndexDescription, TableDescription};
+use schema::{IndexDescription, KeyBuffer, TableDescription};
 
 use super::global::{CommittedAt, GlobalRecords, Item};
 use super::layout::{Layout, UntypedChange, read_head};
@@ -424,11 +424,10 @@ struct Image {
     tail: Vec<u8>,
 }
 
-/// Columns that make a key, and the keys so far.
+/// An index, and its keys so far.
 struct UniqueKey {
-    spans: Vec<(usize, usize)>,
     index: usize,
-    keys: BTreeSet<Vec<u8>>,
+    keys: BTreeSet<KeyBuffer>,
 }
 
 /// The keys of a table's rows in its unique indexes.
@@ -441,23 +440,18 @@ impl<'d> UniqueKeys<'d> {
     fn new(table: &'d TableDescription) -> Self {
         let is_unique = |(_, index): &(usize, &IndexDescription)| index.unique;
         let unique = table.indexes().iter().enumerate().skip(1).filter(is_unique);
-        let indexes = unique.map(|(number, index)| UniqueKey {
-            spans: table.spans(&index.columns),
-            index: number,
-            keys: BTreeSet::new(),
-        });
+        let indexes = unique.map(|(index, _)| UniqueKey { index, keys: BTreeSet::new() });
         UniqueKeys { table, indexes: indexes.collect() }
     }
 
     fn add(&mut self, row: &[u8]) -> Result<(), ContentError> {
-        for UniqueKey { spans, index, keys } in &mut self.indexes {
-            let key: Vec<u8> = spans.iter().flat_map(|(start, end)| &row[*start..*end]).copied().collect();
-            if !keys.insert(key.clone()) {
+        for UniqueKey { index, keys } in &mut self.indexes {
+            if !keys.insert(self.table.key_of(*index, row)) {
                 let index = &self.table.indexes()[*index];
                 return Err(ContentError::NotUnique {
                     table: self.table.name().to_owned(),
                     index: index.name.clone(),
-                    key: self.table.format_values(&index.columns, &key),
+                    key: self.table.format_columns(&index.columns, row),
                 });
             }
         }

@@ -10,8 +10,8 @@
 
 use boundary::SchemaError;
 use boundary::directory::description::{Description, DirectoryTable, NOT_COUNTED};
-use schema::TableDescription;
 use schema::table_limits::Difference;
+use schema::{IndexDescription, TableDescription};
 
 use super::codec::{Codecs, TableCodec};
 
@@ -103,11 +103,14 @@ impl Tables {
         let (Some(before), Some(now)) = (find(&self.found), find(&self.description)) else { return false };
         let is_primary = now.indexes()[1..].iter().all(|other| other.name != index);
         is_primary || {
-            let names = |of: &TableDescription, columns: &[usize]| of.names(columns);
+            // Nulls that conflict make an index unique for more rows.
+            let is_as_strict = |before: &IndexDescription, now: &IndexDescription| {
+                before.unique && (before.nulls_not_distinct || !now.nulls_not_distinct)
+            };
             let mut own = now.indexes()[1..].iter().filter(|other| other.name == index && other.unique);
             own.any(|own| {
-                let same = |columns: &[usize]| names(&before, columns) == names(&now, &own.columns);
-                before.indexes()[1..].iter().any(|other| other.unique && same(&other.columns))
+                let same = |columns: &[usize]| before.names(columns) == now.names(&own.columns);
+                before.indexes()[1..].iter().any(|other| is_as_strict(other, own) && same(&other.columns))
             })
         }
     }

@@ -32,9 +32,13 @@ impl<'i, P: Platform, S: Scheme<P>> Transaction<'_, 'i, P, S> {
         let (inner, cx) = self.parts();
         let table = &cx.tables[S::table_of(inner, row)];
         let end = offset.saturating_add(bytes.len());
-        for (from, to) in &table.key_bytes {
-            let (from, to) = ((*from).max(offset), (*to).min(end));
-            if from < to && *self.read_bytes(row, from, to)? != bytes[from - offset..to - offset] {
+        for key in &table.key_bytes {
+            let (from, to) = (key.from.max(offset), key.to.min(end));
+            if from >= to {
+                continue;
+            }
+            let before = self.read_bytes(row, from, to)?;
+            if key.are_changed(from, before, &bytes[from - offset..to - offset]) {
                 return self.misuse("bytes of a key change by deleting the row and inserting another");
             }
         }

@@ -1,6 +1,6 @@
 //! Division of the data into parts, and of the parts among workers and instances.
 
-use schema::{Row, ValueType};
+use schema::{KeyOrder, Row, ValueType};
 
 use crate::error::{Error, Result};
 
@@ -47,12 +47,15 @@ impl Division {
 pub(super) fn undivided<R: Row>() -> Option<String> {
     let leading = R::INDEXES[0].columns[0];
     let column = R::COLUMNS.iter().find(|column| column.name == leading);
-    if column.is_none_or(|column| (column.kind)() != ValueType::Unsigned(2)) {
+    let is_ascending = R::INDEXES[0].order(0) == KeyOrder::ASCENDING;
+    if !is_ascending || column.is_none_or(|column| (column.kind)() != ValueType::Unsigned(2)) {
         return Some(format!(
             "its key begins with `{leading}`: a table that is divided has a `u16` there, the part"
         ));
     }
-    let unique = R::INDEXES[1..].iter().find(|index| index.unique && index.columns[0] != leading)?;
+    let unique = R::INDEXES[1..].iter().find(|index| {
+        index.unique && (index.columns[0] != leading || index.order(0) != KeyOrder::ASCENDING)
+    })?;
     let name = unique.name;
     Some(format!(
         "index `{name}` does not begin with `{leading}`: it cannot be unique over several instances"

@@ -9,6 +9,7 @@ use crate::calls::{self, call, call_function};
 use crate::long_rows::{Long, Tailed};
 use crate::operation::{Operation, Outcome, RangeKind, ScanEnd, ScanPlan, Verb as Planned, outcome};
 use crate::rows::{Aspect, Hashed, OnField, OnGroup, OnIndex, Plain, Probe, TestRow, Wide};
+use crate::sorted_rows::Sorted;
 use crate::verbs::Verbs;
 
 /// The tables of an engine.
@@ -19,6 +20,7 @@ pub struct Tables {
     pub hashed: Table<Hashed>,
     pub long: Table<Long>,
     pub tailed: Table<Tailed>,
+    pub sorted: Table<Sorted>,
 }
 
 /// Runs an operation in a transaction. Objects use their own verbs on one of the tables, and those
@@ -29,7 +31,8 @@ pub fn apply<T: Verbs>(transaction: &mut T, tables: &Tables, operation: &Operati
         1 => apply_to(transaction, tables.plain, operation),
         2 => transaction.body(|body| apply_to(body, tables.hashed, operation)),
         3 => transaction.body(|body| apply_to(body, tables.long, operation)),
-        _ => transaction.body(|body| apply_to(body, tables.tailed, operation)),
+        4 => transaction.body(|body| apply_to(body, tables.tailed, operation)),
+        _ => transaction.body(|body| apply_to(body, tables.sorted, operation)),
     }
 }
 

@@ -127,6 +127,7 @@ macro_rules! declare {
             hashed: $hashed,
             long: call!($builder.table(crate::long_rows::Long::TABLE)),
             tailed: call!($builder.table(crate::long_rows::Tailed::TABLE)),
+            sorted: call!($builder.table(crate::sorted_rows::Sorted::TABLE)),
         }
     };
 }
@@ -247,7 +248,8 @@ impl Opened {
                     t.scan(plain, ..).count()?;
                     t.scan(self.tables.hashed, ..).count()?;
                     t.scan(self.tables.long, ..).count()?;
-                    t.scan(self.tables.tailed, ..).count().map(drop)
+                    t.scan(self.tables.tailed, ..).count()?;
+                    t.scan(self.tables.sorted, ..).count().map(drop)
                 })
             }),
         }

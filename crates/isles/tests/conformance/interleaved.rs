@@ -322,7 +322,7 @@ pub fn run_generated(engine: Engine, mode: ExecutionMode, rounds: u64) -> Result
         ids: 5,
         one_part: true,
         only_reads: false,
-        tables: vec![1, 2, 3, 4],
+        tables: vec![1, 2, 3, 4, 5],
         ranges: &RangeKind::OF_ONE_PART,
     };
     let mut model = Model::new(engine.traits());

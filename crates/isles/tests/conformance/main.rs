@@ -23,6 +23,7 @@ mod operation;
 mod procedures;
 mod programs;
 mod rows;
+mod sorted_rows;
 mod surface;
 mod verbs;
 

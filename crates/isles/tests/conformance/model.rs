@@ -1,5 +1,6 @@
 //! The model: maps of the standard library, and every operation on them in the simplest form.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use isles::Datum;
@@ -7,6 +8,7 @@ use isles::Datum;
 use crate::long_rows::{Long, Tailed};
 use crate::operation::{Operation, Outcome, RangeKind, ScanEnd, ScanPlan, Verb};
 use crate::rows::{Aspect, Atom, Hashed, OnField, OnGroup, Plain, Probe, TestRow, Wide};
+use crate::sorted_rows::Sorted;
 
 type Keys = Vec<Atom>;
 
@@ -31,10 +33,16 @@ pub enum Fault {
     ReverseIgnored,
     /// Columns of variable length keep their old values.
     TailsKept,
+    /// Descending columns of keys sort as ascending ones.
+    DirectionsIgnored,
+    /// Nulls sort first where they are last.
+    NullsFirst,
+    /// Nulls conflict in unique indexes in which they are distinct.
+    NullsConflict,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 9] = [
+    pub const ALL: [Fault; 12] = [
         Fault::SignsIgnored,
         Fault::LimitIsLoose,
         Fault::EndIncluded,
@@ -44,6 +52,9 @@ impl Fault {
         Fault::NullIgnored,
         Fault::ReverseIgnored,
         Fault::TailsKept,
+        Fault::DirectionsIgnored,
+        Fault::NullsFirst,
+        Fault::NullsConflict,
     ];
 }
 
@@ -65,6 +76,7 @@ pub struct Model {
     pub hashed: Store<Hashed>,
     pub long: Store<Long>,
     pub tailed: Store<Tailed>,
+    pub sorted: Store<Sorted>,
     pub traits: EngineTraits,
 }
 
@@ -80,7 +92,8 @@ impl Model {
             1 => self.plain.apply(traits, operation),
             2 => self.hashed.apply(traits, operation),
             3 => self.long.apply(traits, operation),
-            _ => self.tailed.apply(traits, operation),
+            4 => self.tailed.apply(traits, operation),
+            _ => self.sorted.apply(traits, operation),
         }
     }
 }
@@ -123,7 +136,15 @@ impl<R: TestRow> Store<R> {
     fn collision(&self, traits: EngineTraits, row: &R) -> Option<usize> {
         let keys = row.keys();
         let last = if traits.fault == Some(Fault::DuplicatesAccepted) { 1 } else { keys.len() };
-        (0..last).find(|index| R::INDEXES[*index].unique && self.find_key(*index, &keys[*index]).is_some())
+        let unique = |index: &usize| R::INDEXES[*index].unique;
+        (0..last).filter(unique).find(|index| {
+            let key = &keys[*index];
+            let conflicts = traits.fault == Some(Fault::NullsConflict) && key.contains(&Atom::Null);
+            // The primary key, which is behind the columns, distinguishes nulls.
+            let columns = R::INDEXES[*index].columns.len();
+            let taken = |row: &R| row.keys()[*index][..columns] == key[..columns];
+            self.find_key(*index, key).is_some() || conflicts && self.rows.values().any(taken)
+        })
     }
 
     fn insert(&mut self, traits: EngineTraits, row: R) -> Result<(), String> {
@@ -295,6 +316,15 @@ fn ordering<R: TestRow>(row: &R, index: usize, traits: EngineTraits) -> Keys {
             if let Atom::Signed(number) = atom {
                 *atom = Atom::Unsigned(number.cast_unsigned());
             }
+        }
+    }
+    for atom in &mut key {
+        match atom {
+            Atom::Descending(Reverse(inner)) if traits.fault == Some(Fault::DirectionsIgnored) => {
+                *atom = (**inner).clone();
+            }
+            Atom::Null if traits.fault == Some(Fault::NullsFirst) => *atom = Atom::First,
+            _ => {}
         }
     }
     key

@@ -54,7 +54,7 @@ pub fn run(number: u64, rounds: u64) -> Result<Marks, String> {
     let Kind::Several { deployment, .. } = &opened.kind else {
         unreachable!("procedures run on deployments")
     };
-    let (tables, ranges) = (vec![0, 1, 2, 3, 4], &RangeKind::OF_ONE_PART[..]);
+    let (tables, ranges) = (vec![0, 1, 2, 3, 4, 5], &RangeKind::OF_ONE_PART[..]);
     let scope =
         Scope { parts: (0..PARTS).collect(), ids: IDS, one_part: true, only_reads: false, tables, ranges };
     let traits = EngineTraits { in_steps: true, ..Engine::Deployment.traits() };

@@ -4,6 +4,7 @@
 //! Every key begins with the part, so that the same tables fit a deployment. A row follows from a
 //! [`Probe`].
 
+use std::cmp::Reverse;
 use std::fmt::Debug;
 
 use isles::{Assign, Datum, Lookup, Prefix, Row, Select, Table, Text, Value};
@@ -23,9 +24,14 @@ pub struct Probe {
 /// keys.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Atom {
+    /// A null that comes first.
+    First,
     Unsigned(u128),
     Signed(i128),
     Bytes(Vec<u8>),
+    Descending(Reverse<Box<Atom>>),
+    /// A null that comes last.
+    Null,
 }
 
 /// Columns of a row that change together.

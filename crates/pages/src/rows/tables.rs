@@ -5,7 +5,7 @@ use platform::files::Files;
 use schema::TableDescription;
 use schema::row::TAIL_BYTES_MAX;
 use terms::Abort;
-use terms::rows::word_set;
+use terms::rows::{KeyBytes, word_set};
 
 use crate::error::PagedError;
 use crate::page::record_words_max;
@@ -24,7 +24,7 @@ pub(crate) struct Table {
     /// Words that are never written after loading: see [`TableShape::constant`].
     pub constant: u64,
     /// Bytes of the fixed part that belong to keys.
-    pub key_bytes: Vec<(usize, usize)>,
+    pub key_bytes: Vec<KeyBytes>,
     /// By number of the index; the first is that of the primary key.
     pub trees: Vec<Tree>,
     /// Has what of rows does not fit a record, if there can be such rows.

@@ -3,6 +3,7 @@
 use platform::files::Files;
 use platform::{Code, Work};
 use schema::RowId;
+use terms::rows::KeyBytes;
 use terms::{Abort, Category};
 
 use super::{Transaction, gap};
@@ -139,7 +140,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
             return Ok(());
         }
         let end = offset + bytes.len();
-        let is_of_key = table.key_bytes.iter().any(|(from, to)| offset < *to && *from < end);
+        let is_of_key = table.key_bytes.iter().any(|key| offset < key.to && key.from < end);
         let keys: &[_] = if is_of_key { &table.key_bytes } else { &[] };
         let tree = self.lock_row(number)?;
         P::code(self.core(), Code::PagesWrite);
@@ -172,7 +173,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         first: usize,
         offset: usize,
         bytes: &[u8],
-        keys: &[(usize, usize)],
+        keys: &[KeyBytes],
     ) -> Result<(), Abort> {
         let RowPart { number, tree, piece } = part;
         let session = &mut *self.session;
@@ -187,11 +188,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         let room = WriteRoom { before: &mut before, after: &mut after };
         let changed = tree.write(&mut session.worker, &key, hint, first, room, |after, is_ghost| {
             let place = &mut bytemuck::cast_slice_mut::<u64, u8>(after)[skipped..][..bytes.len()];
-            changes_key = keys.iter().any(|(from, to)| {
-                let from = from.max(&offset) - offset;
-                let to = to.saturating_sub(offset).min(bytes.len());
-                from < to && place[from..to] != bytes[from..to]
-            });
+            changes_key = keys.iter().any(|key| key.are_changed(offset, place, bytes));
             place.copy_from_slice(bytes);
             !is_ghost && !changes_key
         })?;

@@ -5,11 +5,9 @@
 //! format of `row_format`. It owns its names.
 
 use crate::datum::{Datum, Misfit, format_value};
-use crate::key::KEY_BYTES_MAX;
+use crate::key_order::{KeyColumn, KeyOrder};
 use crate::row::{IndexInfo, Row};
-use crate::table_limits::{
-    COLUMNS_MAX, INDEXES_MAX, KeyFault, NAME_BYTES_MAX, ROW_BYTES_MAX, TableError, TableFault,
-};
+use crate::table_limits::{COLUMNS_MAX, NAME_BYTES_MAX, TableError, TableFault};
 use crate::value_type::{ValueType, align_up};
 
 /// The name of the primary key among the indexes.
@@ -109,9 +107,15 @@ pub struct IndexDescription {
     pub name: String,
     /// True if the declared columns alone are unique.
     pub unique: bool,
+    /// True if the index is unique and nulls conflict like values. Otherwise any number of rows
+    /// can lack a value in a column of a unique index.
+    pub nulls_not_distinct: bool,
     /// Numbers of its columns, completed with those of the primary key if the index is not unique.
     pub columns: Vec<usize>,
-    /// Length of its normalized keys.
+    /// The order of each column.
+    pub orders: Vec<KeyOrder>,
+    /// Length of its normalized keys, in which a unique index with distinct nulls has the primary
+    /// key behind its columns.
     pub key_bits: u32,
 }
 
@@ -130,10 +134,18 @@ pub struct TableDescription {
 }
 
 /// A declared index: columns by name, without the columns of the primary key.
-struct DeclaredIndex {
-    name: String,
-    unique: bool,
-    columns: Vec<String>,
+pub(crate) struct DeclaredIndex {
+    pub(crate) name: String,
+    pub(crate) unique: bool,
+    pub(crate) nulls_not_distinct: bool,
+    pub(crate) columns: Vec<KeyColumn>,
+}
+
+impl DeclaredIndex {
+    fn new<N: Into<KeyColumn>>(name: impl Into<String>, columns: impl IntoIterator<Item = N>) -> Self {
+        let columns = columns.into_iter().map(N::into).collect();
+        DeclaredIndex { name: name.into(), unique: false, nulls_not_distinct: false, columns }
+    }
 }
 
 /// Builds a [`TableDescription`]. Columns of fixed length lie in the fixed part in the order of
@@ -167,7 +179,8 @@ pub struct TableBuilder {
 impl TableBuilder {
     /// Begins the description of a table.
     pub fn new(name: impl Into<String>) -> Self {
-        let key = DeclaredIndex { name: PRIMARY.to_owned(), unique: true, columns: Vec::new() };
+        let none: [KeyColumn; 0] = [];
+        let key = DeclaredIndex { unique: true, ..DeclaredIndex::new(PRIMARY, none) };
         TableBuilder {
             name: name.into(),
             columns: Vec::new(),
@@ -186,33 +199,45 @@ impl TableBuilder {
 
     /// Sets the columns of the primary key.
     #[must_use]
-    pub fn key<N: Into<String>>(mut self, columns: impl IntoIterator<Item = N>) -> Self {
+    pub fn key<N: Into<KeyColumn>>(mut self, columns: impl IntoIterator<Item = N>) -> Self {
         self.indexes[0].columns = columns.into_iter().map(N::into).collect();
         self.has_key = true;
         self
     }
 
-    /// Adds an index that is not unique.
+    /// Adds an index that is not unique. Columns are given by their names, or as [`KeyColumn`]s
+    /// with another order.
     #[must_use]
-    pub fn index<N: Into<String>>(
+    pub fn index<N: Into<KeyColumn>>(
         mut self,
         name: impl Into<String>,
         columns: impl IntoIterator<Item = N>,
     ) -> Self {
-        let columns = columns.into_iter().map(N::into).collect();
-        self.indexes.push(DeclaredIndex { name: name.into(), unique: false, columns });
+        self.indexes.push(DeclaredIndex::new(name, columns));
         self
     }
 
-    /// Adds a unique index.
+    /// Adds a unique index. Nulls are distinct: rows that lack a value in one of the columns do not
+    /// conflict.
     #[must_use]
-    pub fn unique_index<N: Into<String>>(
+    pub fn unique_index<N: Into<KeyColumn>>(
         mut self,
         name: impl Into<String>,
         columns: impl IntoIterator<Item = N>,
     ) -> Self {
-        let columns = columns.into_iter().map(N::into).collect();
-        self.indexes.push(DeclaredIndex { name: name.into(), unique: true, columns });
+        self.indexes.push(DeclaredIndex { unique: true, ..DeclaredIndex::new(name, columns) });
+        self
+    }
+
+    /// Adds a unique index in which nulls conflict like values.
+    #[must_use]
+    pub fn unique_index_nulls_not_distinct<N: Into<KeyColumn>>(
+        mut self,
+        name: impl Into<String>,
+        columns: impl IntoIterator<Item = N>,
+    ) -> Self {
+        let index = DeclaredIndex::new(name, columns);
+        self.indexes.push(DeclaredIndex { unique: true, nulls_not_distinct: true, ..index });
         self
     }
 
@@ -249,7 +274,7 @@ impl TableBuilder {
     }
 }
 
-fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     (1..=NAME_BYTES_MAX).contains(&name.len()) && !name.contains(char::is_control)
 }
 
@@ -368,7 +393,9 @@ impl TableDescription {
         let index = |index: &IndexInfo| IndexDescription {
             name: index.name.to_owned(),
             unique: index.unique,
+            nulls_not_distinct: index.nulls_not_distinct,
             columns: index.columns.iter().filter_map(position).collect(),
+            orders: (0..index.columns.len()).map(|column| index.order(column)).collect(),
             key_bits: index.key_bits,
         };
         let indexes = R::INDEXES.iter().map(index).collect();
@@ -385,78 +412,6 @@ impl TableDescription {
             Ok(()) => Ok(table),
             Err(fault) => Err(TableError { table: table.name, fault }),
         }
-    }
-
-    /// Looks up the columns of an index and completes its key.
-    fn add_index(&mut self, declared: &DeclaredIndex) -> Result<(), TableFault> {
-        let fault = |column: &str, fault| {
-            Err(TableFault::Key { index: declared.name.clone(), column: column.to_owned(), fault })
-        };
-        let mut columns = Vec::with_capacity(declared.columns.len());
-        for name in &declared.columns {
-            let Some(number) = self.column(name) else {
-                return fault(name, KeyFault::Unknown { known: self.column_names() });
-            };
-            let column = &self.columns[number];
-            match self.places[number] {
-                _ if columns.contains(&number) => return fault(name, KeyFault::Twice),
-                _ if column.kind.is_variable() => return fault(name, KeyFault::Variable),
-                _ if column.added => return fault(name, KeyFault::Added),
-                _ if column.nullable => return fault(name, KeyFault::Nullable),
-                _ if !column.kind.is_key() => {
-                    return fault(name, KeyFault::Type { kind: column.kind.to_string() });
-                }
-                _ => columns.push(number),
-            }
-        }
-        if columns.is_empty() {
-            return Err(TableFault::EmptyKey { index: declared.name.clone() });
-        }
-        if let Some(primary) = self.indexes.first().filter(|_| !declared.unique) {
-            let missing: Vec<_> =
-                primary.columns.iter().copied().filter(|column| !columns.contains(column)).collect();
-            columns.extend(missing);
-        }
-        let key_bits = self.key_bits(&columns);
-        self.indexes.push(IndexDescription {
-            name: declared.name.clone(),
-            unique: declared.unique,
-            columns,
-            key_bits,
-        });
-        Ok(())
-    }
-
-    /// Returns the length of the normalized key of these columns.
-    pub fn key_bits(&self, columns: &[usize]) -> u32 {
-        columns.iter().map(|column| self.columns[*column].kind.bytes().unwrap_or(0) as u32 * 8).sum()
-    }
-
-    /// Returns true if the parts are consistent.
-    fn check(&self) -> Result<(), TableFault> {
-        if self.row_bytes > ROW_BYTES_MAX {
-            return Err(TableFault::RowTooLong { bytes: self.row_bytes });
-        }
-        if self.indexes.len() > INDEXES_MAX {
-            return Err(TableFault::TooManyIndexes { indexes: self.indexes.len() });
-        }
-        for (number, index) in self.indexes.iter().enumerate() {
-            let name = &index.name;
-            if !is_name(name) {
-                return Err(TableFault::Name { name: name.clone() });
-            }
-            if self.indexes.iter().take(number).skip(1).any(|other| other.name == *name) {
-                return Err(TableFault::DuplicateIndex { index: name.clone() });
-            }
-            let bytes = index.key_bits.div_ceil(8) as usize;
-            if bytes > KEY_BYTES_MAX {
-                return Err(TableFault::KeyTooLong { index: name.clone(), bytes });
-            }
-            if bytes == 0 {
-                return Err(TableFault::EmptyKey { index: name.clone() });
-            }
-        }
-        Ok(())
     }
 
     /// Returns the table with one more column. Existing rows read the column's default.
@@ -546,7 +501,7 @@ impl TableDescription {
         names.join(", ")
     }
 
-    fn column_names(&self) -> String {
+    pub(crate) fn column_names(&self) -> String {
         self.names(&(0..self.columns.len()).collect::<Vec<_>>())
     }
 
@@ -572,12 +527,6 @@ impl TableDescription {
     pub fn null_bytes(&self) -> usize {
         let nullable = |place: &&Place| matches!(place, Place::Fixed { null: Some(_), .. });
         self.places.iter().filter(nullable).count().div_ceil(8)
-    }
-
-    /// Returns start and end of each column that belongs to a key.
-    pub fn key_spans(&self) -> Vec<(usize, usize)> {
-        let is_key = |column: &usize| self.indexes.iter().any(|index| index.columns.contains(column));
-        (0..self.columns.len()).filter(is_key).filter_map(|column| self.span(column)).collect()
     }
 }
 

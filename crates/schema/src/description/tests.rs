@@ -1,6 +1,8 @@
 //! Tests of descriptions.
 
 use super::*;
+use crate::key::KEY_BYTES_MAX;
+use crate::table_limits::{INDEXES_MAX, KEY_COLUMNS_MAX, KeyFault, ROW_BYTES_MAX};
 
 fn column(name: &str, kind: ValueType) -> ColumnDescription {
     ColumnDescription::new(name, kind)
@@ -57,7 +59,8 @@ fn columns_that_no_key_can_have_are_refused() {
         other => panic!("{other}"),
     };
     assert_eq!(key(ValueType::String), KeyFault::Variable);
-    assert_eq!(key(ValueType::Float(8)), KeyFault::Type { kind: "f64".into() });
+    let pair = || ValueType::Array(Box::new(ValueType::Unsigned(2)), 2);
+    assert_eq!(key(pair()), KeyFault::Type { kind: "[u16; 2]".into() });
     let of = |builder: TableBuilder| match fault(builder) {
         TableFault::Key { fault, .. } => fault,
         other => panic!("{other}"),
@@ -65,8 +68,8 @@ fn columns_that_no_key_can_have_are_refused() {
     let number = || ValueType::Unsigned(4);
     assert_eq!(of(with(number()).index("i", ["x"])), KeyFault::Unknown { known: "id, c".into() });
     assert_eq!(of(with(number()).index("i", ["c", "c"])), KeyFault::Twice);
-    let nullable = with(number()).column(column("n", number()).nullable()).index("i", ["n"]);
-    assert_eq!(of(nullable), KeyFault::Nullable);
+    let nullable = with(number()).column(column("n", number()).nullable());
+    assert_eq!(of(nullable.key(["n"])), KeyFault::Nullable);
 }
 
 /// The longest key, and one byte more, alone and with the primary key.
@@ -82,6 +85,57 @@ fn keys_have_a_bound() {
     assert_eq!(fault(completed(KEY_BYTES_MAX - 7)), too_long(KEY_BYTES_MAX + 1));
     let text = longest(100).build().expect_err("refused").to_string();
     assert!(text.contains("by_c") && text.contains("100 bytes") && text.contains("at most 64"), "{text}");
+}
+
+/// The most columns, and one more.
+#[test]
+fn keys_have_a_number_of_columns() {
+    let bools = (0..KEY_COLUMNS_MAX).fold(with(ValueType::Unsigned(1)), |table, number| {
+        table.column(column(&format!("b{number}"), ValueType::Bool))
+    });
+    let names: Vec<_> = (0..KEY_COLUMNS_MAX).map(|number| format!("b{number}")).collect();
+    let table = bools.unique_index("all", &names).build().expect("a table");
+    assert_eq!(table.indexes()[1].key_bits, 8 * KEY_COLUMNS_MAX as u32);
+    let bools = (0..KEY_COLUMNS_MAX).fold(with(ValueType::Unsigned(1)), |table, number| {
+        table.column(column(&format!("b{number}"), ValueType::Bool))
+    });
+    let names: Vec<_> = names.iter().map(|name| &**name).chain(["c"]).collect();
+    let many = TableFault::TooManyKeyColumns { index: "all".into(), columns: KEY_COLUMNS_MAX + 1 };
+    assert_eq!(fault(bools.unique_index("all", names)), many);
+}
+
+/// Nulls and the primary key behind them count.
+#[test]
+fn keys_with_nulls_are_longer() {
+    let build = |text: usize| {
+        let table = with(ValueType::Unsigned(1)).column(column("t", ValueType::Text(text)).nullable());
+        (table.unique_index("i", ["t"]), text + 1 + 8)
+    };
+    let (longest, bytes) = build(KEY_BYTES_MAX - 9);
+    assert_eq!(longest.build().map(|table| table.indexes()[1].key_bits), Ok(8 * bytes as u32));
+    let (longer, bytes) = build(KEY_BYTES_MAX - 8);
+    assert_eq!(fault(longer), TableFault::KeyTooLong { index: "i".into(), bytes });
+    let table = with(ValueType::Unsigned(1)).column(column("t", ValueType::Text(20)).nullable());
+    let same = table.unique_index_nulls_not_distinct("i", ["t"]).build().expect("a table");
+    assert_eq!(
+        (same.indexes()[1].key_bits, &*same.format_index(1)),
+        (168, "unique i (t) nulls not distinct")
+    );
+}
+
+/// The null bit of a column of a key is all that belongs to the key in its byte.
+#[test]
+fn bytes_of_keys_have_masks() {
+    let nullable = |name: &str| column(name, ValueType::Unsigned(1)).nullable();
+    let table = with(ValueType::Unsigned(1)).column(nullable("x")).column(nullable("y")).index("i", ["y"]);
+    let table = table.build().expect("a table");
+    let keys = table.key_bytes();
+    assert_eq!(
+        keys.iter().map(|key| (key.from, key.to, key.mask)).collect::<Vec<_>>(),
+        [(0, 8, 0xff), (10, 11, 0xff), (11, 12, 0b10)]
+    );
+    let changes = |before: &[u8], written: &[u8]| keys[2].are_changed(10, before, written);
+    assert!(!changes(&[7, 0b00], &[7, 0b01]) && changes(&[7, 0b00], &[7, 0b10]) && !changes(&[7], &[8]));
 }
 
 #[test]

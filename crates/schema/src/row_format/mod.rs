@@ -27,8 +27,9 @@
 //! Decision 0014 gives the reasons for this format.
 
 use crate::datum::{Datum, Misfit, unsigned};
-use crate::description::{Place, TableDescription, TailForm};
+use crate::description::{IndexDescription, Place, TableDescription, TailForm};
 use crate::key::KeyBuffer;
+use crate::key_order::{Presence, ordered_float};
 use crate::value_type::{LONG, ValueType};
 
 /// Total bytes of the columns in the tail from which on ends have 4 bytes.
@@ -373,12 +374,39 @@ impl TableDescription {
     /// Returns the normalized key in index number `index` of a row with this fixed part.
     pub fn key_of(&self, index: usize, fixed: &[u8]) -> KeyBuffer {
         let mut key = KeyBuffer::new();
-        for column in &self.indexes[index].columns {
-            if let Some((start, end)) = self.span(*column) {
-                append_key(&self.columns[*column].kind, &fixed[start..end], &mut key);
+        let has_null = self.append_columns(index, fixed, &mut key);
+        if self.has_distinct_nulls(&self.indexes[index]) {
+            match has_null {
+                true => _ = self.append_columns(0, fixed, &mut key),
+                false => key.skip(self.indexes[0].key_bits),
             }
         }
         key
+    }
+
+    /// Appends the columns of index number `index`. Returns true if one of them is null.
+    fn append_columns(&self, index: usize, fixed: &[u8], to: &mut KeyBuffer) -> bool {
+        let IndexDescription { columns, orders, .. } = &self.indexes[index];
+        let mut has_null = false;
+        for (number, order) in columns.iter().zip(orders) {
+            let column = &self.columns[*number];
+            let Some((start, end)) = self.span(*number) else { continue };
+            let presence = match column.nullable {
+                false => Presence::NotNullable,
+                true if self.is_null(*number, fixed) => Presence::Null,
+                true => Presence::Value,
+            };
+            has_null |= presence == Presence::Null;
+            order.append(presence, 8 * (end - start) as u32, to, |to| {
+                append_key(&column.kind, &fixed[start..end], to);
+            });
+        }
+        has_null
+    }
+
+    /// Returns true if a column of the fixed part is null.
+    pub(crate) fn is_null(&self, column: usize, fixed: &[u8]) -> bool {
+        matches!(self.stored(column, fixed, &[]), Ok(Stored::Null))
     }
 
     /// Returns the normalized key of these values, one for each column of index number `index`.
@@ -467,6 +495,10 @@ fn append_key(kind: &ValueType, bytes: &[u8], to: &mut KeyBuffer) {
         ValueType::Signed(length) => {
             let bits = 8 * *length as u32;
             to.push(unsigned(bytes) ^ 1 << (bits - 1), bits);
+        }
+        ValueType::Float(length) => {
+            let bits = 8 * *length as u32;
+            to.push(ordered_float(unsigned(bytes), bits), bits);
         }
         _ => bytes.iter().for_each(|byte| to.push(u64::from(*byte), 8)),
     }

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::description::{ColumnDescription, TableBuilder};
+use crate::key_order::KeyColumn;
 use crate::row::Row;
 use crate::text::Text;
 
@@ -75,7 +76,13 @@ fn column(name: &str, kind: ValueType) -> ColumnDescription {
 
 /// The rows of [`mixed`].
 #[derive(row_derive::Row, Clone, Debug, PartialEq)]
-#[row(key(id), index(by_flagless(id)), crate = crate)]
+#[row(
+    key(desc(id)),
+    index(by_flagless(id)),
+    index(by_age(flag, nulls_first(age), desc(size))),
+    unique_index(by_size(desc(nulls_last(size)), age), only_age(age) nulls_not_distinct),
+    crate = crate
+)]
 struct Mixed {
     id: u32,
     age: Option<u16>,
@@ -117,7 +124,14 @@ fn mixed() -> TableDescription {
         .column(column("data", ValueType::Bytes).nullable())
         .column(column("notes", ValueType::String).nullable())
         .column(column("flag", ValueType::Bool));
-    builder.key(["id"]).index("by_flagless", ["id"]).build().expect("a table")
+    let key = KeyColumn::new;
+    let builder = builder
+        .key([key("id").descending()])
+        .index("by_flagless", ["id"])
+        .index("by_age", [key("flag"), key("age").nulls_first(), key("size").descending()])
+        .unique_index("by_size", [key("size").descending().nulls_last(), key("age")])
+        .unique_index_nulls_not_distinct("only_age", ["age"]);
+    builder.build().expect("a table")
 }
 
 fn mixed_values() -> impl Strategy<Value = Vec<Datum>> {
@@ -177,6 +191,13 @@ proptest! {
         row.store(&mut fixed);
         prop_assert_eq!((&fixed, &*row.tail()), (&bytes.fixed, &*bytes.tail));
         prop_assert_eq!(table.encode_key(0, &values[..1]), Ok(bytes.keys[0]));
+        for (index, described) in bytes.keys.iter().enumerate() {
+            let mut key = KeyBuffer::new();
+            row.index_key(index, &mut key);
+            prop_assert_eq!(*described, key, "index {}", index);
+            prop_assert_eq!(key.bits(), table.indexes()[index].key_bits);
+        }
+        prop_assert_eq!(KeyBuffer::of(&row.key()), bytes.keys[0]);
     }
 
     /// Rows written before columns were added have the defaults of these columns.

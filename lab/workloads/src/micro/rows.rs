@@ -57,8 +57,14 @@ impl<const PAYLOAD: usize> Row for FixedRow<PAYLOAD> {
     const BYTES: usize = 16 + 8 * PAYLOAD;
     const COLUMNS: &'static [Column] =
         &[column::<u64>("id", 0), column::<u64>("counter", 8), column::<[u64; PAYLOAD]>("payload", 16)];
-    const INDEXES: &'static [IndexInfo] =
-        &[IndexInfo { name: "primary", unique: true, columns: &["id"], key_bits: u64::BITS }];
+    const INDEXES: &'static [IndexInfo] = &[IndexInfo {
+        name: "primary",
+        unique: true,
+        nulls_not_distinct: false,
+        columns: &["id"],
+        orders: &[],
+        key_bits: u64::BITS,
+    }];
     const HAS_TAIL: bool = false;
     type Key = u64;
 
