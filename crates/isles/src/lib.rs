@@ -54,7 +54,8 @@
 //! # Rows
 //!
 //! `#[derive(Row)]` takes a struct with named fields: integers of 1 to 16 bytes, floats, `bool`,
-//! [`Text`], arrays of these, types with `#[derive(Value)]` (structs, structs around one value,
+//! [`Text`], [`Numeric`], [`Date`], [`Time`], [`Timestamp`], [`TimestampTz`], [`Interval`],
+//! [`Uuid`], `SystemTime`, `Duration`, arrays of these, types with `#[derive(Value)]` (structs, structs around one value,
 //! enums without fields), `Option`s of all these, and `String`, `Vec<u8>` and their `Option`s, of
 //! any length. With the features `time` and `uuid`, types of these crates are values too. The
 //! attributes of a row are `#[row(key(..), index(name(..)), unique_index(name(..)))]`. The derive
@@ -220,8 +221,9 @@ pub use rows::{RowView, Rows, SelectedFields, WholeRow};
 pub use scan::Scan;
 pub use schema::row::{Field, IndexId, NullableField, Row, Value};
 pub use schema::{
-    ColumnDescription, Datum, DistinctNulls, IndexDescription, Key, KeyOrder, NullsFirst, RowError,
-    TableDescription, Text, TextError, ValueType, text,
+    ColumnDescription, Date, Datum, Decimal, DistinctNulls, IndexDescription, Interval, Key, KeyOrder,
+    NullsFirst, Numeric, RowError, TableDescription, Text, TextError, Time, Timestamp, TimestampTz, Uuid,
+    ValueError, ValueType, text,
 };
 pub use select::{Assign, Select};
 pub use session::{Session, SessionWith};

@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+use crate::decimal::{Decimal, power};
+use crate::row::Value;
+use crate::temporal::{Date, Interval, Time, Timestamp, TimestampTz};
+use crate::uuid::Uuid;
 use crate::value_type::{LONG, ValueType};
 
 /// A value of any column.
@@ -27,6 +31,20 @@ pub enum Datum {
     Bytes(Vec<u8>),
     /// The members of any other array, or of a group.
     List(Vec<Datum>),
+    /// An exact decimal number.
+    Numeric(Decimal),
+    /// A day.
+    Date(Date),
+    /// A time of day.
+    Time(Time),
+    /// A day and a time of day.
+    Timestamp(Timestamp),
+    /// A moment.
+    TimestampTz(TimestampTz),
+    /// A length of time.
+    Interval(Interval),
+    /// A universally unique identifier.
+    Uuid(Uuid),
 }
 
 /// A value does not fit the column's type.
@@ -99,9 +117,44 @@ impl Datum {
                     value.store(kind, &mut to[offset..][..bytes])?;
                 }
             }
-            _ => return Err(Misfit::Type),
+            (ValueType::Interval, Datum::Interval(interval)) => interval.store(to),
+            (ValueType::Uuid, Datum::Uuid(id)) => id.store(to),
+            _ => return self.store_number(kind, to),
         }
         Ok(())
+    }
+
+    /// Writes a value that is stored as a signed integer.
+    fn store_number(&self, kind: &ValueType, to: &mut [u8]) -> Result<(), Misfit> {
+        let number = match (kind, self) {
+            (ValueType::Numeric { precision, scale }, _) => {
+                let number = self.decimal().ok_or(Misfit::Type)?;
+                let digits = number.with_scale(*scale).ok_or(Misfit::Range)?.digits();
+                if digits.unsigned_abs() >= power(*precision).unsigned_abs() {
+                    return Err(Misfit::Range);
+                }
+                digits
+            }
+            (ValueType::Date, Datum::Date(date)) => date.days().into(),
+            (ValueType::Time, Datum::Time(time)) => time.micros().into(),
+            (ValueType::Timestamp, Datum::Timestamp(moment)) => moment.micros().into(),
+            (ValueType::TimestampTz, Datum::TimestampTz(moment)) => moment.micros().into(),
+            _ => return Err(Misfit::Type),
+        };
+        match kind.integer_bytes() {
+            Some(LONG) => number.store(to),
+            // The number fits, so that its low bytes are the number.
+            _ => to.copy_from_slice(&number.to_le_bytes()[..to.len()]),
+        }
+        Ok(())
+    }
+
+    /// Returns the value of an exact number.
+    fn decimal(&self) -> Option<Decimal> {
+        match self {
+            Datum::Numeric(number) => Some(*number),
+            _ => Decimal::new(self.signed()??, 0).ok(),
+        }
     }
 
     /// Appends the value's bytes to a tail, for types of fixed and of variable length.
@@ -153,6 +206,20 @@ impl Datum {
             }
             ValueType::Bytes => Datum::Bytes(from.to_vec()),
             ValueType::String => Datum::Text(std::str::from_utf8(from).ok()?.to_owned()),
+            ValueType::Numeric { precision, scale } => {
+                let number = match from.len() {
+                    LONG => i128::fetch(from),
+                    _ => i64::fetch(from).into(),
+                };
+                let fits = number.unsigned_abs() < power(*precision).unsigned_abs();
+                Datum::Numeric(Decimal::new(number, *scale).ok().filter(|_| fits)?)
+            }
+            ValueType::Date => Datum::Date(Date::from_days(i32::fetch(from)).ok()?),
+            ValueType::Time => Datum::Time(Time::from_micros(i64::fetch(from)).ok()?),
+            ValueType::Timestamp => Datum::Timestamp(Timestamp::from_micros(i64::fetch(from)).ok()?),
+            ValueType::TimestampTz => Datum::TimestampTz(TimestampTz::from_micros(i64::fetch(from)).ok()?),
+            ValueType::Interval => Datum::Interval(Interval::fetch(from)),
+            ValueType::Uuid => Datum::Uuid(Uuid::fetch(from)),
         })
     }
 
@@ -220,16 +287,21 @@ impl fmt::Display for Datum {
                 }
                 to.write_str(")")
             }
+            Datum::Numeric(number) => write!(to, "{number}"),
+            Datum::Date(date) => write!(to, "{date}"),
+            Datum::Time(time) => write!(to, "{time}"),
+            Datum::Timestamp(moment) => write!(to, "{moment}"),
+            Datum::TimestampTz(moment) => write!(to, "{moment}"),
+            Datum::Interval(interval) => write!(to, "{interval}"),
+            Datum::Uuid(id) => write!(to, "{id}"),
         }
     }
 }
 
-/// Formats the stored bytes of a key column: a number, a text, or bytes.
+/// Formats the stored bytes of a key column: a number, a date, a text, or bytes.
 pub(crate) fn format_value(kind: &ValueType, value: &[u8]) -> String {
     match (kind, Datum::fetch(kind, value)) {
-        (ValueType::Unsigned(_) | ValueType::Signed(_) | ValueType::Text(_), Some(value)) => {
-            value.to_string()
-        }
+        (kind, Some(value)) if kind.is_key() => value.to_string(),
         _ => Datum::Bytes(value.to_vec()).to_string(),
     }
 }

@@ -5,12 +5,15 @@ use crate::description::{ColumnDescription, IndexDescription, Place, TableDescri
 use crate::key_order::KeyOrder;
 use crate::row::Row;
 use crate::table_limits::Difference;
+use crate::value_type::ValueType;
 
 impl TableDescription {
     /// Returns the first difference between the rows of this table and the rows of `declared`.
     pub fn row_difference(&self, declared: &TableDescription) -> Option<Difference> {
         let format = |table: &TableDescription, number| {
-            table.format_column(number).unwrap_or_else(|| match table.columns.get(number) {
+            // Types that are stored alike are no difference.
+            let kind = declared.columns.get(number).map(|column| &column.kind);
+            table.format_column(number, kind).unwrap_or_else(|| match table.columns.get(number) {
                 Some(_) => "the rest of the row".to_owned(),
                 None => "not there".to_owned(),
             })
@@ -41,10 +44,11 @@ impl TableDescription {
         })
     }
 
-    /// Describes a column; `None` for a tail that is one column's value, because not every
-    /// directory stores its name.
-    fn format_column(&self, number: usize) -> Option<String> {
+    /// Describes a column, whose type is `alike` if both are stored alike; `None` for a tail that is
+    /// one column's value, because not every directory stores its name.
+    fn format_column(&self, number: usize, alike: Option<&ValueType>) -> Option<String> {
         let column = self.columns.get(number)?;
+        let kind = alike.filter(|kind| column.kind.is_stored_like(kind)).unwrap_or(&column.kind);
         let place = match self.places[number] {
             Place::Fixed { offset, .. } => format!(" at byte {offset}"),
             Place::Tail(_) => " in the tail".to_owned(),
@@ -53,7 +57,7 @@ impl TableDescription {
         let null = if column.nullable { " or null" } else { "" };
         // Rows written without the column have the default.
         let absent = if column.added { format!(", else {}", column.absent_value()) } else { String::new() };
-        Some(format!("{}: {}{null}{place}{absent}", column.name, column.kind))
+        Some(format!("{}: {kind}{null}{place}{absent}", column.name))
     }
 
     /// Returns true if each row of this table is also a row of `to`, except for optional columns
@@ -65,7 +69,7 @@ impl TableDescription {
             Some(own) => {
                 let own = &self.columns[own];
                 kept += 1;
-                own.kind == column.kind && (column.nullable || !own.nullable)
+                own.kind.is_stored_like(&column.kind) && (column.nullable || !own.nullable)
             }
         });
         let key = |table: &TableDescription| table.format_key(0);
@@ -137,7 +141,7 @@ impl TableDescription {
             )),
             Some(own) => {
                 let own = &self.columns[own];
-                if own.kind != column.kind {
+                if !own.kind.is_stored_like(&column.kind) {
                     return Some(format!(
                         "column {:?} is {}, and cannot be {}",
                         own.name, own.kind, column.kind
@@ -155,7 +159,6 @@ mod tests {
     use super::*;
     use crate::description::TableBuilder;
     use crate::table::Table;
-    use crate::value_type::ValueType;
 
     fn column(name: &str, kind: ValueType) -> ColumnDescription {
         ColumnDescription::new(name, kind)
@@ -184,6 +187,20 @@ mod tests {
         id: u64,
         #[row(tail)]
         c: Vec<u8>,
+    }
+
+    /// UUIDs were described as numbers by earlier versions.
+    #[test]
+    fn types_that_are_stored_alike_are_no_difference() {
+        let table = |kind: &str| with(kind.parse().expect("a type")).build().expect("a table");
+        for (earlier, now) in [("u128", "uuid"), ("[u128; 2]", "[uuid; 2]"), ("{a: u128}", "{a: uuid}")] {
+            let [earlier, now] = [table(earlier), table(now)];
+            assert_eq!(earlier.difference_from(&now), None);
+            assert!(earlier.is_extended_by(&now) && earlier.obstacle(&now, false).is_none());
+        }
+        for (earlier, now) in [("i64", "timestamp"), ("i128", "uuid"), ("{a: u128}", "{b: uuid}")] {
+            assert!(table(earlier).difference_from(&table(now)).is_some());
+        }
     }
 
     #[test]

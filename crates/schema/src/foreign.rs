@@ -1,20 +1,21 @@
-//! Types of other crates as values and keys: `uuid::Uuid` (feature `uuid`), and dates and times of
-//! the crate `time` (feature `time`).
+//! Types that are stored, and sort, as other values: a macro, and dates and times of the crate
+//! `time` (feature `time`).
 
-#![cfg(any(feature = "uuid", feature = "time"))]
-
+#[cfg(feature = "time")]
 use crate::key::{Key, KeyBuffer};
+#[cfg(feature = "time")]
 use crate::row::Value;
+#[cfg(feature = "time")]
 use crate::value_type::ValueType;
 
 /// Implements `Value` and `Key` for a type that is stored, and sorts, as another value.
 macro_rules! like {
-    ($($foreign:ty as $value:ty: $to:expr, $from:expr;)*) => { $(
+    ($($foreign:ty as $value:ty, $kind:expr => $to:expr, $from:expr;)*) => { $(
         impl Value for $foreign {
             const BYTES: usize = <$value as Value>::BYTES;
             const ALIGN: usize = <$value as Value>::ALIGN;
             fn value_type() -> ValueType {
-                <$value as Value>::value_type()
+                $kind
             }
             #[inline(always)]
             fn store(&self, to: &mut [u8]) {
@@ -38,30 +39,26 @@ macro_rules! like {
     )* };
 }
 
-// Stored as bytes, in the order of the textual form.
-#[cfg(feature = "uuid")]
-like! {
-    uuid::Uuid as u128: |id: uuid::Uuid| id.as_u128(), uuid::Uuid::from_u128;
-}
+pub(crate) use like;
 
 // Stored numbers are values of the type. Any other number is damage, and panics.
 #[cfg(feature = "time")]
 like! {
     // Nanoseconds since 1970, without the time offset. A value that is read is in UTC.
-    time::OffsetDateTime as i128: |moment: time::OffsetDateTime| moment.unix_timestamp_nanos(),
+    time::OffsetDateTime as i128, ValueType::Signed(16) => |moment: time::OffsetDateTime| moment.unix_timestamp_nanos(),
         |nanos| time::OffsetDateTime::from_unix_timestamp_nanos(nanos).expect("a moment was stored");
-    time::UtcDateTime as i128: |moment: time::UtcDateTime| moment.unix_timestamp_nanos(),
+    time::UtcDateTime as i128, ValueType::Signed(16) => |moment: time::UtcDateTime| moment.unix_timestamp_nanos(),
         |nanos| time::UtcDateTime::from_unix_timestamp_nanos(nanos).expect("a moment was stored");
     // Stored as if it were in UTC.
-    time::PrimitiveDateTime as i128: |moment: time::PrimitiveDateTime| moment.assume_utc().unix_timestamp_nanos(),
+    time::PrimitiveDateTime as i128, ValueType::Signed(16) => |moment: time::PrimitiveDateTime| moment.assume_utc().unix_timestamp_nanos(),
         |nanos| {
             let moment = time::UtcDateTime::from_unix_timestamp_nanos(nanos).expect("a moment was stored");
             time::PrimitiveDateTime::new(moment.date(), moment.time())
         };
     // The Julian day.
-    time::Date as i32: |date: time::Date| date.to_julian_day(),
+    time::Date as i32, ValueType::Signed(4) => |date: time::Date| date.to_julian_day(),
         |day| time::Date::from_julian_day(day).expect("a date was stored");
-    time::Duration as i128: |length: time::Duration| length.whole_nanoseconds(), duration;
+    time::Duration as i128, ValueType::Signed(16) => |length: time::Duration| length.whole_nanoseconds(), duration;
 }
 
 #[cfg(feature = "time")]

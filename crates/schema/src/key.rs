@@ -132,7 +132,7 @@ impl<K: Key> AsRef<[u64]> for KeyOf<K> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a column of a key",
     label = "not for keys",
-    note = "keys are of integers, floats, `bool`, `Text<N>`, `[u8; N]`, options of these, and tuples; not of `String`",
+    note = "keys are of numbers, `bool`, dates, times, intervals, UUIDs, `Text<N>`, `[u8; N]`, options of these, and tuples; not of `String`",
     note = "a struct or an enum of yours with `#[derive(Value)]` can be one with `#[row(key)]`"
 )]
 pub trait Key: Clone + PartialEq {

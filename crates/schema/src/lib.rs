@@ -5,11 +5,14 @@
 //! at run time ([`TableBuilder`]). Both lead to the same [`TableDescription`], and their rows have
 //! the same bytes ([`RowBytes`]).
 //!
-//! - `value_type`, `datum`, `text`: types of columns, and values whose type is known at run time;
+//! - `value_type`, `datum`, `value_error`: types of columns, values whose type is known at run time,
+//!   and errors of texts and numbers that are no values;
+//! - `text`, `decimal`, `temporal`, `uuid`: types of values: short texts, exact numbers, dates and
+//!   times, identifiers;
 //! - `key`, `key_order`: keys in normalized form, which sort by their bytes, and the orders of their
 //!   columns;
-//! - `row`, `column_set`, `foreign`: typed rows, sets of their columns, and types of other crates
-//!   as columns;
+//! - `row`, `column_set`, `foreign`: typed rows, sets of their columns, and types that are stored as
+//!   others;
 //! - `description`, `keys_of_table`, `stored`, `differences`, `table_limits`: descriptions of
 //!   tables, their keys, descriptions read from files, differences between two descriptions, and
 //!   limits;
@@ -26,6 +29,7 @@ extern crate self as schema;
 
 mod column_set;
 mod datum;
+mod decimal;
 mod declaring;
 pub mod description;
 mod differences;
@@ -40,11 +44,15 @@ pub mod row_keys;
 mod stored;
 pub mod table;
 pub mod table_limits;
+mod temporal;
 pub mod text;
+mod uuid;
+mod value_error;
 mod value_type;
 
 pub use column_set::{ColumnSet, ConstantColumns, OTHER_COLUMN, RowPart, extent};
 pub use datum::{Datum, Misfit};
+pub use decimal::{Decimal, Numeric};
 pub use declaring::{HashPlan, IndexKind, Inspector, Loader, Partitioning, Schema, TableOptions};
 pub use description::{ColumnDescription, IndexDescription, TableBuilder, TableDescription};
 pub use key::{Key, KeyBuffer, key_words};
@@ -56,5 +64,8 @@ pub use row_format::{RowBytes, RowError, TAIL_BYTES_MAX};
 pub use stored::{StoredIndex, StoredTable};
 pub use table::{Handle, Index, RowId, Table};
 pub use table_limits::{RowTypeError, TableError, TableFault};
+pub use temporal::{Date, Interval, Time, Timestamp, TimestampTz};
 pub use text::{Text, TextError};
+pub use uuid::Uuid;
+pub use value_error::ValueError;
 pub use value_type::{UnknownType, ValueType};

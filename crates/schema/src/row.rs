@@ -50,7 +50,7 @@ pub use crate::value_type::align_up;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the type of a column",
     label = "not the type of a column",
-    note = "columns are integers, floats, `bool`, `Text<N>`, arrays `[V; N]`, `String`, `Vec<u8>`, and options of these",
+    note = "columns are integers, floats, `bool`, `Numeric<P, S>`, `Date`, `Time`, `Timestamp`, `TimestampTz`, `Interval`, `Uuid`, `SystemTime`, `Duration`, `Text<N>`, arrays `[V; N]`, `String`, `Vec<u8>`, and options of these",
     note = "a struct or an enum of yours can be one with `#[derive(Value)]`",
     note = "a list of any length is rows of another table, or bytes in a `Vec<u8>`"
 )]

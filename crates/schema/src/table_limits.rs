@@ -61,8 +61,8 @@ pub enum TableFault {
     },
     /// The type of a column is invalid.
     #[error(
-        "column {column:?} has type {kind}: integers have 1, 2, 4 or 8 bytes, floating-point numbers 4 or 8, and what is inside an \
-         array or a group has a fixed length"
+        "column {column:?} has type {kind}: integers have 1, 2, 4, 8 or 16 bytes, floating-point numbers 4 or 8, exact numbers 1 \
+         to 38 digits, at most as many behind the point, and what is inside an array or a group has a fixed length"
     )]
     Type {
         /// The column.
@@ -198,7 +198,9 @@ pub enum KeyFault {
     #[error("it is nullable, and every row has a primary key: an index can have nullable columns")]
     Nullable,
     /// Keys do not support the order of this type.
-    #[error("it has type {kind}; keys are made of numbers, bool, texts of fixed length and arrays of u8")]
+    #[error(
+        "it has type {kind}; keys are made of numbers, bool, dates, times, intervals, UUIDs, texts of fixed length and arrays of u8"
+    )]
     Type {
         /// The type.
         kind: String,

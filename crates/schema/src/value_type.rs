@@ -7,10 +7,26 @@ use std::str::FromStr;
 /// Longest value of fixed length in bytes. It is longer than a row may be, so that the error for a
 /// row that is too long can state the length.
 const VALUE_BYTES_MAX: usize = 1 << 24;
+/// Most digits of decimal numbers, and most of those that are stored in 8 bytes.
+pub(crate) const DIGITS_MAX: u8 = 38;
+pub(crate) const SHORT_DIGITS_MAX: u8 = 18;
 /// Bytes of the longest integers.
 pub(crate) const LONG: usize = 16;
 /// Maximum nesting depth of types.
 const DEPTH_MAX: usize = 16;
+
+/// Types that are written as one word. A word stands before those that it begins with.
+const WORDS: [(&str, ValueType); 9] = [
+    ("bool", ValueType::Bool),
+    ("bytes", ValueType::Bytes),
+    ("string", ValueType::String),
+    ("date", ValueType::Date),
+    ("timestamptz", ValueType::TimestampTz),
+    ("timestamp", ValueType::Timestamp),
+    ("time", ValueType::Time),
+    ("interval", ValueType::Interval),
+    ("uuid", ValueType::Uuid),
+];
 
 /// The type of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +51,25 @@ pub enum ValueType {
     Bytes,
     /// UTF-8 text of any length.
     String,
+    /// Exact decimal number: [`crate::Numeric`].
+    Numeric {
+        /// Digits, 1 to 38.
+        precision: u8,
+        /// Digits behind the point, at most as many.
+        scale: u8,
+    },
+    /// Day: [`crate::Date`].
+    Date,
+    /// Time of day: [`crate::Time`].
+    Time,
+    /// Day and time of day in no time zone: [`crate::Timestamp`].
+    Timestamp,
+    /// Moment: [`crate::TimestampTz`].
+    TimestampTz,
+    /// Length of time: [`crate::Interval`].
+    Interval,
+    /// Universally unique identifier: [`crate::Uuid`].
+    Uuid,
 }
 
 impl ValueType {
@@ -44,12 +79,30 @@ impl ValueType {
             ValueType::Unsigned(bytes) | ValueType::Signed(bytes) | ValueType::Float(bytes) => Some(*bytes),
             ValueType::Bool => Some(1),
             ValueType::Text(bytes) => Some(*bytes),
+            ValueType::Interval | ValueType::Uuid => Some(16),
+            ValueType::Numeric { .. }
+            | ValueType::Date
+            | ValueType::Time
+            | ValueType::Timestamp
+            | ValueType::TimestampTz => self.integer_bytes(),
             ValueType::Array(of, count) => of.bytes()?.checked_mul(*count),
             ValueType::Group(members) => {
                 let end = ValueType::offsets(members)?.last().copied().unwrap_or(0);
                 Some(align_up(end, self.align()))
             }
             ValueType::Bytes | ValueType::String => None,
+        }
+    }
+
+    /// Returns the bytes of a type whose values are stored, and sort, as signed integers.
+    pub fn integer_bytes(&self) -> Option<usize> {
+        match self {
+            ValueType::Signed(bytes) => Some(*bytes),
+            ValueType::Numeric { precision, .. } if *precision <= SHORT_DIGITS_MAX => Some(8),
+            ValueType::Numeric { .. } => Some(LONG),
+            ValueType::Date => Some(4),
+            ValueType::Time | ValueType::Timestamp | ValueType::TimestampTz => Some(8),
+            _ => None,
         }
     }
 
@@ -60,7 +113,15 @@ impl ValueType {
             ValueType::Unsigned(bytes) | ValueType::Signed(bytes) | ValueType::Float(bytes) => *bytes,
             ValueType::Array(of, _) => of.align(),
             ValueType::Group(members) => members.iter().map(|(_, kind)| kind.align()).max().unwrap_or(1),
-            ValueType::Bool | ValueType::Text(_) | ValueType::Bytes | ValueType::String => 1,
+            ValueType::Interval => 8,
+            ValueType::Numeric { .. }
+            | ValueType::Date
+            | ValueType::Time
+            | ValueType::Timestamp
+            | ValueType::TimestampTz => self.integer_bytes().filter(|bytes| *bytes != LONG).unwrap_or(1),
+            ValueType::Bool | ValueType::Text(_) | ValueType::Bytes | ValueType::String | ValueType::Uuid => {
+                1
+            }
         }
     }
 
@@ -94,9 +155,57 @@ impl ValueType {
                 let is_name = |name: &str| !name.is_empty() && !name.contains([':', ',', '{', '}']);
                 !members.is_empty() && members.iter().all(|(name, kind)| is_name(name) && inside(kind))
             }
-            ValueType::Bool | ValueType::Text(_) | ValueType::Bytes | ValueType::String => true,
+            ValueType::Numeric { precision, scale } => {
+                (1..=DIGITS_MAX).contains(precision) && scale <= precision
+            }
+            ValueType::Bool
+            | ValueType::Text(_)
+            | ValueType::Bytes
+            | ValueType::String
+            | ValueType::Date
+            | ValueType::Time
+            | ValueType::Timestamp
+            | ValueType::TimestampTz
+            | ValueType::Interval
+            | ValueType::Uuid => true,
         };
         sound && (self.is_variable() || self.bytes().is_some_and(|bytes| bytes <= VALUE_BYTES_MAX))
+    }
+
+    /// Returns true if values of both types have the same bytes, and the same order in keys: equal
+    /// types, and `u128` and `uuid`, as which earlier versions described the same values.
+    pub fn is_stored_like(&self, other: &ValueType) -> bool {
+        match (self, other) {
+            (ValueType::Unsigned(LONG), ValueType::Uuid) | (ValueType::Uuid, ValueType::Unsigned(LONG)) => {
+                true
+            }
+            (ValueType::Array(of, count), ValueType::Array(other, others)) => {
+                count == others && of.is_stored_like(other)
+            }
+            (ValueType::Group(members), ValueType::Group(others)) => {
+                let alike = |((name, kind), (other, like)): (&(String, ValueType), &(String, ValueType))| {
+                    name == other && kind.is_stored_like(like)
+                };
+                members.len() == others.len() && members.iter().zip(others).all(alike)
+            }
+            _ => self == other,
+        }
+    }
+
+    /// Returns true for types that the first formats of directories have.
+    pub fn is_of_first_formats(&self) -> bool {
+        match self {
+            ValueType::Array(of, _) => of.is_of_first_formats(),
+            ValueType::Group(members) => members.iter().all(|(_, kind)| kind.is_of_first_formats()),
+            ValueType::Unsigned(_)
+            | ValueType::Signed(_)
+            | ValueType::Float(_)
+            | ValueType::Bool
+            | ValueType::Text(_)
+            | ValueType::Bytes
+            | ValueType::String => true,
+            _ => false,
+        }
     }
 
     /// Returns true for types of variable length.
@@ -112,9 +221,39 @@ impl ValueType {
     /// Returns true if values could be columns of keys before keys had orders.
     pub(crate) fn is_early_key(&self) -> bool {
         match self {
-            ValueType::Unsigned(_) | ValueType::Signed(_) | ValueType::Text(_) => true,
+            ValueType::Unsigned(_) | ValueType::Text(_) | ValueType::Interval | ValueType::Uuid => true,
             ValueType::Array(of, _) => **of == ValueType::Unsigned(1),
-            _ => false,
+            _ => self.integer_bytes().is_some(),
+        }
+    }
+
+    /// Returns the form that values have, and what to do about a value that does not fit, for error
+    /// messages.
+    pub(crate) fn values_and_limits(&self) -> (&'static str, &'static str) {
+        match self {
+            ValueType::Unsigned(_) => {
+                ("an integer", "give it a smaller one that is not negative, or make the column longer")
+            }
+            ValueType::Signed(_) => {
+                ("an integer", "give it one that is nearer to zero, or make the column longer")
+            }
+            ValueType::Float(_) => ("a floating-point number", "give it a finite one"),
+            ValueType::Bool => ("true or false", "give it true or false"),
+            ValueType::Text(_) => ("a text", "shorten it, leave out zero bytes, or make the column longer"),
+            ValueType::Array(of, _) if **of == ValueType::Unsigned(1) => ("bytes", "give it as many bytes"),
+            ValueType::Array(..) => ("a list", "give it as many values"),
+            ValueType::Group(_) => ("a list of its members", "give it as many values"),
+            ValueType::Bytes => ("bytes", "shorten it"),
+            ValueType::String => ("a text", "shorten it"),
+            ValueType::Numeric { .. } => ("an exact number", "round it, or make the column longer"),
+            ValueType::Date => ("a date", "give it a date of the calendar"),
+            ValueType::Time => ("a time of day", "give it a time of day"),
+            ValueType::Timestamp => ("a timestamp", "give it a timestamp of the calendar"),
+            ValueType::TimestampTz => {
+                ("a timestamp with its offset from UTC", "give it a moment of the calendar")
+            }
+            ValueType::Interval => ("an interval", "give it a shorter one"),
+            ValueType::Uuid => ("a UUID", "give it a UUID"),
         }
     }
 
@@ -142,8 +281,13 @@ impl ValueType {
             let bytes = number(rest)?;
             return take(rest, ")").then_some(ValueType::Text(bytes));
         }
-        let words = [("bool", ValueType::Bool), ("bytes", ValueType::Bytes), ("string", ValueType::String)];
-        if let Some((_, kind)) = words.into_iter().find(|(word, _)| take(rest, word)) {
+        if take(rest, "numeric(") {
+            let precision = u8::try_from(number(rest)?).ok()?;
+            let scale = take(rest, ", ").then(|| number(rest))??;
+            let scale = u8::try_from(scale).ok()?;
+            return take(rest, ")").then_some(ValueType::Numeric { precision, scale });
+        }
+        if let Some((_, kind)) = WORDS.into_iter().find(|(word, _)| take(rest, word)) {
             return Some(kind);
         }
         let of_bytes = match () {
@@ -182,7 +326,6 @@ impl fmt::Display for ValueType {
             ValueType::Unsigned(bytes) => write!(to, "u{}", 8 * bytes),
             ValueType::Signed(bytes) => write!(to, "i{}", 8 * bytes),
             ValueType::Float(bytes) => write!(to, "f{}", 8 * bytes),
-            ValueType::Bool => to.write_str("bool"),
             ValueType::Text(bytes) => write!(to, "text({bytes})"),
             ValueType::Array(of, count) => write!(to, "[{of}; {count}]"),
             ValueType::Group(members) => {
@@ -191,8 +334,19 @@ impl fmt::Display for ValueType {
                 }
                 to.write_str("}")
             }
-            ValueType::Bytes => to.write_str("bytes"),
-            ValueType::String => to.write_str("string"),
+            ValueType::Numeric { precision, scale } => write!(to, "numeric({precision}, {scale})"),
+            ValueType::Bool
+            | ValueType::Bytes
+            | ValueType::String
+            | ValueType::Date
+            | ValueType::Time
+            | ValueType::Timestamp
+            | ValueType::TimestampTz
+            | ValueType::Interval
+            | ValueType::Uuid => {
+                let word = WORDS.iter().find(|(_, kind)| kind == self);
+                to.write_str(word.map_or("", |(word, _)| word))
+            }
         }
     }
 }
@@ -200,8 +354,8 @@ impl fmt::Display for ValueType {
 /// The text is not a type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is no type of a column: there are u8 to u128, i8 to i128, f32, f64, bool, text(16), [u8; 4], \
-     {{day: u16, hour: u8}}, bytes and string"
+    "{0:?} is no type of a column: there are u8 to u128, i8 to i128, f32, f64, bool, numeric(10, 2), date, time, timestamp, \
+     timestamptz, interval, uuid, text(16), [u8; 4], {{day: u16, hour: u8}}, bytes and string"
 )]
 pub struct UnknownType(pub String);
 
@@ -229,6 +383,16 @@ mod tests {
             prop::sample::select(vec![4, 8]).prop_map(ValueType::Float),
             Just(ValueType::Bool),
             (0..40_usize).prop_map(ValueType::Text),
+            (1..=38_u8, 0..=38_u8)
+                .prop_map(|(precision, scale)| ValueType::Numeric { precision, scale: scale.min(precision) }),
+            prop::sample::select(vec![
+                ValueType::Date,
+                ValueType::Time,
+                ValueType::Timestamp,
+                ValueType::TimestampTz,
+                ValueType::Interval,
+                ValueType::Uuid,
+            ]),
         ];
         leaf.prop_recursive(3, 12, 4, |inner| {
             prop_oneof![
@@ -249,13 +413,33 @@ mod tests {
 
     #[test]
     fn invalid_texts_are_no_types() {
-        for text in ["u32", "i128", "text(16)", "[[u8; 100]; 10]", "{day: u16, hour: u8}", "bytes", "string"]
-        {
+        for text in [
+            "u32",
+            "i128",
+            "text(16)",
+            "[[u8; 100]; 10]",
+            "{day: u16, hour: u8}",
+            "bytes",
+            "string",
+            "numeric(38, 38)",
+            "[timestamptz; 2]",
+        ] {
             assert_eq!(text.parse::<ValueType>().map(|kind| kind.to_string()), Ok(text.to_owned()));
         }
         let deep = format!("{}u8{}", "[".repeat(40), "; 1]".repeat(40));
         for text in ["", "u7", "u256", "f16", "u32 ", "[u8]", "[u8; ]", "[u8; x]", "{", "{}", "{a}", "{a: }"]
         {
+            assert!(text.parse::<ValueType>().is_err(), "{text}");
+        }
+        for text in [
+            "numeric",
+            "numeric(0, 0)",
+            "numeric(39, 0)",
+            "numeric(3, 4)",
+            "numeric(3,1)",
+            "dates",
+            "timestamptzz",
+        ] {
             assert!(text.parse::<ValueType>().is_err(), "{text}");
         }
         for text in ["[bytes; 2]", "{a: string}", "text(99999999)", "[u64; 4611686018427387904]", &deep] {

@@ -19,10 +19,11 @@
 //! ```
 //!
 //! Where not all is said, columns are those of the fixed part, none is nullable or was added, and
-//! the tail, if there is one, is one column's value. Version 1 knows no other tables, and is
-//! written where there are no others. Version 3 has keys with nullable columns, with orders, or of
-//! types that keys did not have before; programs that do not know these would make other keys, so
-//! they refuse the version. [Numbers](super::wire) are LEB128, texts have their length
+//! the tail, if there is one, is one column's value. Version 1 knows no other tables, and version 2
+//! only the types that [`ValueType::is_of_first_formats`] has, and only keys without nullable
+//! columns, without orders, and of types that keys had first. Each is written where it says all, so
+//! that earlier programs read what they know, and refuse the rest by its version.
+//! [Numbers](super::wire) are LEB128, texts have their length
 //! before them.
 
 use super::wire::{Bytes, read_bytes, read_number, read_size};
@@ -32,10 +33,10 @@ use schema::{
     ValueType,
 };
 
-/// Versions of this encoding: the newest, the one without orders of keys, and the one that knows
-/// only tables of which not all is said.
+/// Versions of this encoding: the newest, the one that knows only types and keys of its time, and
+/// the one that knows only tables of which not all is said.
 const VERSION: u64 = 3;
-const VERSION_UNORDERED: u64 = 2;
+const VERSION_OF_FEWER_TYPES: u64 = 2;
 const VERSION_BRIEF: u64 = 1;
 /// Flags of tables.
 const HAS_TAIL: u64 = 1;
@@ -110,9 +111,9 @@ impl Description {
     pub fn encode(&self) -> Vec<u8> {
         let mut to = Bytes::default();
         let brief = self.tables.iter().all(|table| is_brief(&table.table) && table.continued_by.is_none());
-        to.append_number(match (self.has_ordered_keys(), brief) {
+        to.append_number(match (self.is_of_newest(), brief) {
             (true, _) => VERSION,
-            (false, false) => VERSION_UNORDERED,
+            (false, false) => VERSION_OF_FEWER_TYPES,
             (false, true) => VERSION_BRIEF,
         });
         to.append_number(u64::from(self.next_id));
@@ -131,14 +132,17 @@ impl Description {
             return Err(DescriptionError::Version { found: version });
         }
         let description = Description::decode_tables(&mut bytes).filter(Description::is_sound);
-        // Earlier versions have no such keys, and the newest is for these.
-        let description = description.filter(|found| (version == VERSION) == found.has_ordered_keys());
+        // Earlier versions have no such types and keys, and the newest is for these.
+        let description = description.filter(|found| (version == VERSION) == found.is_of_newest());
         description.filter(|_| bytes.is_empty()).ok_or(DescriptionError::Damaged)
     }
 
-    /// True if a table has keys that versions before the newest do not know.
-    fn has_ordered_keys(&self) -> bool {
-        self.tables.iter().any(|table| table.table.has_ordered_keys())
+    /// True if a table has types or keys that versions before the newest do not know.
+    fn is_of_newest(&self) -> bool {
+        let is_new = |table: &TableDescription| {
+            table.has_ordered_keys() || !table.columns().iter().all(|column| column.kind.is_of_first_formats())
+        };
+        self.tables.iter().any(|table| is_new(&table.table))
     }
 
     fn decode_tables(rest: &mut &[u8]) -> Option<Description> {
@@ -409,6 +413,21 @@ mod tests {
         let ordered = ordered_description();
         assert_eq!(ordered.encode()[0], 3);
         assert_eq!(Description::decode(&ordered.encode()), Ok(ordered));
+    }
+
+    /// A program of version 2 has no name for the type, and refuses the version.
+    #[test]
+    fn types_that_earlier_versions_lack_raise_the_version() {
+        for kind in ["date", "[numeric(20, 2); 3]", "{at: timestamptz}"] {
+            let column = ColumnDescription::new("c", kind.parse().expect("a type"));
+            let builder = TableBuilder::new("t").column(ColumnDescription::new("id", ValueType::Unsigned(4)));
+            let table = builder.column(column).key(["id"]).compact().build().expect("a table");
+            let tables = vec![DirectoryTable { id: 1, dropped: None, continued_by: None, table }];
+            let description = Description { next_id: 2, tables };
+            let bytes = description.encode();
+            assert_eq!((bytes[0], Description::decode(&bytes)), (3, Ok(description.clone())));
+            refuse_others(&description);
+        }
     }
 
     /// Version 1 describes a table with tails by one column of four bytes, which is the key.

@@ -29,6 +29,19 @@ pub(crate) enum CopyKind {
     Bytes = 0,
 }
 
+impl CopyKind {
+    /// Returns how a number of this many bytes is copied.
+    fn of(bytes: usize) -> CopyKind {
+        match bytes {
+            1 => CopyKind::Byte,
+            2 => CopyKind::Bytes2,
+            4 => CopyKind::Bytes4,
+            8 => CopyKind::Bytes8,
+            _ => CopyKind::Bytes,
+        }
+    }
+}
+
 /// One column as the catalog describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Described {
@@ -74,15 +87,9 @@ fn flatten_value<'d>(name: &'d str, kind: &'d ValueType, start: usize, out: &mut
             }
             return;
         }
-        ValueType::Unsigned(bytes) | ValueType::Signed(bytes) | ValueType::Float(bytes) => match bytes {
-            1 => CopyKind::Byte,
-            2 => CopyKind::Bytes2,
-            4 => CopyKind::Bytes4,
-            8 => CopyKind::Bytes8,
-            _ => CopyKind::Bytes,
-        },
+        ValueType::Unsigned(bytes) | ValueType::Float(bytes) => CopyKind::of(*bytes),
         ValueType::Bool => CopyKind::Byte,
-        ValueType::Text(_) | ValueType::Array(..) | ValueType::Bytes | ValueType::String => CopyKind::Bytes,
+        _ => kind.integer_bytes().map_or(CopyKind::Bytes, CopyKind::of),
     };
     out.push((name, Described { start, end: start + kind.bytes().unwrap_or(0), kind: copy }));
 }

@@ -10,6 +10,7 @@ use crate::long_rows::{Long, Tailed};
 use crate::operation::{Operation, Outcome, RangeKind, ScanEnd, ScanPlan, Verb as Planned, outcome};
 use crate::rows::{Aspect, Hashed, OnField, OnGroup, OnIndex, Plain, Probe, TestRow, Wide};
 use crate::sorted_rows::Sorted;
+use crate::sql_rows::Booking;
 use crate::verbs::Verbs;
 
 /// The tables of an engine.
@@ -21,6 +22,7 @@ pub struct Tables {
     pub long: Table<Long>,
     pub tailed: Table<Tailed>,
     pub sorted: Table<Sorted>,
+    pub bookings: Table<Booking>,
 }
 
 /// Runs an operation in a transaction. Objects use their own verbs on one of the tables, and those
@@ -32,7 +34,8 @@ pub fn apply<T: Verbs>(transaction: &mut T, tables: &Tables, operation: &Operati
         2 => transaction.body(|body| apply_to(body, tables.hashed, operation)),
         3 => transaction.body(|body| apply_to(body, tables.long, operation)),
         4 => transaction.body(|body| apply_to(body, tables.tailed, operation)),
-        _ => transaction.body(|body| apply_to(body, tables.sorted, operation)),
+        5 => transaction.body(|body| apply_to(body, tables.sorted, operation)),
+        _ => transaction.body(|body| apply_to(body, tables.bookings, operation)),
     }
 }
 

@@ -128,6 +128,7 @@ macro_rules! declare {
             long: call!($builder.table(crate::long_rows::Long::TABLE)),
             tailed: call!($builder.table(crate::long_rows::Tailed::TABLE)),
             sorted: call!($builder.table(crate::sorted_rows::Sorted::TABLE)),
+            bookings: call!($builder.table(crate::sql_rows::Booking::TABLE)),
         }
     };
 }

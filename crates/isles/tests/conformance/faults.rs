@@ -68,8 +68,15 @@ fn name(kind: &ValueType) -> String {
         ValueType::Text(_) => "text".to_owned(),
         ValueType::Array(of, _) => format!("array of {}", name(of)),
         ValueType::Group(_) => "group".to_owned(),
-        ValueType::Bytes => "bytes".to_owned(),
-        ValueType::String => "string".to_owned(),
+        ValueType::Numeric { precision, .. } => format!("numeric of {precision} digits"),
+        ValueType::Bytes
+        | ValueType::String
+        | ValueType::Date
+        | ValueType::Time
+        | ValueType::Timestamp
+        | ValueType::TimestampTz
+        | ValueType::Interval
+        | ValueType::Uuid => kind.to_string(),
     }
 }
 
@@ -100,6 +107,14 @@ fn every_type_of_column_and_kind_of_index_is_in_a_table() {
         "group",
         "bytes",
         "string",
+        "numeric of 10 digits",
+        "numeric of 30 digits",
+        "date",
+        "time",
+        "timestamp",
+        "timestamptz",
+        "interval",
+        "uuid",
     ];
     let missing: Vec<_> = all.iter().filter(|kind| !kinds(false).contains(**kind)).collect();
     assert!(missing.is_empty(), "no table has columns of {missing:?}");

@@ -24,6 +24,7 @@ mod procedures;
 mod programs;
 mod rows;
 mod sorted_rows;
+mod sql_rows;
 mod surface;
 mod verbs;
 

@@ -9,6 +9,7 @@ use crate::long_rows::{Long, Tailed};
 use crate::operation::{Operation, Outcome, RangeKind, ScanEnd, ScanPlan, Verb};
 use crate::rows::{Aspect, Atom, Hashed, OnField, OnGroup, Plain, Probe, TestRow, Wide};
 use crate::sorted_rows::Sorted;
+use crate::sql_rows::Booking;
 
 type Keys = Vec<Atom>;
 
@@ -77,6 +78,7 @@ pub struct Model {
     pub long: Store<Long>,
     pub tailed: Store<Tailed>,
     pub sorted: Store<Sorted>,
+    pub bookings: Store<Booking>,
     pub traits: EngineTraits,
 }
 
@@ -93,7 +95,8 @@ impl Model {
             2 => self.hashed.apply(traits, operation),
             3 => self.long.apply(traits, operation),
             4 => self.tailed.apply(traits, operation),
-            _ => self.sorted.apply(traits, operation),
+            5 => self.sorted.apply(traits, operation),
+            _ => self.bookings.apply(traits, operation),
         }
     }
 }

@@ -28,8 +28,11 @@
 
 use crate::datum::{Datum, Misfit, unsigned};
 use crate::description::{IndexDescription, Place, TableDescription, TailForm};
-use crate::key::KeyBuffer;
+use crate::key::{Key, KeyBuffer};
 use crate::key_order::{Presence, ordered_float};
+use crate::row::Value;
+use crate::temporal::Interval;
+use crate::value_error::start_of;
 use crate::value_type::{LONG, ValueType};
 
 /// Total bytes of the columns in the tail from which on ends have 4 bytes.
@@ -67,7 +70,7 @@ pub enum RowError {
         column: String,
     },
     /// A value of another type.
-    #[error("{value} is no {kind}: column {column:?} of table {table:?}")]
+    #[error("{value} is no {kind}: column {column:?} of table {table:?}; give it {cure}")]
     Type {
         /// The table.
         table: String,
@@ -75,11 +78,13 @@ pub enum RowError {
         column: String,
         /// Its type.
         kind: String,
-        /// The value.
+        /// The value, or its start.
         value: String,
+        /// Values that fit.
+        cure: &'static str,
     },
     /// A value that is too long, too short or out of range.
-    #[error("{value} does not fit into {kind}: column {column:?} of table {table:?}")]
+    #[error("{value} does not fit into {kind}: column {column:?} of table {table:?}; {cure}")]
     Range {
         /// The table.
         table: String,
@@ -87,8 +92,10 @@ pub enum RowError {
         column: String,
         /// Its type.
         kind: String,
-        /// The value.
+        /// The value, or its start.
         value: String,
+        /// Values that fit.
+        cure: &'static str,
     },
     /// The columns in the tail are too long together.
     #[error(
@@ -307,9 +314,14 @@ impl TableDescription {
         written.map_err(|misfit| {
             let (table, column, kind) = (self.name.clone(), column.name.clone(), column.kind.to_string());
             let value = value.to_string();
+            let value = match start_of(&value) {
+                start if start.len() < value.len() => format!("{start}..."),
+                _ => value,
+            };
+            let (values, limits) = self.columns[number].kind.values_and_limits();
             match misfit {
-                Misfit::Type => RowError::Type { table, column, kind, value },
-                Misfit::Range => RowError::Range { table, column, kind, value },
+                Misfit::Type => RowError::Type { table, column, kind, value, cure: values },
+                Misfit::Range => RowError::Range { table, column, kind, value, cure: limits },
             }
         })
     }
@@ -500,7 +512,11 @@ fn append_key(kind: &ValueType, bytes: &[u8], to: &mut KeyBuffer) {
             let bits = 8 * *length as u32;
             to.push(ordered_float(unsigned(bytes), bits), bits);
         }
-        _ => bytes.iter().for_each(|byte| to.push(u64::from(*byte), 8)),
+        ValueType::Interval => Interval::fetch(bytes).append(to),
+        kind => match kind.integer_bytes() {
+            Some(length) => append_key(&ValueType::Signed(length), bytes, to),
+            None => bytes.iter().for_each(|byte| to.push(u64::from(*byte), 8)),
+        },
     }
 }
 

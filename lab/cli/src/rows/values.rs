@@ -2,10 +2,11 @@
 //! has itself.
 //!
 //! Integers and floats are digits, a float that is no number is `NaN`, `inf` or `-inf`; bytes are
-//! `0x` and digits; arrays are lists, and groups objects by the names of their members, in CSV as
+//! `0x` and digits; exact numbers are digits with a point; dates, times, intervals and UUIDs are
+//! their texts of ISO 8601; arrays are lists, and groups objects by the names of their members, in CSV as
 //! JSON in one field. Every value is read back as it was.
 
-use isles::{Datum, ValueType};
+use isles::{Datum, ValueError, ValueType};
 
 use super::json::{self, Json};
 
@@ -24,11 +25,23 @@ pub(super) fn of_text(text: &str, kind: &ValueType) -> Result<Datum, String> {
         ValueType::Text(_) | ValueType::String => Ok(Datum::Text(text.to_owned())),
         ValueType::Bytes => of_bytes(text).ok_or_else(misfit),
         ValueType::Array(of, _) if **of == ValueType::Unsigned(1) => of_bytes(text).ok_or_else(misfit),
+        ValueType::Numeric { .. } => parsed(text, Datum::Numeric),
+        ValueType::Date => parsed(text, Datum::Date),
+        ValueType::Time => parsed(text, Datum::Time),
+        ValueType::Timestamp => parsed(text, Datum::Timestamp),
+        ValueType::TimestampTz => parsed(text, Datum::TimestampTz),
+        ValueType::Interval => parsed(text, Datum::Interval),
+        ValueType::Uuid => parsed(text, Datum::Uuid),
         ValueType::Array(..) | ValueType::Group(_) => {
             let value = json::parse(text).map_err(|fault| format!("{}: {}", misfit(), fault.what))?;
             of_json(&value, kind)
         }
     }
+}
+
+/// Reads a value by the rules of its own type, whose errors say how a text has to look.
+fn parsed<T: std::str::FromStr<Err = ValueError>>(text: &str, to: fn(T) -> Datum) -> Result<Datum, String> {
+    text.parse().map(to).map_err(|error| error.to_string())
 }
 
 /// Reads a value of JSON that is not null.
@@ -44,6 +57,17 @@ pub(super) fn of_json(value: &Json, kind: &ValueType) -> Result<Datum, String> {
         (ValueType::Bool, Json::Bool(value)) => Ok(Datum::Bool(*value)),
         (ValueType::Text(_) | ValueType::String, Json::Text(text)) => Ok(Datum::Text(text.clone())),
         (ValueType::Bytes, Json::Text(text)) => of_bytes(text).ok_or_else(misfit),
+        // Digits are read as they are written, never by way of a float.
+        (ValueType::Numeric { .. }, Json::Number(text) | Json::Text(text)) => of_text(text, kind),
+        (
+            ValueType::Date
+            | ValueType::Time
+            | ValueType::Timestamp
+            | ValueType::TimestampTz
+            | ValueType::Interval
+            | ValueType::Uuid,
+            Json::Text(text),
+        ) => of_text(text, kind),
         (ValueType::Array(of, _), Json::Text(text)) if **of == ValueType::Unsigned(1) => {
             of_bytes(text).ok_or_else(misfit)
         }
@@ -116,7 +140,17 @@ pub(super) fn write_json(value: &Datum, kind: &ValueType, to: &mut String) {
     match (value, kind) {
         (Datum::Null, _) => to.push_str("null"),
         (Datum::Float(number), _) if !number.is_finite() => json::write_text(&plain(value, kind), to),
-        (Datum::Text(_) | Datum::Bytes(_), _) => json::write_text(&plain(value, kind), to),
+        (
+            Datum::Text(_)
+            | Datum::Bytes(_)
+            | Datum::Date(_)
+            | Datum::Time(_)
+            | Datum::Timestamp(_)
+            | Datum::TimestampTz(_)
+            | Datum::Interval(_)
+            | Datum::Uuid(_),
+            _,
+        ) => json::write_text(&plain(value, kind), to),
         (Datum::List(values), ValueType::Array(of, _)) => {
             to.push('[');
             for (number, value) in values.iter().enumerate() {
@@ -190,6 +224,19 @@ mod tests {
             ("bytes", Datum::Bytes(vec![])),
             ("[u8; 2]", Datum::Bytes(vec![1, 2])),
             ("{day: u16, pair: [i8; 2]}", group),
+            (
+                "numeric(38, 10)",
+                Datum::Numeric("-1234567890123456789012345678.0123456789".parse().expect("digits")),
+            ),
+            ("date", Datum::Date("0044-03-15 BC".parse().expect("a date"))),
+            ("date", Datum::Date(isles::Date::INFINITY)),
+            ("time", Datum::Time("23:59:59.999999".parse().expect("a time"))),
+            ("timestamp", Datum::Timestamp("2026-11-28 04:35:00.1".parse().expect("a timestamp"))),
+            ("timestamptz", Datum::TimestampTz("2026-11-28 04:35:00+02".parse().expect("a moment"))),
+            ("interval", Datum::Interval("P-1Y2DT-0.5S".parse().expect("an interval"))),
+            ("uuid", Datum::Uuid(isles::Uuid::from_u128(5))),
+            ("[numeric(5, 2); 1]", Datum::List(vec![Datum::Numeric("1.50".parse().expect("digits"))])),
+            ("{at: timestamptz}", Datum::List(vec![Datum::TimestampTz(isles::TimestampTz::MIN)])),
         ] {
             let kind = kind(text);
             assert_eq!(of_text(&to_text(&value, &kind), &kind), Ok(value.clone()), "{text}");
@@ -235,6 +282,12 @@ mod tests {
             ("[1, 2", "[u16; 2]"),
             ("{\"a\": 1, \"b\": 2}", "{a: u8}"),
             ("{}", "{a: u8}"),
+            ("1,5", "numeric(5, 2)"),
+            ("2026-02-30", "date"),
+            ("25:00:00", "time"),
+            ("2026-01-01 00:00:00", "timestamptz"),
+            ("1 fortnight", "interval"),
+            ("1234", "uuid"),
         ] {
             assert!(of_text(text, &kind(of)).is_err(), "{text} as {of}");
         }

@@ -14,6 +14,7 @@ mod machines;
 mod opened_again;
 mod pairs;
 mod rows;
+mod rows_of_types;
 mod study;
 mod support;
 mod tidy;
