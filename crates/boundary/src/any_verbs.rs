@@ -6,6 +6,7 @@ use storage::tree::{Direction, ScanOrder};
 use terms::Abort;
 use terms::rows::{KeyBounds, TableIndex};
 
+use crate::savepoints::Savepoint;
 use schema::{Routes, RowId};
 
 /// The callback of a scan, called with each row; false ends the scan.
@@ -51,7 +52,8 @@ pub type Body<'b> = dyn FnMut(&mut dyn AnyVerbs) -> Result<(), Abort> + 'b;
 /// of other transactions and writes that would change a key are [`Abort::Misuse`]. The engine
 /// cannot tell whether the keys that a row is inserted or deleted with are those that the row's
 /// content gives: a row with other keys is not found under its own keys, and its memory stays in
-/// use. After a verb has failed the transaction can only roll back, as with [`crate::Verbs`].
+/// use. After a verb has failed the transaction can only roll back, as with [`crate::Verbs`]: as a
+/// whole, or to a savepoint if [`Abort::ends_at_savepoint`].
 pub trait AnyVerbs {
     /// Looks a key up; see [`crate::Verbs::find`].
     fn find(
@@ -187,6 +189,26 @@ pub trait AnyVerbs {
             visit(verbs, &words)
         })
     }
+
+    /// Sets a savepoint. Savepoints nest.
+    fn savepoint(&mut self) -> Result<Savepoint, Abort>;
+
+    /// Takes back what the transaction has changed since the savepoint, which stays; later ones are
+    /// forgotten. What the transaction has read since stays read, and locks stay. If a verb has
+    /// failed since for a reason that [`Abort::ends_at_savepoint`] names, the transaction can go
+    /// on.
+    ///
+    /// # Errors
+    /// [`Abort::StaleSavepoint`]: nothing is taken back, and the verb has failed. The error of a
+    /// verb that had failed for another reason.
+    fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<(), Abort>;
+
+    /// Forgets a savepoint and all later ones: what was changed since stays, unless the transaction
+    /// rolls back, or back to an earlier savepoint.
+    ///
+    /// # Errors
+    /// [`Abort::StaleSavepoint`].
+    fn release(&mut self, savepoint: Savepoint) -> Result<(), Abort>;
 
     /// The number of the table of a row that a verb has given.
     fn table_of(&mut self, row: RowId) -> Result<usize, Abort> {

@@ -9,7 +9,7 @@
 //!
 //! - `any_verbs`: [`AnyVerbs`], the operations of a transaction over numbers, words and bytes;
 //! - `verbs`: [`Verbs`], the same over typed rows; `transaction`: [`Transaction`], typed rows on an
-//!   object; `row_batch`: rows that are inserted together;
+//!   object; `row_batch`: rows that are inserted together; `savepoints`: savepoints of a transaction;
 //! - `attempt`: [`AnyAttempt`], a transaction that outlives the call that began it;
 //! - `session`, `database`: [`AnySession`] and [`AnyDatabase`], the objects; `handles`:
 //!   [`Session`] and [`Database`], owners of objects with typed transactions;
@@ -44,6 +44,7 @@ mod opening;
 mod participants;
 pub mod procedure;
 mod row_batch;
+mod savepoints;
 mod session;
 mod transaction;
 mod verbs;
@@ -66,6 +67,7 @@ pub use opening::{DurableOptions, OpenError, Progress, Recovered, SchemaError, S
 pub use participants::{Decision, GlobalId, Outcome, PartOf, Vote};
 pub use procedure::{Plan, Procedure};
 pub use row_batch::RowBatch;
+pub use savepoints::{SAVEPOINTS_MAX, Savepoint, SavepointList};
 pub use session::{AnyPrepared, AnySession, RoamingSession, Upkeep};
 pub use transaction::Transaction;
 pub use verbs::{Direction, Fields, ScanOrder, Verbs, Visitor};

@@ -6,7 +6,8 @@
 //!
 //! - Interface: `scheme` (the traits, one for each kind of caller), `schemes` (the list of all
 //!   schemes), `options` and `ways` (of an instance), `lookups`, `new_rows`, `row_words`, `scan`
-//!   (arguments of verbs), `redo` (the changes of a commit, for a log, and their order).
+//!   (arguments of verbs), `savepoints` (rolling back to them), `redo` (the changes of a commit, for
+//!   a log, and their order).
 //! - Instances: `instance` (tables, memory, workers), `catalog` (its tables, by memory node),
 //!   `filling` (rows before any transaction), `meter` (the breakdown of a worker's time),
 //!   `look_ahead` (keys that later transactions will look up), `timestamps` (from a counter or the
@@ -42,6 +43,7 @@ mod options;
 mod redo;
 mod row_latch;
 mod row_words;
+mod savepoints;
 mod scan;
 mod scheme;
 mod schemes;
@@ -67,7 +69,10 @@ pub use occ::Occ;
 pub use options::{InstanceOptions, WAIT_NANOS_MAX_PARTICIPANT};
 pub use redo::{Before, RedoSink};
 pub use row_words::RowWords;
-pub use scheme::{Accessing, Context, Ending, Filling, Holder, Parts, Redo, RowNumber, Scheme, WorkerState};
+pub use savepoints::SavepointMark;
+pub use scheme::{
+    Accessing, Context, Ending, Filling, Holder, Parts, Redo, RowNumber, Savepoints, Scheme, WorkerState,
+};
 pub use schemes::{Branching, SchemeName, SchemeVisitor, UnknownScheme};
 pub use silo::Silo;
 pub use tictoc::TicToc;

@@ -3,6 +3,7 @@
 //! - [`Parts`]: the data that the scheme keeps. The instance makes and holds it.
 //! - [`Accessing`]: what a transaction does, called by the engine's verbs from the beginning of an
 //!   attempt to its last verb.
+//! - [`Savepoints`]: how an attempt takes some of it back, called by the engine's verbs.
 //! - [`Ending`]: how an attempt ends, called by the thread that decides that: the session, and the
 //!   coordinator of a transaction over several databases.
 //! - [`Redo`]: the changes of a prepared transaction, for the log.
@@ -26,6 +27,7 @@ use crate::new_rows::NewRows;
 use crate::options::InstanceOptions;
 use crate::redo::{Before, RedoSink};
 use crate::row_words::RowWords;
+use crate::savepoints::SavepointMark;
 
 /// The state of a worker, which every verb uses.
 pub struct WorkerState<P: Platform, S: Parts<P>> {
@@ -93,8 +95,9 @@ pub trait Parts<P: Platform>: Sized + Send + Sync + 'static {
 }
 
 /// The verbs of a transaction. Verbs name rows by their [`RowNumber`]. After a verb has failed the
-/// transaction can only be checked ([`Ending::check`]) and aborted ([`Ending::abort`]). All verbs
-/// run inside the worker's epoch.
+/// transaction can only be checked ([`Ending::check`]), aborted ([`Ending::abort`]), or, if the
+/// failure allows that, rolled back to a savepoint ([`Savepoints`]). All verbs run inside the
+/// worker's epoch.
 pub trait Accessing<P: Platform>: Parts<P> {
     /// Begins a transaction. One worker may have several open.
     fn begin(cx: &mut Context<'_, '_, P, Self>, mode: Mode) -> Self::Transaction;
@@ -431,6 +434,25 @@ pub trait Accessing<P: Platform>: Parts<P> {
     );
 }
 
+/// The verbs of a transaction about its savepoints. Callers keep the marks: they roll back to those
+/// only that the transaction has set and not rolled back beyond. Verbs run inside the worker's
+/// epoch.
+pub trait Savepoints<P: Platform>: Parts<P> {
+    /// Sets a savepoint.
+    fn set_savepoint(transaction: &mut Self::Transaction) -> SavepointMark;
+
+    /// Takes back what the transaction has changed since the savepoint, which stays. The
+    /// transaction may have failed for a reason that [`Abort::ends_at_savepoint`] names.
+    fn roll_back_to(
+        transaction: &mut Self::Transaction,
+        cx: &mut Context<'_, '_, P, Self>,
+        mark: SavepointMark,
+    );
+
+    /// The transaction will roll back to none of its savepoints.
+    fn release_savepoints(transaction: &mut Self::Transaction, cx: &mut Context<'_, '_, P, Self>);
+}
+
 /// How a transaction ends. All verbs run inside the worker's epoch.
 pub trait Ending<P: Platform>: Parts<P> {
     /// Checks that everything the transaction read was true at one moment: callers check before
@@ -515,7 +537,7 @@ pub trait Filling<P: Platform>: Parts<P> {
 }
 
 /// A concurrency-control scheme: serializable, phantoms included.
-pub trait Scheme<P: Platform>: Accessing<P> + Ending<P> + Redo<P> + Filling<P> {
+pub trait Scheme<P: Platform>: Accessing<P> + Savepoints<P> + Ending<P> + Redo<P> + Filling<P> {
     /// The scheme's name on the command line.
     const NAME: &'static str;
     /// True if the order of commits agrees with real time: a transaction that begins after another

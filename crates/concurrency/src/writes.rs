@@ -57,6 +57,18 @@ impl Header {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WriteBuffer {
     words: Vec<u64>,
+    /// Chunks before this word are as they were at a savepoint, to which the transaction may roll
+    /// back: what is written over them is saved first.
+    sealed: usize,
+    /// The saved chunks: of each its words, its place, and how many words it has.
+    saved: Vec<u64>,
+}
+
+/// What a transaction has written at a savepoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WriteMark {
+    words: usize,
+    saved: usize,
 }
 
 /// Copies `bytes` into `words`, which start at the word that byte `offset` lies in. Words are
@@ -129,6 +141,9 @@ impl WriteBuffer {
         let last = chain.last as usize;
         let header = Header::unpack(self.words[last]);
         if usize::from(header.offset) == offset && usize::from(header.bytes) == bytes.len() {
+            if last < self.sealed {
+                self.save(last);
+            }
             place(&mut self.words[last + 1..], offset, bytes);
             return;
         }
@@ -161,6 +176,79 @@ impl WriteBuffer {
         self.words.push(header.pack());
         self.words.resize(at + 1 + end - first, 0);
         place(&mut self.words[at + 1..], usize::from(header.offset), bytes);
+    }
+
+    /// Keeps all chunks as they are, for [`Self::roll_back`].
+    pub(crate) fn seal(&mut self) -> WriteMark {
+        self.sealed = self.words.len();
+        WriteMark { words: self.words.len(), saved: self.saved.len() }
+    }
+
+    /// Forgets what was saved.
+    pub(crate) fn unseal(&mut self) {
+        self.sealed = 0;
+        self.saved.clear();
+    }
+
+    #[cold]
+    fn save(&mut self, at: usize) {
+        let (from, to) = Header::unpack(self.words[at]).words();
+        self.saved.extend_from_slice(&self.words[at + 1..at + 1 + to - from]);
+        self.saved.extend_from_slice(&[at as u64, (to - from) as u64]);
+    }
+
+    /// Returns true if something was written since the mark that [`Self::cut`] would remove.
+    pub(crate) fn has_grown_since(&self, mark: WriteMark) -> bool {
+        self.words.len() > mark.words
+    }
+
+    /// Makes all chunks that were there at the mark what they were. The caller cuts the chains of
+    /// all rows first ([`Self::cut`]): the chunks behind the mark go.
+    pub(crate) fn roll_back(&mut self, mark: WriteMark) {
+        while self.saved.len() > mark.saved
+            && let (Some(count), Some(at)) = (self.saved.pop(), self.saved.pop())
+        {
+            let (at, first) = (at as usize, self.saved.len() - count as usize);
+            self.words[at + 1..at + 1 + count as usize].copy_from_slice(&self.saved[first..]);
+            self.saved.truncate(first);
+        }
+        self.words.truncate(mark.words);
+        self.sealed = mark.words;
+    }
+
+    /// Takes the chunks behind a mark out of a row's chain.
+    pub(crate) fn cut(&mut self, chain: &mut Chain, mark: WriteMark) {
+        let is_kept = |at: u32| at != NONE && (at as usize) < mark.words;
+        if chain.last == NONE || is_kept(chain.last) {
+            return;
+        }
+        if !is_kept(chain.first) {
+            *chain = Chain::EMPTY;
+            return;
+        }
+        let mut last = chain.first;
+        loop {
+            let header = Header::unpack(self.words[last as usize]);
+            if !is_kept(header.next) {
+                self.words[last as usize] = Header { next: NONE, ..header }.pack();
+                chain.last = last;
+                return;
+            }
+            last = header.next;
+        }
+    }
+
+    /// Returns true if one of the row's writes is of this place.
+    pub(crate) fn writes_at(&self, chain: Chain, offset: usize) -> bool {
+        let mut at = chain.first;
+        while at != NONE {
+            let header = Header::unpack(self.words[at as usize]);
+            if usize::from(header.offset) == offset {
+                return true;
+            }
+            at = header.next;
+        }
+        false
     }
 
     /// Lays the writes over `words`, a copy of the row's words from number `first` on.
@@ -281,8 +369,53 @@ mod tests {
 
     use super::*;
 
+    type Writes = Vec<(usize, Vec<u8>)>;
+
+    fn writes() -> impl Strategy<Value = Writes> {
+        // Few places, so that some are written again.
+        prop::collection::vec((0usize..6, 1usize..3, any::<u8>()), 0..12).prop_map(|all| {
+            all.into_iter().map(|(place, words, byte)| (place * 4, vec![byte; words * 4])).collect()
+        })
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 256 }))]
+        #[test]
+        fn a_roll_back_gives_what_was_there(before in writes(), between in writes(), later in writes(), to_first: bool) {
+            let mut buffer = WriteBuffer::default();
+            let mut chains = [Chain::EMPTY; 2];
+            let shown = |buffer: &WriteBuffer, chains: &[Chain; 2]| chains.map(|chain| {
+                let mut words = [u64::MAX; 5];
+                buffer.overlay(chain, 0, &mut words);
+                words
+            });
+            let write = |buffer: &mut WriteBuffer, chains: &mut [Chain; 2], writes: &Writes| {
+                for (number, (offset, bytes)) in writes.iter().enumerate() {
+                    buffer.push(&mut chains[number % 2], *offset, bytes);
+                }
+            };
+            write(&mut buffer, &mut chains, &before);
+            let (first, of_first) = (buffer.seal(), shown(&buffer, &chains));
+            write(&mut buffer, &mut chains, &between);
+            let (second, of_second) = (buffer.seal(), shown(&buffer, &chains));
+            write(&mut buffer, &mut chains, &later);
+            for (mark, expected) in [(second, of_second), (second, of_second), (first, of_first)] {
+                if mark == first && !to_first {
+                    break;
+                }
+                chains.iter_mut().for_each(|chain| buffer.cut(chain, mark));
+                buffer.roll_back(mark);
+                prop_assert_eq!(shown(&buffer, &chains), expected);
+                // The same again, and once more.
+                write(&mut buffer, &mut chains, &later);
+                chains.iter_mut().for_each(|chain| buffer.cut(chain, mark));
+                buffer.roll_back(mark);
+                prop_assert_eq!(shown(&buffer, &chains), expected);
+            }
+            buffer.unseal();
+            write(&mut buffer, &mut chains, &later);
+        }
+
         #[test]
         fn chunks_give_what_was_written(
             writes in prop::collection::vec((0usize..100, prop::collection::vec(any::<u8>(), 1..28)), 0..12),

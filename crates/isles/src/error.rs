@@ -130,6 +130,12 @@ pub enum Error {
         /// Most rows of one transaction.
         limit: usize,
     },
+    /// The transaction does not have this [`crate::Savepoint`]: it is another transaction's, or
+    /// another attempt's, was released, or was set after a savepoint to which the transaction has
+    /// rolled back since. Nothing was taken back, and the transaction can only roll back, as a
+    /// whole or to a savepoint that it has.
+    #[error("a savepoint that the transaction does not have any more: roll back to one that it has")]
+    StaleSavepoint,
     /// The library was used incorrectly. A retry cannot succeed.
     #[error("misuse: {0}")]
     Misuse(&'static str),
@@ -460,6 +466,7 @@ impl Error {
             Abort::Storage(reason) => Error::Storage(reason.clone()),
             Abort::DurabilityUnknown { committed: true } => Error::DurabilityUnknown,
             Abort::DurabilityUnknown { committed: false } => Error::Deadline,
+            Abort::StaleSavepoint => Error::StaleSavepoint,
             Abort::Misuse(what) => Error::Misuse(what),
         }
     }

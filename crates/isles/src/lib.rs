@@ -99,6 +99,7 @@
 //! | [`Error::NoSnapshots`] | a snapshot under a scheme that keeps no versions | use [`Scheme::Mvcc`], or a transaction |
 //! | [`Error::NotCompiled`] | the program is built without the scheme | enable the feature `all-schemes`, or use another scheme |
 //! | [`Error::Text`] | a text is longer than its [`Text`] column | shorten it, or use a `String` |
+//! | [`Error::StaleSavepoint`] | the transaction does not have the [`Savepoint`] any more | roll back to a savepoint that it has |
 //! | [`Error::Misuse`], [`Error::Declaration`], [`Error::NoSuchTable`], [`Error::Row`] | a bug of the program | the text describes it |
 //! | [`Error::RollBack`] | the closure returned it | none: everything is undone |
 //!
@@ -149,8 +150,8 @@
 //   (tables of a directory without row types), `database` (handles), `shared` (state of all
 //   handles).
 // - Transactions: `session`, `attempts` and `memory_pauses` (the loop of attempts), `attempt` (its
-//   state), `transaction` (typed verbs), `described` (verbs without a row type), `open` and `owned`
-//   (transaction objects), `nesting`.
+//   state), `transaction` (typed verbs), `savepoint` (savepoints, nested transactions), `described`
+//   (verbs without a row type), `open` and `owned` (transaction objects), `nesting`.
 // - Ranges: `range`, `scan`, `rows` (iterators), `select` (fields that are read or written),
 //   `table` (handles).
 // - Durability: `durable_wait`, `ticket`, `on_disk` and `waiters` (futures), `backup`, `check`.
@@ -183,6 +184,7 @@ mod owned;
 mod process_owned;
 mod range;
 mod rows;
+mod savepoint;
 mod scan;
 mod select;
 mod session;
@@ -218,6 +220,7 @@ pub use row_derive::EmbeddedRow as Row;
 /// Derives a group of columns from a struct: see [Rows](crate#rows).
 pub use row_derive::EmbeddedValue as Value;
 pub use rows::{RowView, Rows, SelectedFields, WholeRow};
+pub use savepoint::Savepoint;
 pub use scan::Scan;
 pub use schema::row::{Field, IndexId, NullableField, Row, Value};
 pub use schema::{
@@ -241,6 +244,11 @@ pub use ::schema;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/embedding.md")]
 pub struct Guide;
+
+/// The page on savepoints; its program runs as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/savepoints.md")]
+pub struct SavepointGuide;
 
 /// Calls of other libraries beside those of this library; its programs run as tests.
 #[cfg(doctest)]

@@ -18,6 +18,7 @@ use crate::nesting::ThreadOpenCount;
 use crate::options::{Durability, TransactionOptions, is_cancelled};
 use crate::process_owned::ProcessOwned;
 use crate::range::KeyRange;
+use crate::savepoint::Savepoint;
 use crate::scan::Scan;
 use crate::select::{Assign, Select};
 use crate::shared::DatabaseShared;
@@ -397,6 +398,37 @@ macro_rules! verbs {
             /// As [`Transaction::delete`].
             pub fn delete<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>> {
                 self.verbs().delete(index, key)
+            }
+
+            /// As [`Transaction::savepoint`].
+            pub fn savepoint(&mut self) -> Result<Savepoint> {
+                self.verbs().savepoint()
+            }
+
+            /// As [`Transaction::roll_back_to`].
+            pub fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<()> {
+                self.verbs().roll_back_to(savepoint)
+            }
+
+            /// As [`Transaction::release`].
+            pub fn release(&mut self, savepoint: Savepoint) -> Result<()> {
+                self.verbs().release(savepoint)
+            }
+
+            /// As [`Transaction::nested`].
+            pub fn nested<T>(
+                &mut self,
+                body: impl FnOnce(&mut Transaction<'_>) -> Result<T>,
+            ) -> Result<T> {
+                self.verbs().nested(body)
+            }
+
+            /// As [`Transaction::try_nested`].
+            pub fn try_nested<T, E: From<Error>>(
+                &mut self,
+                body: impl FnOnce(&mut Transaction<'_>) -> Result<T, E>,
+            ) -> Result<T, E> {
+                self.verbs().try_nested(body)
             }
         }
     )* };

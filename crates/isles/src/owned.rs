@@ -7,11 +7,12 @@ use schema::Row;
 use self_cell::{MutBorrow, self_cell};
 
 use crate::attempt::Transaction;
-use crate::error::Result;
+use crate::error::{Error, Result};
 #[cfg(doc)]
 use crate::open::OpenTransaction;
 use crate::open::{ActiveTransaction, Decision, verbs};
 use crate::range::KeyRange;
+use crate::savepoint::Savepoint;
 use crate::scan::Scan;
 use crate::select::{Assign, Select};
 use crate::session::Session;

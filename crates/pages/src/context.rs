@@ -1,6 +1,6 @@
 //! Services of a session for its transaction: locks, rows, changes, and the end of the transaction.
 
-use boundary::Commit;
+use boundary::{Commit, SavepointList};
 use concurrency::{Meter, WAIT_NANOS_MAX_PARTICIPANT};
 use platform::files::Files;
 use platform::{Code, Nanos, Node, Work};
@@ -18,6 +18,7 @@ use crate::paths::PathLengths;
 use crate::pool::{PoolWorker, ReadPage};
 use crate::shared::SharedState;
 use crate::tree::EntryHint;
+use crate::undo::UndoMark;
 
 /// A row that a transaction has found.
 pub(crate) struct FoundRow {
@@ -46,6 +47,14 @@ impl FoundRow {
     }
 }
 
+/// A transaction at a savepoint.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SavepointMark {
+    pub undo: UndoMark,
+    /// Rows that it had deleted.
+    pub gone: usize,
+}
+
 /// A worker's transaction, and buffers that are kept from one transaction to the next.
 pub(crate) struct Context<'d, P: Files> {
     pub shared: &'d SharedState<P>,
@@ -55,6 +64,9 @@ pub(crate) struct Context<'d, P: Files> {
     /// The owner of the transaction after the next one that is prepared.
     pub spare: Option<Box<Owner>>,
     pub rows: Vec<FoundRow>,
+    /// Rows among them that the transaction has deleted, in order.
+    pub gone: Vec<usize>,
+    pub savepoints: SavepointList<SavepointMark>,
     /// Room for leaves of keys that are found together.
     pub leaves: Vec<ReadPage<'d, P>>,
     /// Marks the rows of an attempt.
@@ -90,6 +102,8 @@ impl<'d, P: Files> Context<'d, P> {
             owner,
             spare: None,
             rows: Vec::new(),
+            gone: Vec::new(),
+            savepoints: SavepointList::default(),
             leaves: Vec::new(),
             attempt: (P::timestamp(c) as u32) ^ (number as u32) << 16,
             deadline: None,
@@ -230,6 +244,7 @@ impl<'d, P: Files> Context<'d, P> {
     /// No row is known that was found before.
     pub(crate) fn begin_rows(&mut self, deadline: Option<Nanos>) {
         self.rows.clear();
+        self.gone.clear();
         // Of all numbers in turn (Numerical Recipes, section 7.1), as sessions begin anywhere among
         // them. 0 marks handles that no attempt has made.
         self.attempt = self.attempt.wrapping_mul(1_664_525).wrapping_add(1_013_904_223).max(1);

@@ -3,10 +3,11 @@
 
 use boundary::PartOf;
 use platform::files::{FileErrorKind, Files};
+use terms::Fault;
 
 use crate::error::PagedError;
 use crate::key::KeyWords;
-use crate::log::record::{StepWords, Takeback};
+use crate::log::record::{Compensation, StepWords, Takeback};
 use crate::page::RecordParts;
 use crate::pool::PoolWorker;
 use crate::tree::{Tree, WriteRoom};
@@ -28,6 +29,13 @@ enum What {
     Mark { ghost: bool },
     Put { at: usize, words: usize, tail_bytes: usize, ghost: bool },
     Write { first: usize, at: usize, words: usize },
+}
+
+/// The changes of a transaction at a savepoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct UndoMark {
+    steps: usize,
+    words: usize,
 }
 
 /// The changes of a transaction.
@@ -114,6 +122,40 @@ impl Undo {
         self.ghosts.drain(..)
     }
 
+    /// The changes up to here, to which [`Self::roll_back_to`] returns.
+    pub(crate) fn mark(&self) -> UndoMark {
+        UndoMark { steps: self.steps.len(), words: self.before.len() }
+    }
+
+    /// The records that were inserted since a savepoint, by their trees' numbers and keys.
+    pub(crate) fn inserted_since(&self, mark: UndoMark) -> impl Iterator<Item = (u32, Vec<u64>)> {
+        let inserts = |step: &&UndoStep| {
+            matches!(step.what, What::Mark { ghost: true } | What::Put { ghost: true, .. })
+        };
+        self.steps[mark.steps..].iter().filter(inserts).map(|step| (step.tree.number, step.key.to_vec()))
+    }
+
+    /// Undoes the changes since a savepoint; as [`Self::roll_back`]. The transaction goes on.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn roll_back_to<P: Files>(
+        &mut self,
+        worker: &mut PoolWorker<'_, P>,
+        mark: UndoMark,
+    ) -> Result<(), PagedError> {
+        // A mutant keeps the first change.
+        let kept = usize::from(worker.pool.faults().has(Fault::KeptSavepointWrites));
+        worker.compensate(Compensation::OfPart);
+        let undone = self.undo_down_to(worker, mark.steps + kept);
+        worker.goes_on();
+        undone?;
+        if kept == 0 {
+            self.before.truncate(mark.words);
+        }
+        Ok(())
+    }
+
     /// Undoes all changes. Records that were inserted become ghosts. A page that the system refuses
     /// to read is requested again for a while, since the database stops if a transaction cannot be
     /// undone.
@@ -121,9 +163,18 @@ impl Undo {
     /// # Errors
     /// A page cannot be read, or the log has stopped; an entry is not there.
     pub(crate) fn roll_back<P: Files>(&mut self, worker: &mut PoolWorker<'_, P>) -> Result<(), PagedError> {
-        worker.compensate();
+        worker.compensate(Compensation::OfAll);
+        self.undo_down_to(worker, 0)
+    }
+
+    /// Undoes changes, from the last one, until this many are left.
+    fn undo_down_to<P: Files>(
+        &mut self,
+        worker: &mut PoolWorker<'_, P>,
+        left: usize,
+    ) -> Result<(), PagedError> {
         let mut refused = None;
-        while !self.steps.is_empty() {
+        while self.steps.len() > left {
             match self.take_back_last(worker) {
                 Ok(true) => {
                     self.steps.pop();

@@ -63,6 +63,10 @@ pub enum Abort {
         /// undone, and the reason is unknown.
         committed: bool,
     },
+    /// The savepoint is of another transaction, was released, or was set after one to which the
+    /// transaction has rolled back.
+    #[error("a savepoint that the transaction does not have any more: roll back to one that it has")]
+    StaleSavepoint,
     /// The caller used the interface wrongly, such as by changing a key column in place; retrying
     /// cannot help.
     #[error("misuse: {0}")]
@@ -79,6 +83,13 @@ impl Abort {
     /// True if the same transaction may succeed when tried again.
     pub fn is_conflict(&self) -> bool {
         matches!(self, Abort::Conflict(_))
+    }
+
+    /// True if the transaction can go on after a verb has failed like this, once it has rolled back
+    /// to a savepoint: the reason is a call of the program, and neither another transaction nor a
+    /// limit.
+    pub fn ends_at_savepoint(&self) -> bool {
+        matches!(self, Abort::Duplicate { .. } | Abort::Misuse(_) | Abort::StaleSavepoint)
     }
 }
 

@@ -58,6 +58,8 @@ pub enum Fault {
     UnlockedHomes,
     /// With locks of partitions: writes are not taken back when a transaction aborts.
     MissingUndo,
+    /// A roll-back to a savepoint keeps changes of rows, in memory and over pages.
+    KeptSavepointWrites,
     /// A prepared participant of a transaction over several databases does not keep what it has
     /// read as it was: where partitions are locked, the sites in which it has only read;
     /// optimistic: the rows.

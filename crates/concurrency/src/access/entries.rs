@@ -103,7 +103,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
 
     /// The row that has `bit` of those bits that `bits` gives, and the same key as row `number` in
     /// that index.
-    fn with_same_key(
+    pub(super) fn with_same_key(
         &self,
         table: &Table<P>,
         number: u32,

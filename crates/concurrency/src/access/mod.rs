@@ -8,6 +8,7 @@
 //! - `entries`: the entries of new and deleted rows in indexes, and how one row takes over
 //!   another's;
 //! - `runs`: several new rows at once;
+//! - `partial`: rolling back to a savepoint;
 //! - `allocation`: making and retiring rows with their tails;
 //! - `tails`: tails that the transaction has made and no row has yet;
 //! - `whole`, `copies`: copies of whole rows, where they are made;
@@ -17,6 +18,7 @@ mod allocation;
 mod copies;
 mod entries;
 mod free;
+mod partial;
 mod places;
 mod row;
 mod runs;
@@ -35,12 +37,14 @@ use crate::meter::Meter;
 use crate::new_rows::NewRow;
 use crate::writes::{Chain, WriteBuffer};
 use free::{FreeRow, FreeRows};
+use partial::PartialStep;
 use places::Places;
 use unnamed::UnnamedRows;
 use whole::WholeRows;
 
 pub(crate) use allocation::{new_row, new_rows, retire_row};
 pub(crate) use entries::{UNKNOWN_KEYS, all_linked};
+pub(crate) use partial::PartialRules;
 pub use row::ROWS_MAX;
 pub(crate) use row::{
     Access, COPIED, DELETED, DELETED_BEFORE, HELD, INSERTED, MARKED, NEW_TAIL, NO_SUCH_ROW, READ_ONLY, WHOLE,
@@ -100,6 +104,12 @@ pub(crate) struct Accesses<P: Platform, H> {
     /// Blocks for copies of rows, where memory comes from one heap for all workers.
     loans: Vec<Loan>,
     whole: WholeRows,
+    /// True if there are loans, or there were savepoints.
+    has_extras: bool,
+    /// True if the transaction may roll back to a savepoint.
+    has_savepoints: bool,
+    /// What a roll-back to a savepoint takes back besides what is found elsewhere.
+    partial: Vec<PartialStep>,
 }
 
 impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
@@ -120,6 +130,9 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
             lock_wait_nanos: 0,
             loans: Vec::new(),
             whole: WholeRows::default(),
+            has_extras: false,
+            has_savepoints: false,
+            partial: Vec::new(),
         }
     }
 
@@ -147,8 +160,8 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
     /// Forgets everything. The rows are those of an instance that `local` belongs to.
     #[inline(always)]
     pub(crate) fn clear(&mut self, c: P::Core, local: &mut Local<P>) {
-        if !self.loans.is_empty() {
-            self.give_back(c, local);
+        if self.has_extras {
+            self.end_extras(c, local);
         }
         if self.list.len() + self.unnamed.count() > ROWS_KEPT_MAX {
             return self.release();
@@ -187,11 +200,15 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
     fn lend(&mut self, c: P::Core, local: &mut Local<P>, row: RecordRef<P, H>) -> Result<(), Abort> {
         let bytes = RecordRef::<P, H>::bytes(row.words().len() as u32);
         self.loans.push(local.lend(c, bytes)?);
+        self.has_extras = true;
         Ok(())
     }
 
+    /// Gives back loans, and what was kept for savepoints.
     #[cold]
-    fn give_back(&mut self, c: P::Core, local: &mut Local<P>) {
+    fn end_extras(&mut self, c: P::Core, local: &mut Local<P>) {
+        self.has_extras = false;
+        self.release_savepoints(c, local);
         // SAFETY: lent by workers of the same instance, which has one memory.
         unsafe { local.take_back(c, self.loans.drain(..)) };
     }

@@ -6,6 +6,7 @@ use storage::{Local, RecordHeader, Table};
 
 use super::Accesses;
 use super::allocation::retire_row;
+use super::partial::PartialStep;
 use super::row::{NEW_TAIL, WRITTEN};
 use terms::Abort;
 
@@ -22,8 +23,12 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         let bits = tail::allocate(c, local, bytes)?;
         let access = &mut self.list[number as usize];
         if access.flags & NEW_TAIL != 0 {
-            // SAFETY: this transaction made the tail, and no other ever saw it.
-            unsafe { tail::retire(c, local, access.tail) };
+            if self.has_savepoints {
+                self.partial.push(PartialStep::TailReplaced { number, tail: access.tail });
+            } else {
+                // SAFETY: this transaction made the tail, and no other ever saw it.
+                unsafe { tail::retire(c, local, access.tail) };
+            }
         }
         access.tail = bits;
         access.flags |= NEW_TAIL | WRITTEN;

@@ -59,7 +59,7 @@ use scratch::Scratch;
 use sites::Site;
 use state::{HstoreShared, HstoreState, HstoreWorker};
 use steps::{Keys, UndoStep};
-use undo::{finish, undo};
+use undo::{finish, undo, undo_to};
 
 pub use state::Hstore;
 
@@ -70,9 +70,10 @@ use crate::access::{
 use crate::new_rows::NewRows;
 use crate::options::InstanceOptions;
 use crate::redo::{Before, DropsUpdates, RedoSink};
+use crate::savepoints::SavepointMark;
 use crate::scan::{walk_leaves, walk_rows};
 use crate::scheme::{
-    Accessing, Context, Ending, Filling, Holder, Parts, Redo, RowNumber, Scheme, WorkerState,
+    Accessing, Context, Ending, Filling, Holder, Parts, Redo, RowNumber, Savepoints, Scheme, WorkerState,
 };
 use crate::timestamps::TimestampWorker;
 
@@ -508,6 +509,23 @@ impl<P: Platform> Ending<P> for Hstore {
     fn rollback(prepared: HstorePrepared<P>, cx: &mut Context<'_, '_, P, Self>) {
         undo(prepared.state, cx);
     }
+}
+
+impl<P: Platform> Savepoints<P> for Hstore {
+    fn set_savepoint(transaction: &mut HstoreTransaction<P>) -> SavepointMark {
+        let HstoreState { steps, words, .. } = &*transaction.state;
+        SavepointMark { steps: steps.len(), words: words.len(), ..SavepointMark::default() }
+    }
+
+    fn roll_back_to(
+        transaction: &mut HstoreTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+        mark: SavepointMark,
+    ) {
+        undo_to(&mut transaction.state, cx, mark);
+    }
+
+    fn release_savepoints(_: &mut HstoreTransaction<P>, _: &mut Context<'_, '_, P, Self>) {}
 }
 
 impl<P: Platform> Redo<P> for Hstore {

@@ -9,6 +9,7 @@ use super::row::Row;
 use super::state::{Cx, HstoreState};
 use super::steps::{Keys, UndoStep};
 use crate::access::{ROWS_KEPT_MAX, retire_row};
+use crate::savepoints::SavepointMark;
 
 impl<P: Platform> HstoreState<P> {
     /// The place of the row's key in an index in [`HstoreState::words`].
@@ -45,6 +46,16 @@ impl<P: Platform> HstoreState<P> {
         partition.get(cx.c, key).value.filter(|successor| *successor != bits)
     }
 
+    /// The entry of a deleted row, which another row had, is its own again.
+    fn link_again(&mut self, deleted: u64, position: u8) {
+        for step in &mut self.steps {
+            match step {
+                UndoStep::Delete { row, linked, .. } if *row == deleted => *linked |= 1 << position,
+                _ => {}
+            }
+        }
+    }
+
     /// Takes a row out of the indexes of these bits, and gives it back. A row that an index does
     /// not name under the key that the caller gave stays where it is: another entry may
     /// on naming it.
@@ -78,38 +89,74 @@ impl<P: Platform> HstoreState<P> {
 
 /// Takes everything back, and lets the sites go.
 pub(super) fn undo<P: Platform>(mut state: Box<HstoreState<P>>, cx: &mut Cx<'_, '_, P>) {
-    let (c, tables) = (cx.c, cx.tables);
-    let local = &mut cx.worker.local;
+    let restores = !cx.shared.faults.has(Fault::MissingUndo);
     while let Some(step) = state.steps.pop() {
-        match step {
-            UndoStep::Write { row, first, count, at } => {
-                let (first, end) = (first as usize, (first + count) as usize);
-                let old = &state.words[at as usize..(at + count) as usize];
-                // A tail's pointer is restored even by the mutant: it must not dangle.
-                let taken = &state.rows[row as usize];
-                let whole = tables[taken.table as usize].has_tail && end == taken.row.words().len();
-                if !cx.shared.faults.has(Fault::MissingUndo) || whole {
-                    P::write_words(c, &taken.row.words()[first..end], old);
-                }
-            }
-            // SAFETY: the row has its former tail again, or is about to; made by this transaction.
-            UndoStep::Tail { new, .. } => unsafe { tail::retire(c, local, new) },
-            UndoStep::Insert { row, keys, linked } => state.remove_row(c, local, tables, row, keys, linked),
-            UndoStep::InsertUnindexed { row, keys } => state.remove_row(c, local, tables, row, keys, 0),
-            UndoStep::Pass { before, keys, position, .. } => {
-                let index = &tables[keys.table as usize].indexes[usize::from(position)];
-                let key = &state.words[keys.at as usize..keys.at as usize + index.words];
-                // SAFETY: the row had the entry before, and its deletion is taken back.
-                unsafe { index.partition(key).replace(c, key, before) };
-            }
-            UndoStep::Delete { row, keys, .. } => {
-                // SAFETY: the row was found in this transaction, which has its partition to itself.
-                let row = unsafe { Row::<P>::from_bits(row, tables[keys.table as usize].row_words) };
-                row.header().set_deleted(c, false);
-            }
-        }
+        undo_step(&mut state, cx, step, restores);
     }
     release(state, cx);
+}
+
+/// Takes everything back since a savepoint. Sites stay. What the transaction has found stays, too:
+/// a row that was inserted since is marked as deleted, and its memory stays as long as the worker
+/// is in its epoch.
+#[cold]
+pub(super) fn undo_to<P: Platform>(state: &mut HstoreState<P>, cx: &mut Cx<'_, '_, P>, mark: SavepointMark) {
+    let restores = !cx.shared.faults.has(Fault::KeptSavepointWrites);
+    while state.steps.len() > mark.steps
+        && let Some(step) = state.steps.pop()
+    {
+        undo_step(state, cx, step, restores);
+        match step {
+            UndoStep::Insert { row, keys, .. } => {
+                // SAFETY: the transaction has made the row, and is in its epoch.
+                let row = unsafe { Row::<P>::from_bits(row, cx.tables[keys.table as usize].row_words) };
+                row.header().set_deleted(cx.c, true);
+                state.deletions += 1;
+            }
+            UndoStep::Pass { before, position, .. } => state.link_again(before, position),
+            _ => {}
+        }
+    }
+    state.words.truncate(mark.words);
+}
+
+/// Takes one step back; a write only if `restores`.
+#[inline(always)]
+fn undo_step<P: Platform>(
+    state: &mut HstoreState<P>,
+    cx: &mut Cx<'_, '_, P>,
+    step: UndoStep,
+    restores: bool,
+) {
+    let (c, tables) = (cx.c, cx.tables);
+    let local = &mut cx.worker.local;
+    match step {
+        UndoStep::Write { row, first, count, at } => {
+            let (first, end) = (first as usize, (first + count) as usize);
+            let old = &state.words[at as usize..(at + count) as usize];
+            // A tail's pointer is restored even by the mutant: it must not dangle.
+            let taken = &state.rows[row as usize];
+            let whole = tables[taken.table as usize].has_tail && end == taken.row.words().len();
+            if restores || whole {
+                P::write_words(c, &taken.row.words()[first..end], old);
+            }
+        }
+        // SAFETY: the row has its former tail again, or is about to; made by this transaction.
+        UndoStep::Tail { new, .. } => unsafe { tail::retire(c, local, new) },
+        UndoStep::Insert { row, keys, linked } => state.remove_row(c, local, tables, row, keys, linked),
+        UndoStep::InsertUnindexed { row, keys } => state.remove_row(c, local, tables, row, keys, 0),
+        UndoStep::Pass { before, keys, position, .. } => {
+            let index = &tables[keys.table as usize].indexes[usize::from(position)];
+            let key = &state.words[keys.at as usize..keys.at as usize + index.words];
+            // SAFETY: the row had the entry before, and its deletion is taken back.
+            unsafe { index.partition(key).replace(c, key, before) };
+        }
+        UndoStep::Delete { row, keys, .. } => {
+            // SAFETY: the row was found in this transaction, which has its partition to itself.
+            let row = unsafe { Row::<P>::from_bits(row, tables[keys.table as usize].row_words) };
+            row.header().set_deleted(c, false);
+        }
+    }
 }
 
 /// Removes what was deleted, and lets the sites go.

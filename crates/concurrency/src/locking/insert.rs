@@ -1,18 +1,21 @@
 //! Insertions under locks: into gaps that no other transaction has locked.
 
+use std::sync::atomic::Ordering;
+
 use platform::Platform;
 use storage::Table;
 use storage::index::{Gap, GapGuard};
 use storage::tree::Insert;
 use terms::{Abort, Conflict, Fault, Faults};
 
-use super::acquire::{acquire, contend, release_shared};
+use super::acquire::{acquire, contend};
 use super::gap_set::{Gaps, name_of};
 use super::gaps::gap_lock;
 use super::latched::{self, own_inserted};
 use super::parts::{LockingTransaction, TwoPhase};
 use super::policy::WaitPolicy;
 use super::state::{LockingState, Row};
+use crate::access::HELD;
 use crate::lock_word::{LockState, LockWord, Want};
 use crate::scheme::{Context, RowNumber};
 
@@ -215,8 +218,16 @@ fn is_going_away<P: Platform, Q: WaitPolicy>(
     }
     // While a transaction holds the row exclusively, it is not decided whether the row stays.
     let lock = &other.header().lock;
+    state.rows.check_room()?;
     match acquire(state, cx, lock, Want::Shared { gap: false }, Conflict::KeyInUse) {
-        Ok(()) => release_shared(state, cx, lock),
+        // Read like any other row: the transaction may go on from a savepoint, and the key stays
+        // taken.
+        Ok(()) => {
+            // Relaxed: read under the lock.
+            let stamp = P::load(c, &other.header().stamp, Ordering::Relaxed);
+            state.rows.stamp_seen = state.rows.stamp_seen.max(stamp);
+            state.rows.push(other, P::address(c, other.start()), table, stamp, HELD)?;
+        }
         Err(_) if Q::WAITS && cx.shared.is_latched() && latched::is_gone(cx, lock) => return Ok(true),
         Err(_) if Q::WAITS && !cx.shared.is_latched() && lock.state(c).is_gone() => return Ok(true),
         Err(abort) => return Err(abort),

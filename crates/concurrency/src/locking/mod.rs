@@ -31,8 +31,8 @@
 //!
 //! Files, each of which uses only those before it: `gap_set` and `state` (what a transaction
 //! keeps), `policy` (the port), `parts` (what workers keep), `manager` and `latched` (rows with
-//! managers), `acquire` (taking a lock), `gaps`, `rows`, `insert`, `scan`, `ending`, and here the
-//! verbs.
+//! managers), `acquire` (taking a lock), `gaps`, `rows`, `insert`, `scan`, `partial` (savepoints),
+//! `ending`, and here the verbs.
 
 mod acquire;
 mod ending;
@@ -41,6 +41,7 @@ mod gaps;
 mod insert;
 mod latched;
 mod manager;
+mod partial;
 mod parts;
 mod policy;
 mod rows;
@@ -315,7 +316,7 @@ impl<P: Platform, Q: WaitPolicy> Accessing<P> for TwoPhase<Q> {
             state.rows.get(number)?.linked = all_linked(&cx.tables[table]);
             state.rows.remember_keys(number, keys);
         } else {
-            state.rows.give_entries_back(&cx.tables[table], number);
+            state.rows.delete_own(&cx.tables[table], number);
         }
         state.rows.list[number as usize].flags |= DELETED | WRITTEN;
         Ok(())

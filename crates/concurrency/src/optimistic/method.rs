@@ -15,7 +15,7 @@ use super::absences::{Absences, raise};
 use super::header::{ABSENT, FLAGS, VersionHeader};
 use super::marks::ReadMarks;
 use super::reading::read_in_place;
-use crate::access::{Accesses, DELETED, HELD, INSERTED, MARKED, WHOLE, WRITTEN};
+use crate::access::{Access, Accesses, DELETED, HELD, INSERTED, MARKED, WHOLE, WRITTEN};
 use crate::options::Lockers;
 use crate::scheme::{Context, RowNumber};
 use crate::timestamps::{TimestampSource, UnusedTimestamps};
@@ -337,4 +337,10 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
 pub(super) fn readers_wait<P: Platform, M: Method<P>>(cx: &MethodContext<'_, '_, P, M>) -> bool {
     cx.worker.local.optimisations().has(Optimisation::BoundedSpin)
         || cx.shared.ways.commit_locks == CommitLocks::NoWait
+}
+
+/// Returns true if a row of a prepared transaction was there before. Rows with versions may have
+/// been absent: the transaction has found that they are, or uses their entries.
+pub(super) fn was_there<P: Platform, M: Method<P>>(access: &Access<P, M::Header>) -> bool {
+    !M::VERSIONS || access.flags & INSERTED != 0 || access.seen & ABSENT == 0
 }

@@ -17,7 +17,7 @@
 //! Files, each of which uses only those before it: `header` (version words), `absences` (frozen
 //! partitions), `marks`, `reading`, `method` (the port, and what transactions keep), `keeping`
 //! (what a participant has read), `found` (rows that indexes name), `linking` (new rows into
-//! indexes), `ending`, and here the verbs.
+//! indexes), `partial` (savepoints), `ending`, and here the verbs.
 
 mod absences;
 mod ending;
@@ -27,6 +27,7 @@ mod keeping;
 mod linking;
 mod marks;
 mod method;
+mod partial;
 mod reading;
 
 use std::sync::atomic::Ordering;
@@ -56,7 +57,7 @@ use found::{Portions, add_named_row, read_named_row, read_named_rows, scan_leave
 use keeping::{heed_marks, mark_rows_read, remove_marks};
 use linking::{link, link_run};
 use marks::ReadMarks;
-use method::{OptimisticWorker, Running, Validated, readers_wait};
+use method::{OptimisticWorker, Running, Validated, readers_wait, was_there};
 
 pub(crate) use ending::{PAUSES_NANOS, lock_at_once, lock_in_order, lock_seen_row};
 pub(crate) use ending::{pauses_nanos, restore, unchanged, validate_versions};
@@ -329,7 +330,7 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
             access.linked = all_linked(&cx.tables[access.table as usize]);
             transaction.state.rows.remember_keys(number, keys);
         } else {
-            transaction.state.rows.give_entries_back(&cx.tables[table], number);
+            transaction.state.rows.delete_own(&cx.tables[table], number);
         }
         Ok(())
     }
@@ -550,12 +551,6 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
     const STRICT: bool = M::STRICT;
     const SNAPSHOTS: bool = M::VERSIONS;
     const LOCKS_ROWS: bool = M::LOCKS_ROWS;
-}
-
-/// Returns true if a row of a prepared transaction was there before. Rows with versions may have
-/// been absent: the transaction has found that they are, or uses their entries.
-fn was_there<P: Platform, M: Method<P>>(access: &Access<P, M::Header>) -> bool {
-    !M::VERSIONS || access.flags & INSERTED != 0 || access.seen & ABSENT == 0
 }
 
 /// Checks that the transaction may write the row; returns the number of its table.

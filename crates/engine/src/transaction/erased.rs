@@ -1,6 +1,6 @@
 //! The verbs over numbers, words and bytes.
 
-use boundary::{AnyVerbs, Reader, RowVisitor, Span};
+use boundary::{AnyVerbs, Reader, RowVisitor, Savepoint, Span};
 use concurrency::{Ahead, Holder, KeyList, NewRows, RowWords, Scheme};
 use platform::{Code, Intent, Platform, Work};
 use schema::{Routes, RowId};
@@ -425,6 +425,18 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         };
         self.scratch.words = room;
         self.note(scanned)
+    }
+
+    fn savepoint(&mut self) -> Result<Savepoint, Abort> {
+        self.set_savepoint()
+    }
+
+    fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<(), Abort> {
+        self.return_to(savepoint)
+    }
+
+    fn release(&mut self, savepoint: Savepoint) -> Result<(), Abort> {
+        self.release_savepoint(savepoint)
     }
 
     fn table_of(&mut self, row: RowId) -> Result<usize, Abort> {

@@ -1,7 +1,7 @@
 //! A transaction while a table gets another form: its verbs, which note what it changes, so that it
 //! can say the same of both forms.
 
-use boundary::{AnyVerbs, RowVisitor, Span};
+use boundary::{AnyVerbs, RowVisitor, Savepoint, Span};
 use concurrency::{NewRows, Scheme};
 use platform::{Intent, Platform, Work};
 use schema::{Routes, RowId};
@@ -262,6 +262,23 @@ impl<V: HasVerbs> AnyVerbs for Following<'_, V> {
             visited
         };
         self.inner.verbs().scan(table, index, range, direction, intent, &mut followed)
+    }
+
+    fn savepoint(&mut self) -> Result<Savepoint, Abort> {
+        self.check_failed()?;
+        self.inner.verbs().savepoint()
+    }
+
+    /// Keys that have changed since stay noted: the other form says of them what this one does.
+    fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<(), Abort> {
+        self.failed.take_if(|failed| failed.ends_at_savepoint());
+        self.check_failed()?;
+        self.inner.verbs().roll_back_to(savepoint)
+    }
+
+    fn release(&mut self, savepoint: Savepoint) -> Result<(), Abort> {
+        self.check_failed()?;
+        self.inner.verbs().release(savepoint)
     }
 
     fn table_of(&mut self, row: RowId) -> Result<usize, Abort> {

@@ -19,10 +19,13 @@ mod erased;
 pub(crate) mod following;
 mod interpreted;
 pub(crate) mod object;
+mod savepoints;
 mod typed;
 
-use boundary::{Commit, RowBatch};
-use concurrency::{Ahead, Context, Holder, KeyBatch, Keys, LookAhead, RowCopies, Scheme, WorkerContext};
+use boundary::{Commit, RowBatch, SavepointList};
+use concurrency::{
+    Ahead, Context, Holder, KeyBatch, Keys, LookAhead, RowCopies, SavepointMark, Scheme, WorkerContext,
+};
 use platform::{Code, Intent, Nanos, Platform, Work};
 use schema::{KeyBuffer, KeyRange, Routes, RowId, TAIL_BYTES_MAX, extent};
 use storage::{Optimisation, Optimisations};
@@ -74,6 +77,7 @@ pub(crate) struct Scratch<'i, P: Platform> {
     columns: Option<&'i Columns<P>>,
     /// True if fields that are asked for together are read one by one all the same.
     reads_apart: bool,
+    savepoints: SavepointList<SavepointMark>,
 }
 
 impl<'i, P: Platform> Scratch<'i, P> {
@@ -117,6 +121,7 @@ impl<'i, P: Platform> Scratch<'i, P> {
             looks_ahead,
             columns,
             reads_apart,
+            savepoints: SavepointList::default(),
         }
     }
 }
@@ -133,8 +138,8 @@ pub struct Transaction<'s, 'i, P: Platform, S: Scheme<P>> {
     attempt: u32,
     deadline: Option<Nanos>,
     until_look: u32,
-    /// Why a verb failed. The transaction can only end then, whatever the caller makes of the
-    /// error: the verb may have left a row in some of its indexes only.
+    /// Why a verb failed. The transaction can only end then, or roll back to a savepoint, whatever
+    /// the caller makes of the error: the verb may have left a row in some of its indexes only.
     failed: Option<Abort>,
 }
 
@@ -278,7 +283,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         let (inner, mut cx) = self.parts();
         match (S::check(inner, &mut cx), abort) {
             (Ok(stamp), abort) => (abort, stamp.epoch()),
-            (Err(conflict), Abort::RollBack | Abort::Duplicate { .. } | Abort::Misuse(_)) => {
+            (Err(conflict), abort) if abort == Abort::RollBack || abort.ends_at_savepoint() => {
                 (conflict, Epoch(0))
             }
             // The failure does not follow from what the transaction read, but the caller may tell

@@ -1,9 +1,10 @@
-//! One session against a map: every verb, all kinds of indexes, tails, transactions that roll back.
+//! One session against a map: every verb, all kinds of indexes, tails, transactions that roll back,
+//! as a whole or to savepoints.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use boundary::{Bounds, Direction, Ending, SchemaBuilder, Verbs};
+use boundary::{AnyVerbs, Bounds, Direction, Ending, SchemaBuilder, Verbs};
 use concurrency::{CommitLocks, Deadlocks, InstanceOptions, RowCopies, RowLock, SchemeName, Ways};
 use platform::{Hardware, Intent, Platform};
 use proptest::prelude::*;
@@ -39,10 +40,33 @@ enum Step {
     Delete(Id),
     Put(Id, i64, u8),
     Replace(Id, Thing),
-    Scan { low: Id, high: Id, forward: bool, most: usize },
-    ScanGroup { part: u16, group: u8, forward: bool },
-    PutWhileScanning { low: Id, high: Id, amount: i64 },
-    DeleteWhileScanning { low: Id, high: Id },
+    Scan {
+        low: Id,
+        high: Id,
+        forward: bool,
+        most: usize,
+    },
+    ScanGroup {
+        part: u16,
+        group: u8,
+        forward: bool,
+    },
+    PutWhileScanning {
+        low: Id,
+        high: Id,
+        amount: i64,
+    },
+    DeleteWhileScanning {
+        low: Id,
+        high: Id,
+    },
+    /// Steps behind a savepoint, to which the transaction rolls back if one fails, or else if
+    /// `rolls_back`.
+    Part {
+        steps: Vec<Step>,
+        rolls_back: bool,
+        releases: bool,
+    },
 }
 
 fn ids() -> impl Strategy<Value = Id> {
@@ -65,6 +89,14 @@ fn things() -> impl Strategy<Value = Thing> {
 }
 
 fn steps() -> impl Strategy<Value = Step> {
+    plain_steps().prop_recursive(3, 24, 6, |inner| {
+        let part = (prop::collection::vec(inner.clone(), 1..6), prop::bool::weighted(0.6), any::<bool>());
+        let part = part.prop_map(|(steps, rolls_back, releases)| Step::Part { steps, rolls_back, releases });
+        prop_oneof![3 => inner, 2 => part]
+    })
+}
+
+fn plain_steps() -> impl Strategy<Value = Step> {
     prop_oneof![
         2 => ids().prop_map(Step::Find),
         1 => (0..16u64).prop_map(Step::FindToken),
@@ -149,9 +181,26 @@ fn step<T: Verbs>(t: &mut T, table: Table<Thing>, model: &mut Model, step: &Step
             replaced?;
             model.insert((thing.part, thing.id), thing.clone());
         }
+        Step::Part { steps, rolls_back, releases } => {
+            let savepoint = objects(t).savepoint()?;
+            let before = model.clone();
+            let done = steps.iter().try_for_each(|one| self::step(t, table, model, one));
+            if *rolls_back || done.is_err() {
+                objects(t).roll_back_to(savepoint)?;
+                *model = before;
+            }
+            if *releases {
+                objects(t).release(savepoint)?;
+            }
+        }
         _ => scan(t, table, model, step)?,
     }
     Ok(())
+}
+
+/// The transaction without types.
+fn objects<T: Verbs>(t: &mut T) -> &mut (dyn AnyVerbs + '_) {
+    t.untyped().expect("a transaction of objects")
 }
 
 fn scan<T: Verbs>(t: &mut T, table: Table<Thing>, model: &mut Model, step: &Step) -> Result<(), Abort> {

@@ -3,11 +3,14 @@
 use std::fmt::Debug;
 use std::ops::{Bound, ControlFlow};
 
-use isles::{Assign, Lookup, Prefix, Result, Row, Scan, Select, Table, Transaction};
+use isles::{Assign, Error, Lookup, Prefix, Result, Row, Scan, Select, Table, Transaction};
 
 use crate::calls::{self, call, call_function};
 use crate::long_rows::{Long, Tailed};
-use crate::operation::{Operation, Outcome, RangeKind, ScanEnd, ScanPlan, Verb as Planned, outcome};
+use crate::operation::{
+    Operation, Outcome, PartEnd, RangeKind, ScanEnd, ScanPlan, Verb as Planned, continues, ends_at_savepoint,
+    outcome,
+};
 use crate::rows::{Aspect, Hashed, OnField, OnGroup, OnIndex, Plain, Probe, TestRow, Wide};
 use crate::sorted_rows::Sorted;
 use crate::sql_rows::Booking;
@@ -28,6 +31,9 @@ pub struct Tables {
 /// Runs an operation in a transaction. Objects use their own verbs on one of the tables, and those
 /// of bodies on the others.
 pub fn apply<T: Verbs>(transaction: &mut T, tables: &Tables, operation: &Operation) -> Outcome {
+    if let Planned::Partly(operations, end) = &operation.verb {
+        return apply_part(transaction, tables, operations, *end);
+    }
     match operation.table {
         0 => transaction.body(|body| apply_to(body, tables.wide, operation)),
         1 => apply_to(transaction, tables.plain, operation),
@@ -37,6 +43,87 @@ pub fn apply<T: Verbs>(transaction: &mut T, tables: &Tables, operation: &Operati
         5 => transaction.body(|body| apply_to(body, tables.sorted, operation)),
         _ => transaction.body(|body| apply_to(body, tables.bookings, operation)),
     }
+}
+
+/// Runs operations up to the first that ends the attempt.
+fn apply_all<T: Verbs>(transaction: &mut T, tables: &Tables, operations: &[Operation]) -> Vec<Outcome> {
+    let mut outcomes = Vec::new();
+    for operation in operations {
+        let outcome = apply(transaction, tables, operation);
+        let goes_on = continues(&outcome);
+        outcomes.push(outcome);
+        if !goes_on {
+            break;
+        }
+    }
+    outcomes
+}
+
+/// An error of the program's for nested transactions.
+enum ProgramError {
+    Ends,
+    Library,
+}
+
+impl From<Error> for ProgramError {
+    fn from(_: Error) -> Self {
+        ProgramError::Library
+    }
+}
+
+/// Runs operations behind a savepoint, or as a nested transaction.
+fn apply_part<T: Verbs>(
+    transaction: &mut T,
+    tables: &Tables,
+    operations: &[Operation],
+    end: PartEnd,
+) -> Outcome {
+    let mut outcomes = Vec::new();
+    let ended = match end {
+        PartEnd::Release | PartEnd::RollBack | PartEnd::Keep => {
+            behind_savepoint(transaction, tables, operations, end, &mut outcomes)
+        }
+        PartEnd::Nested | PartEnd::NestedError => transaction
+            .nested(|t| {
+                outcomes = apply_all(t, tables, operations);
+                if end.rolls_back() { Err(Error::RollBack) } else { Ok(()) }
+            })
+            .or(Ok(())),
+        PartEnd::TryNested | PartEnd::TryNestedError => {
+            let nested = transaction.try_nested(|t| {
+                outcomes = apply_all(t, tables, operations);
+                if end.rolls_back() { Err(ProgramError::Ends) } else { Ok(()) }
+            });
+            let is_own = matches!(nested, Err(ProgramError::Ends));
+            assert_eq!(is_own, end.rolls_back(), "the program's error comes back");
+            Ok(())
+        }
+    };
+    match outcomes.last().filter(|last| !continues(last) && !ends_at_savepoint(last)) {
+        // The attempt has ended.
+        Some(last) => last.clone(),
+        None => outcome(ended.map(|()| outcomes)),
+    }
+}
+
+fn behind_savepoint<T: Verbs>(
+    transaction: &mut T,
+    tables: &Tables,
+    operations: &[Operation],
+    end: PartEnd,
+    outcomes: &mut Vec<Outcome>,
+) -> Result<()> {
+    let before = transaction.savepoint()?;
+    *outcomes = apply_all(transaction, tables, operations);
+    let failed = outcomes.last().is_some_and(|last| !continues(last));
+    if end.rolls_back() || failed {
+        let inner = if failed { Ok(before) } else { transaction.savepoint() }?;
+        transaction.roll_back_to(before)?;
+        // Once more, to the same state.
+        transaction.roll_back_to(before)?;
+        assert!(failed || inner != before, "each savepoint is another one");
+    }
+    if end == PartEnd::Release { transaction.release(before) } else { Ok(()) }
 }
 
 fn apply_to<T: Verbs, R: TestRow>(transaction: &mut T, table: Table<R>, operation: &Operation) -> Outcome {

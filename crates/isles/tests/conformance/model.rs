@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use isles::Datum;
 
 use crate::long_rows::{Long, Tailed};
-use crate::operation::{Operation, Outcome, RangeKind, ScanEnd, ScanPlan, Verb};
+use crate::operation::{Operation, Outcome, PartEnd, RangeKind, ScanEnd, ScanPlan, Verb, continues};
 use crate::rows::{Aspect, Atom, Hashed, OnField, OnGroup, Plain, Probe, TestRow, Wide};
 use crate::sorted_rows::Sorted;
 use crate::sql_rows::Booking;
@@ -40,10 +40,12 @@ pub enum Fault {
     NullsFirst,
     /// Nulls conflict in unique indexes in which they are distinct.
     NullsConflict,
+    /// A roll-back to a savepoint keeps the changes.
+    SavepointKeeps,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 12] = [
+    pub const ALL: [Fault; 13] = [
         Fault::SignsIgnored,
         Fault::LimitIsLoose,
         Fault::EndIncluded,
@@ -56,6 +58,7 @@ impl Fault {
         Fault::DirectionsIgnored,
         Fault::NullsFirst,
         Fault::NullsConflict,
+        Fault::SavepointKeeps,
     ];
 }
 
@@ -89,6 +92,9 @@ impl Model {
 
     pub fn apply(&mut self, operation: &Operation) -> Outcome {
         let traits = self.traits;
+        if let Verb::Partly(operations, end) = &operation.verb {
+            return self.apply_part(operations, *end);
+        }
         match operation.table {
             0 => self.wide.apply(traits, operation),
             1 => self.plain.apply(traits, operation),
@@ -98,6 +104,27 @@ impl Model {
             5 => self.sorted.apply(traits, operation),
             _ => self.bookings.apply(traits, operation),
         }
+    }
+}
+
+impl Model {
+    /// Operations up to the first that fails; if one does, nothing has happened.
+    fn apply_part(&mut self, operations: &[Operation], end: PartEnd) -> Outcome {
+        let before = self.clone();
+        let (mut outcomes, mut rolls_back) = (Vec::new(), end.rolls_back());
+        for operation in operations {
+            let outcome = self.apply(operation);
+            let goes_on = continues(&outcome);
+            outcomes.push(outcome);
+            if !goes_on {
+                rolls_back = true;
+                break;
+            }
+        }
+        if rolls_back && self.traits.fault != Some(Fault::SavepointKeeps) {
+            *self = before;
+        }
+        success(outcomes)
     }
 }
 
@@ -234,6 +261,7 @@ impl<R: TestRow> Store<R> {
                 success(behind.take(*count).map(|(_, row)| row.datums()).collect::<Vec<Vec<Datum>>>())
             }
             Verb::Stray => Err("NoSuchTable".to_owned()),
+            Verb::Partly(..) => unreachable!("the model as a whole applies it"),
         }
     }
 

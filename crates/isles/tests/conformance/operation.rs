@@ -43,6 +43,44 @@ pub enum Verb {
     ScanDynamicAfter(usize),
     /// A table that does not exist.
     Stray,
+    /// Operations that may be rolled back together.
+    Partly(Vec<Operation>, PartEnd),
+}
+
+/// How operations become a part of their transaction, or are rolled back. One that fails has all of
+/// them rolled back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PartEnd {
+    /// Behind a savepoint that is released.
+    Release,
+    /// Behind a savepoint, to which the transaction rolls back.
+    RollBack,
+    /// Behind a savepoint that the transaction keeps.
+    Keep,
+    /// As a nested transaction.
+    Nested,
+    /// As a nested transaction whose body returns an error.
+    NestedError,
+    /// The same, with an error type of the program's.
+    TryNested,
+    TryNestedError,
+}
+
+impl PartEnd {
+    const ALL: [PartEnd; 7] = [
+        PartEnd::Release,
+        PartEnd::RollBack,
+        PartEnd::Keep,
+        PartEnd::Nested,
+        PartEnd::NestedError,
+        PartEnd::TryNested,
+        PartEnd::TryNestedError,
+    ];
+
+    /// True if the operations are rolled back even if none fails.
+    pub fn rolls_back(self) -> bool {
+        matches!(self, PartEnd::RollBack | PartEnd::NestedError | PartEnd::TryNestedError)
+    }
 }
 
 /// A scan from the operation's probe to another probe.
@@ -161,6 +199,13 @@ pub fn outcome<T: Debug>(result: Result<T, Error>) -> Outcome {
     result.map(|value| format!("{value:?}")).map_err(|error| kind(&error))
 }
 
+/// True if a roll-back to a savepoint makes the transaction usable after an outcome that ends it
+/// otherwise.
+pub fn ends_at_savepoint(outcome: &Outcome) -> bool {
+    let of_program = |error: &String| error == "Misuse" || error.starts_with("Duplicate");
+    outcome.as_ref().err().is_some_and(of_program)
+}
+
 /// True if the attempt continues after an outcome.
 pub fn continues(outcome: &Outcome) -> bool {
     outcome.as_ref().err().is_none_or(|error| error == "NoSuchTable")
@@ -213,7 +258,11 @@ pub const SHAPES: [(usize, usize, usize); 7] =
 const HASHED: [(usize, usize); 3] = [(2, 0), (2, 1), (2, 2)];
 /// Number of kinds of verbs that only read, and of all kinds.
 const READING: u64 = 14;
-pub const KINDS: u64 = 30;
+pub const KINDS: u64 = PARTS_FROM + PartEnd::ALL.len() as u64;
+/// Of these kinds are operations that may be rolled back together.
+const PARTS_FROM: u64 = 30;
+/// Operations of a part.
+const PART_MAX: u64 = 4;
 
 impl Scope {
     pub fn probe(&self, draw: &mut Draw) -> Probe {
@@ -235,6 +284,11 @@ impl Scope {
         let within =
             if self.one_part { Scope { parts: vec![probe.part], ..self.clone() } } else { self.clone() };
         let table = draw.of(&self.tables);
+        if kind >= PARTS_FROM {
+            let operations = (0..=draw.below(PART_MAX)).map(|_| within.operation(draw)).collect();
+            let end = PartEnd::ALL[(kind - PARTS_FROM) as usize];
+            return Operation { table, index: 0, probe, verb: Verb::Partly(operations, end) };
+        }
         let (indexes, _, _) = SHAPES[table];
         let index = draw.below(indexes as u64) as usize;
         let mut verb = within.verb(draw, kind, table, probe);

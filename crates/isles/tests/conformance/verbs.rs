@@ -3,8 +3,8 @@
 use std::borrow::Borrow;
 
 use isles::{
-    Assign, KeyRange, Lookup, OpenTransaction, OwnedTransaction, Result, Row, Scan, Select, Table,
-    Transaction,
+    Assign, Error, KeyRange, Lookup, OpenTransaction, OwnedTransaction, Result, Row, Savepoint, Scan, Select,
+    Table, Transaction,
 };
 
 use crate::calls::call;
@@ -52,6 +52,14 @@ pub trait Verbs {
         change: impl FnOnce(&mut F::Value) -> T,
     ) -> Result<Option<T>>;
     fn delete<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>>;
+    fn savepoint(&mut self) -> Result<Savepoint>;
+    fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<()>;
+    fn release(&mut self, savepoint: Savepoint) -> Result<()>;
+    fn nested<T>(&mut self, body: impl FnOnce(&mut Transaction<'_>) -> Result<T>) -> Result<T>;
+    fn try_nested<T, E: From<Error>>(
+        &mut self,
+        body: impl FnOnce(&mut Transaction<'_>) -> Result<T, E>,
+    ) -> Result<T, E>;
     /// The transaction as bodies receive it.
     fn body<T>(&mut self, act: impl FnOnce(&mut Transaction<'_>) -> T) -> T;
 }
@@ -134,6 +142,24 @@ macro_rules! verbs {
             }
             fn delete<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>> {
                 call!(self.delete(index, key))
+            }
+            fn savepoint(&mut self) -> Result<Savepoint> {
+                call!(self.savepoint())
+            }
+            fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<()> {
+                call!(self.roll_back_to(savepoint))
+            }
+            fn release(&mut self, savepoint: Savepoint) -> Result<()> {
+                call!(self.release(savepoint))
+            }
+            fn nested<T>(&mut self, body: impl FnOnce(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
+                call!(self.nested(body))
+            }
+            fn try_nested<T, E: From<Error>>(
+                &mut self,
+                body: impl FnOnce(&mut Transaction<'_>) -> Result<T, E>,
+            ) -> Result<T, E> {
+                call!(self.try_nested(body))
             }
             fn body<T>(&mut self, act: impl FnOnce(&mut Transaction<'_>) -> T) -> T {
                 let body: fn(&mut Self, &mut dyn FnMut(&mut Transaction<'_>)) = $body;

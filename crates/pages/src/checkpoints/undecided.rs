@@ -12,7 +12,8 @@
 //! not read a record, its entry had been added or removed when the copy was made; and a record that
 //! it does read may be applied once more: the last record of a part or decision has its state. A
 //! restart takes a part in the checkpoint as it is there: of the part's records before the end only
-//! compensations count, which are all behind the place from which it reads.
+//! the compensations count by which it is undone, which are all behind the place from which it
+//! reads. Those of roll-backs to savepoints come before its preparation, and do not count.
 
 use boundary::{Decision, GlobalId, PartOf};
 use platform::OutOfMemory;

@@ -6,7 +6,8 @@
 //! use. *Redo* makes all changes again that pages do not have. *Undo* undoes the changes of
 //! transactions that have not ended, by key, and logs that as any transaction does. Changes that
 //! were undone are counted, not named: a compensation undoes the last change of its transaction
-//! that counts. A restart that is interrupted is repeated: its records are a generation of the log,
+//! that counts. A transaction that has rolled back to a savepoint has compensations before other
+//! changes. A restart that is interrupted is repeated: its records are a generation of the log,
 //! too.
 //!
 //! A transaction that was prepared as a part of one over several databases is *in doubt* if the log
@@ -22,7 +23,7 @@ use terms::Fault;
 use crate::checkpoints::undecided::{KnownPart, UndecidedContent};
 use crate::error::PagedError;
 use crate::key::KeyWords;
-use crate::log::record::{End, Logged, LoggedChange, Takeback};
+use crate::log::record::{Compensation, End, Logged, LoggedChange, Takeback};
 use crate::lsn::Lsn;
 use crate::page::Change;
 use crate::pool::{FREE, IN_USE, PoolWorker, Writing};
@@ -111,11 +112,15 @@ impl Analysis {
             return Ok(());
         }
         let undo = self.transactions.entry(logged.transaction).or_default();
-        if logged.compensates {
+        let is_carried = self.carried.contains(&logged.transaction);
+        if logged.compensates == Some(Compensation::OfAll) {
             undo.pop();
             self.prepared.remove(&logged.transaction);
-        } else if self.carried.contains(&logged.transaction) {
-            // The checkpoint says so, too.
+        } else if is_carried {
+            // The checkpoint has what the part had changed when it was prepared, without what it had
+            // taken back until then.
+        } else if logged.compensates.is_some() {
+            undo.pop();
         } else if logged.takeback != Takeback::None {
             let (key, first) = match logged.change {
                 Change::Put { key, .. } | Change::Mark { key, .. } => (key, 0),

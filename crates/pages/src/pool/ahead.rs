@@ -12,7 +12,7 @@ use super::store::{FREE, IN_USE};
 use super::worker::PoolWorker;
 use crate::error::PagedError;
 use crate::log::Log;
-use crate::log::record::{ChangeHead, Encoder, End, ParticipantNote, Takeback};
+use crate::log::record::{ChangeHead, Compensation, Encoder, End, ParticipantNote, Takeback};
 use crate::lsn::Lsn;
 use crate::page::Change;
 
@@ -59,9 +59,14 @@ impl<P: Files> PoolWorker<'_, P> {
         self.ahead.writing = writing;
     }
 
-    /// Marks all changes from now on as compensations: the transaction is undone.
-    pub(crate) fn compensate(&mut self) {
-        self.ahead.writing.compensates = true;
+    /// Marks all changes from now on as compensations: the transaction is undone, or a part of it.
+    pub(crate) fn compensate(&mut self, what: Compensation) {
+        self.ahead.writing.compensates = Some(what);
+    }
+
+    /// Changes from now on are the transaction's again, a part of which was undone.
+    pub(crate) fn goes_on(&mut self) {
+        self.ahead.writing.compensates = None;
     }
 
     /// Removes the transaction's beginning from the checkpoints' view: it is over, or carried
@@ -94,9 +99,9 @@ impl<P: Files> PoolWorker<'_, P> {
         let is_own = matches!(change, Change::Put { .. } | Change::Mark { .. } | Change::Write { .. });
         let ahead = &mut self.ahead;
         let Writing { transaction, compensates, .. } = ahead.writing;
-        let (transaction, compensates) = if is_own { (transaction, compensates) } else { (0, false) };
-        let compensates = compensates && !pool.store.faults.has(Fault::MissingCompensation);
-        let takeback = if compensates { Takeback::None } else { takeback };
+        let (transaction, compensates) = if is_own { (transaction, compensates) } else { (0, None) };
+        let compensates = compensates.filter(|_| !pool.store.faults.has(Fault::MissingCompensation));
+        let takeback = if compensates.is_some() { Takeback::None } else { takeback };
         let mut numbers = [0; PAGES_MAX];
         for (number, part) in numbers.iter_mut().zip(parts) {
             *number = part.held().number;

@@ -1,6 +1,7 @@
 //! A worker's state of its transaction in the log.
 
 use crate::log::LogWriter;
+use crate::log::record::Compensation;
 
 /// A transaction's place in the log.
 #[derive(Clone, Copy, Debug, Default)]
@@ -10,8 +11,8 @@ pub(crate) struct Writing {
     /// The number of its owner, by which checkpoints find the beginning of the oldest transaction;
     /// none at a restart.
     pub(super) owner: Option<usize>,
-    /// True while the transaction is undone.
-    pub(super) compensates: bool,
+    /// While the transaction is undone, or a part of it.
+    pub(super) compensates: Option<Compensation>,
     /// True if the transaction has written a record.
     pub(super) has_written: bool,
     /// True if checkpoints find the transaction's beginning by its owner.

@@ -4,10 +4,12 @@
 //! - `writing`: insertions, changes, deletions;
 //! - `scanning`: ranges, with the locks of their gaps;
 //! - `pieces`: what of long rows lies beside their records;
+//! - `savepoints`: rolling back to them;
 //! - `verbs`: the same as [`boundary::AnyVerbs`].
 
 mod pieces;
 mod reading;
+mod savepoints;
 mod scanning;
 mod verbs;
 mod writing;

@@ -1,6 +1,6 @@
 //! The verbs over numbers, words and bytes.
 
-use boundary::{AnyVerbs, RowVisitor, Span};
+use boundary::{AnyVerbs, RowVisitor, Savepoint, Span};
 use concurrency::NewRows;
 use platform::files::Files;
 use platform::{Intent, Work};
@@ -158,6 +158,18 @@ impl<P: Files> AnyVerbs for Transaction<'_, '_, P> {
         visit: &mut RowVisitor<'_>,
     ) -> Result<(), Abort> {
         self.verb(|own| own.scan_range(table, index, KeyBounds { low, high }, direction, intent, visit))
+    }
+
+    fn savepoint(&mut self) -> Result<Savepoint, Abort> {
+        self.set_savepoint()
+    }
+
+    fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<(), Abort> {
+        self.return_to(savepoint)
+    }
+
+    fn release(&mut self, savepoint: Savepoint) -> Result<(), Abort> {
+        self.release_savepoint(savepoint)
     }
 
     fn refuse(&mut self, what: &'static str) -> Result<(), Abort> {

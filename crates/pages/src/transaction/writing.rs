@@ -269,6 +269,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
             }
         }
         self.session.rows[number].is_gone = true;
+        self.session.gone.push(number);
         self.drop_pieces(table, keys[0], 0..pieces)
     }
 }

@@ -1,5 +1,5 @@
-//! One session against a map: every verb, a secondary index, tails, transactions that roll back, in
-//! a pool of 8 frames.
+//! One session against a map: every verb, a secondary index, tails, transactions that roll back, as a
+//! whole or to savepoints, in a pool of 8 frames.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -49,6 +49,9 @@ fn step(
     model: &mut Model,
     random: &mut Random,
 ) -> Result<(), Abort> {
+    if random.below(8) == 0 {
+        return part(t, table, model, random);
+    }
     let other = thing(random);
     let id = (other.part, other.id);
     match random.below(20) {
@@ -129,6 +132,24 @@ fn step(
         }
     }
     Ok(())
+}
+
+/// Steps behind a savepoint, to which the transaction rolls back if one fails, and by chance.
+fn part(
+    t: &mut impl Verbs,
+    table: Table<Thing>,
+    model: &mut Model,
+    random: &mut Random,
+) -> Result<(), Abort> {
+    const OBJECTS: &str = "a transaction of objects";
+    let savepoint = t.untyped().expect(OBJECTS).savepoint()?;
+    let (before, steps) = (model.clone(), 1 + random.below(6));
+    let done = (0..steps).try_for_each(|_| step(t, table, model, random));
+    if done.is_err() || random.below(5) < 3 {
+        t.untyped().expect(OBJECTS).roll_back_to(savepoint)?;
+        *model = before;
+    }
+    if random.below(2) == 0 { t.untyped().expect(OBJECTS).release(savepoint) } else { Ok(()) }
 }
 
 fn behaves_like_a_map<P: Files>(c: P::Core, options: &PagedOptions, seed: u64, transactions: usize) {

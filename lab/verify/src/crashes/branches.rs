@@ -482,7 +482,9 @@ impl<'d> BranchWorker<'_, '_, 'd> {
         };
         let steps = self.push(lane, LaneStep::Prepare(part));
         let of = part_of(id, part);
-        match session.prepare_as(of, &Bounds::default(), |transaction| run(transaction, tables, id, part)) {
+        let in_vain = self.trial.task.seed % 3 == 1;
+        let body = |transaction: &mut Transaction<'_>| run(transaction, tables, id, part, in_vain);
+        match session.prepare_as(of, &Bounds::default(), body) {
             Ok(((), prepared, vote)) => {
                 if !vote.changes {
                     self.trial.violated(format!("lane {id}: a part that changes something does not say so"));
@@ -529,8 +531,14 @@ impl<'d> BranchWorker<'_, '_, 'd> {
     }
 }
 
-/// Executes a branch.
-fn run(transaction: &mut Transaction<'_>, tables: Tables, lane: u16, part: u64) -> Result<(), Abort> {
+/// Executes a branch; `in_vain`: it also changes rows behind a savepoint, and rolls back to it.
+fn run(
+    transaction: &mut Transaction<'_>,
+    tables: Tables,
+    lane: u16,
+    part: u64,
+    in_vain: bool,
+) -> Result<(), Abort> {
     let gone = Abort::Misuse("a row of the lane is gone");
     let (totals, entries) = (tables.totals.primary(), tables.entries.primary());
     let count = match transaction.find(totals, &lane, Intent::Write)? {
@@ -550,6 +558,21 @@ fn run(transaction: &mut Transaction<'_>, tables: Tables, lane: u16, part: u64) 
     let inserts_first = !lane.is_multiple_of(2);
     if inserts_first {
         transaction.insert(tables.entries, &entry)?;
+    }
+    if in_vain {
+        let before = transaction.verbs().savepoint()?;
+        let row = transaction.find(totals, &lane, Intent::Write)?.ok_or(gone.clone())?;
+        transaction.put(row, Total::COUNT, &u64::MAX)?;
+        transaction.delete(row)?;
+        for slot in count.saturating_sub(KEPT)..count {
+            if let Some(row) = transaction.find(entries, &key(slot), Intent::Write)? {
+                transaction.delete(row)?;
+            }
+        }
+        transaction
+            .insert(tables.entries, &Entry { slot: u64::MAX, ..entry.clone() })
+            .or_else(|abort| if abort.ends_at_savepoint() { Ok(()) } else { Err(abort) })?;
+        transaction.verbs().roll_back_to(before)?;
     }
     if count > KEPT {
         let row = transaction.find(entries, &key(count - KEPT), Intent::Write)?;

@@ -189,7 +189,7 @@ pub(super) fn open_database(
     sessions_max: usize,
 ) -> Result<(Database<VirtualMachine>, Tables), OpenError> {
     let mut schema = SchemaBuilder::new();
-    let tables = Tables::declare(&mut schema, partitions, KEPT);
+    let tables = Tables::declare(&mut schema, partitions, KEPT).for_seed(task.seed);
     let instance = InstanceOptions {
         sessions_max,
         memory_bytes_max: MEMORY_BYTES_MAX,

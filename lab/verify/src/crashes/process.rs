@@ -63,7 +63,7 @@ fn open(run: &ProcessRun<'_>) -> Result<(Database<Hardware>, Tables, Found), Str
     let mut schema = SchemaBuilder::new();
     let partitions = run.subject.partitioned.then_some(run.acknowledged.len() as u16);
     let kept = if run.subject.has_pages() { KEPT_IN_PAGES } else { KEPT };
-    let tables = Tables::declare(&mut schema, partitions, kept);
+    let tables = Tables::declare(&mut schema, partitions, kept).for_seed(run.seed);
     let options = InstanceOptions {
         sessions_max: 2 * run.acknowledged.len() + 1,
         memory_bytes_max: MEMORY_BYTES_MAX,

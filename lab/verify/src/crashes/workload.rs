@@ -92,6 +92,8 @@ pub(super) struct Tables {
     items: Table<Item>,
     /// Rows that a worker keeps.
     kept: u64,
+    /// True if transactions also change rows behind a savepoint, to which they roll back.
+    changes_in_vain: bool,
 }
 
 impl Tables {
@@ -101,7 +103,12 @@ impl Tables {
         let partitioning = partitions.map(|count| Partitioning { first: 0, count });
         let options = || TableOptions { partitioning, ..TableOptions::default() };
         let counters = schema.table("counters", options());
-        Tables { counters, items: schema.table("items", options()), kept }
+        Tables { counters, items: schema.table("items", options()), kept, changes_in_vain: false }
+    }
+
+    /// The same tables; transactions of some seeds also set savepoints.
+    pub(super) fn for_seed(self, seed: u64) -> Tables {
+        Tables { changes_in_vain: seed % 3 == 1, ..self }
     }
 }
 
@@ -203,8 +210,50 @@ fn step(transaction: &mut impl Verbs, tables: Tables, worker: u16) -> Result<u64
             _ => transaction.put(row, Item::CHANGED, &1)?,
         }
     }
+    if tables.changes_in_vain && number % 3 == 2 {
+        change_in_vain(transaction, tables, worker, number)?;
+    }
     count_up(transaction, tables.counters, 0)?;
     Ok(number)
+}
+
+/// Changes, deletes and inserts rows behind savepoints, and rolls back to them.
+fn change_in_vain(
+    transaction: &mut impl Verbs,
+    tables: Tables,
+    worker: u16,
+    number: u64,
+) -> Result<(), Abort> {
+    let items = tables.items.primary();
+    let Some(verbs) = transaction.untyped() else { return Ok(()) };
+    let outer = verbs.savepoint()?;
+    count_up(transaction, tables.counters, worker + 1)?;
+    let mut inner = outer;
+    // The row of this transaction, and that of the one before.
+    for (number, changed) in [(number, 7), (number - 1, 8)] {
+        let key = (worker, Item::slot(worker, number, tables.kept));
+        let row = transaction.find(items, &key, Intent::Write)?;
+        let row = row.ok_or(Abort::Misuse("an item is gone"))?;
+        let in_vain =
+            Item { changed, note: Item::note(worker, number + 1, changed), ..transaction.row(row)? };
+        transaction.replace(row, &in_vain)?;
+        if let Some(verbs) = transaction.untyped() {
+            inner = verbs.savepoint()?;
+        }
+        transaction.delete(row)?;
+        transaction.insert(tables.items, &Item { note: Vec::new(), ..in_vain.clone() })?;
+        match transaction.insert(tables.items, &in_vain) {
+            Err(abort) if abort.ends_at_savepoint() => {}
+            Err(abort) => return Err(abort),
+            Ok(()) => return Err(Abort::Misuse("a key is there twice")),
+        }
+        if let Some(verbs) = transaction.untyped() {
+            verbs.roll_back_to(inner)?;
+        }
+    }
+    let Some(verbs) = transaction.untyped() else { return Ok(()) };
+    verbs.roll_back_to(outer)?;
+    verbs.release(outer)
 }
 
 /// Reads all rows in one transaction, which reports rows that cannot be read: for a [check] they

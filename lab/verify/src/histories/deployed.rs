@@ -19,6 +19,7 @@ use terms::random::Random;
 use terms::{Abort, Category, Mode};
 
 use super::change_numbers::{self, NumberedEntry};
+use super::mix::has_savepoints;
 use super::visits::{SiteTables, Visiting};
 use super::{MEMORY_BYTES_MAX, SNAPSHOTS_PERCENT, rows};
 use crate::history::{Entry, History, Seen, UNEXPLAINED};
@@ -47,6 +48,8 @@ struct Mix {
     /// Transactions of each worker.
     transactions: u64,
     in_flight: usize,
+    /// True if visits set savepoints.
+    savepoints: bool,
     subject: Subject,
 }
 
@@ -88,6 +91,7 @@ pub(crate) fn run<P: Links>(
         keys: 4 + seed / 3 % 3 * 2,
         transactions: (4 + seed / 12 % 5) * if P::VIRTUAL { 1 } else { HARDWARE_FACTOR },
         in_flight: 1 + seed as usize / 5 % 3,
+        savepoints: has_savepoints(seed),
         subject: *subject,
     };
     let mechanism = match seed % 8 {
@@ -306,6 +310,7 @@ impl<P: Links> DeployedWorker<'_, '_, P> {
             sites,
             later,
             rolls_back: random.chance(5),
+            savepoints: self.mix.savepoints,
             keys: self.mix.keys,
             number: (u64::from(me.worker) + 1) << 16 | self.begun,
             attempts: 0,

@@ -12,6 +12,11 @@ const KEYS_MANY: u64 = 120;
 /// Factor of transactions on hardware, where they overlap less.
 const HARDWARE_FACTOR: u64 = 6;
 
+/// Returns true if transactions set savepoints: one seed in five.
+pub(super) fn has_savepoints(seed: u64) -> bool {
+    seed % 5 == 4
+}
+
 /// Parameters of a history.
 pub(super) struct Mix {
     /// Transactions of each worker.
@@ -24,6 +29,8 @@ pub(super) struct Mix {
     pub partitioned: bool,
     /// Shortest epoch.
     pub epoch_nanos: u64,
+    /// True if transactions set savepoints.
+    pub savepoints: bool,
 }
 
 impl Mix {
@@ -37,6 +44,7 @@ impl Mix {
         let factor = if is_virtual { 1 } else { HARDWARE_FACTOR };
         let partitioned = task.partitioned || seed / 60 % 2 == 1;
         let epoch_nanos = EPOCHS_NANOS[(seed / 16 % 2) as usize];
-        Mix { transactions: transactions * factor, keys, hot, partitioned, epoch_nanos }
+        let savepoints = has_savepoints(seed);
+        Mix { transactions: transactions * factor, keys, hot, partitioned, epoch_nanos, savepoints }
     }
 }

@@ -13,6 +13,7 @@ use terms::Faults;
 use terms::random::Random;
 
 use super::change_numbers::{self, NumberedEntry};
+use super::mix::has_savepoints;
 use super::visits::{SiteTables, Visiting};
 use super::{MEMORY_BYTES_MAX, rows};
 use crate::history::{Entry, History};
@@ -37,6 +38,8 @@ struct Mix {
     transactions: u64,
     /// True if partitions are split, merged and moved meanwhile.
     rearranges: bool,
+    /// True if visits set savepoints.
+    savepoints: bool,
 }
 
 /// Runs random transactions on a fresh database and records them.
@@ -53,6 +56,7 @@ pub(crate) fn run<P: Platform>(
         sites: (SITES_PER_WORKER * workers) as u16,
         keys: 4 + seed / 3 % 3 * 2,
         rearranges: seed / 4 % 2 == 1,
+        savepoints: has_savepoints(seed),
         transactions: (4 + seed / 12 % 5) * if P::VIRTUAL { 1 } else { HARDWARE_FACTOR },
     };
     let sharing = match seed / 16 % 4 {
@@ -186,6 +190,7 @@ fn draw(random: &mut Random, me: usize, number: u64, mix: Mix) -> Visiting {
         sites,
         later,
         rolls_back: random.chance(5),
+        savepoints: mix.savepoints,
         keys: mix.keys,
         number: (me as u64 + 1) << 16 | number,
         attempts: 0,

@@ -14,6 +14,9 @@ use super::rows::{CELLS, Cell, Item, Line, Ordered, TAGS, Tables, mark, named, s
 use super::unnamed;
 use crate::history::{Change, Seen, UNEXPLAINED};
 
+/// Operations in a hundred of transactions with savepoints that are several behind one.
+const PARTLY_PERCENT: u64 = 30;
+
 /// Runs one attempt and records its observations and changes.
 pub(super) struct Recorder<'r> {
     random: &'r mut Random,
@@ -25,6 +28,8 @@ pub(super) struct Recorder<'r> {
     hot: Range<u64>,
     /// True if all keys are of one of several sites.
     is_site: bool,
+    /// True if it sets savepoints.
+    savepoints: bool,
     next_version: &'r mut u64,
     reads: Vec<(u64, Seen)>,
     /// Keys that it changed: true if there was a row before, and the row that is there now.
@@ -36,7 +41,14 @@ pub(super) struct Recorder<'r> {
 impl<'r> Recorder<'r> {
     /// An attempt over the keys of a database.
     pub(super) fn new(random: &'r mut Random, tables: Tables, mix: &Mix, next_version: &'r mut u64) -> Self {
-        Self::of_keys(random, tables, 0..mix.keys, mix.hot.clone(), next_version)
+        let savepoints = mix.savepoints;
+        let recorder = Self::of_keys(random, tables, 0..mix.keys, mix.hot.clone(), next_version);
+        Recorder { savepoints, ..recorder }
+    }
+
+    /// The same attempt, with savepoints or without.
+    pub(super) fn with_savepoints(self, savepoints: bool) -> Self {
+        Recorder { savepoints, ..self }
     }
 
     /// An attempt over the keys of one site.
@@ -64,6 +76,7 @@ impl<'r> Recorder<'r> {
             keys: keys.end,
             hot,
             is_site: false,
+            savepoints: false,
             next_version,
             reads: Vec::new(),
             own_changes: BTreeMap::new(),
@@ -122,45 +135,86 @@ impl<'r> Recorder<'r> {
     /// Runs a random transaction.
     pub(super) fn run<T: Verbs>(&mut self, t: &mut T) -> Result<(), Abort> {
         for _ in 0..2 + self.random.below(3) {
-            let key = self.key();
-            match self.random.below(17) {
-                0 => self.read(t, key)?,
-                1 | 2 => self.update(t, key)?,
-                3 => self.insert(t, key)?,
-                4 => self.delete(t, key)?,
-                5 | 6 => self.scan(t, self.tables.items)?,
-                7 => self.scan_tag(t)?,
-                8 => self.replace(t, key)?,
-                9 => self.delete_and_insert(t, key)?,
-                10 => self.find_mark(t, key)?,
-                11 if self.chance(40) => self.sweep(t, key)?,
-                12 => self.insert_run(t, self.tables.items, key)?,
-                13 | 14 => self.line(t, key)?,
-                _ => self.cell(t, key / 2)?,
-            }
+            self.step(t)?;
         }
         if self.chance(5) { Err(Abort::RollBack) } else { Ok(()) }
+    }
+
+    fn step<T: Verbs>(&mut self, t: &mut T) -> Result<(), Abort> {
+        if self.is_partly() {
+            return self.partly(t, Self::step);
+        }
+        let key = self.key();
+        match self.random.below(17) {
+            0 => self.read(t, key),
+            1 | 2 => self.update(t, key),
+            3 => self.insert(t, key),
+            4 => self.delete(t, key),
+            5 | 6 => self.scan(t, self.tables.items),
+            7 => self.scan_tag(t),
+            8 => self.replace(t, key),
+            9 => self.delete_and_insert(t, key),
+            10 => self.find_mark(t, key),
+            11 if self.chance(40) => self.sweep(t, key),
+            12 => self.insert_run(t, self.tables.items, key),
+            13 | 14 => self.line(t, key),
+            _ => self.cell(t, key / 2),
+        }
+    }
+
+    /// Draws whether operations follow that may be rolled back together.
+    fn is_partly(&mut self) -> bool {
+        self.savepoints && self.chance(PARTLY_PERCENT)
+    }
+
+    /// Runs operations behind a savepoint, and rolls back to it now and then, and always after an
+    /// error that this cures, such as a duplicate key. What was read counts in any case.
+    fn partly<T: Verbs>(
+        &mut self,
+        t: &mut T,
+        step: fn(&mut Self, &mut T) -> Result<(), Abort>,
+    ) -> Result<(), Abort> {
+        let Some(verbs) = t.untyped() else { return Ok(()) };
+        let savepoint = verbs.savepoint()?;
+        let before = self.own_changes.clone();
+        let steps = 1 + self.random.below(3);
+        let done = (0..steps).try_for_each(|_| step(self, t));
+        if done.as_ref().is_err_and(|abort| !abort.ends_at_savepoint()) {
+            return done;
+        }
+        let rolls_back = self.chance(60) || done.is_err();
+        let Some(verbs) = t.untyped() else { return Ok(()) };
+        if rolls_back {
+            verbs.roll_back_to(savepoint)?;
+            self.own_changes = before;
+        }
+        if self.chance(50) { verbs.release(savepoint) } else { Ok(()) }
     }
 
     /// Runs random operations within a site, whose rows the secondary indexes cover only in part.
     /// No key is inserted blindly: a duplicate would end the transaction, and its observations
     /// would be lost.
     pub(super) fn visit<T: Verbs>(&mut self, t: &mut T) -> Result<(), Abort> {
-        for _ in 0..1 + self.random.below(3) {
-            let key = self.key();
-            match self.random.below(12) {
-                0 | 1 => self.read(t, key)?,
-                2 | 3 => self.update(t, key)?,
-                4 => self.insert(t, key)?,
-                5 => self.delete(t, key)?,
-                6 | 7 => self.scan(t, self.tables.items)?,
-                8 => self.replace(t, key)?,
-                9 => self.delete_and_insert(t, key)?,
-                10 if self.chance(20) => self.sweep(t, key)?,
-                _ => self.cell(t, key)?,
-            }
+        let steps = 1 + self.random.below(3);
+        (0..steps).try_for_each(|_| self.step_of_visit(t))
+    }
+
+    fn step_of_visit<T: Verbs>(&mut self, t: &mut T) -> Result<(), Abort> {
+        if self.is_partly() {
+            return self.partly(t, Self::step_of_visit);
         }
-        Ok(())
+        let key = self.key();
+        match self.random.below(12) {
+            0 | 1 => self.read(t, key),
+            2 | 3 => self.update(t, key),
+            4 => self.insert(t, key),
+            5 => self.delete(t, key),
+            6 | 7 => self.scan(t, self.tables.items),
+            8 => self.replace(t, key),
+            9 => self.delete_and_insert(t, key),
+            10 if self.chance(20) => self.sweep(t, key),
+            _ => self.cell(t, key),
+        }
     }
 
     /// Runs random reads within a site.

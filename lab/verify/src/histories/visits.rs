@@ -93,6 +93,7 @@ pub(super) struct Visit {
     /// Keys of the site that are used.
     keys: u64,
     reads_only: bool,
+    savepoints: bool,
     seed: u64,
     /// Versions that it writes are larger.
     version: u64,
@@ -124,6 +125,8 @@ pub(super) struct Visiting {
     /// A visit after the others, true if it only reads.
     pub later: Option<(u16, bool)>,
     pub rolls_back: bool,
+    /// True if visits set savepoints.
+    pub savepoints: bool,
     /// Keys of each site that are used.
     pub keys: u64,
     /// A number that no other procedure has.
@@ -143,7 +146,8 @@ impl Visiting {
             | (self.attempts & 0xffff) << ATTEMPT_SHIFT
             | (self.visits as u64) << ACTION_SHIFT;
         self.visits += 1;
-        Visit { site, keys: self.keys, reads_only, seed: self.random.next(), version }
+        let (keys, savepoints, seed) = (self.keys, self.savepoints, self.random.next());
+        Visit { site, keys, reads_only, savepoints, seed, version }
     }
 
     /// Completes its entry, whose stamp is known, with its reports. Returns the numbers of its
@@ -208,7 +212,8 @@ impl Procedure for Visiting {
 
     fn execute<T: Verbs>(tables: &SiteTables, visit: &Visit, t: &mut T) -> Result<VisitReport, Abort> {
         let (mut random, mut version) = (Random::new(visit.seed, 0), visit.version);
-        let mut recorder = Recorder::of_site(&mut random, tables.rows, visit.keys(), &mut version);
+        let recorder = Recorder::of_site(&mut random, tables.rows, visit.keys(), &mut version);
+        let mut recorder = recorder.with_savepoints(visit.savepoints);
         if visit.reads_only {
             recorder.visit_read_only(t)?
         } else {

@@ -3,9 +3,9 @@
 use boundary::{Decision, GlobalId, PartOf};
 
 use super::{
-    COMMITTED, COMMITTED_TOGETHER, COMPENSATES, Change, ChangedPage, DECIDED, FORGOTTEN, GROUP, Logged,
-    LoggedChange, MARK, MERGE, MERGE_ROOT, PADDING, PREPARED, PUT, REMOVE, ROLLED_BACK, SPLIT, SPLIT_ROOT,
-    Takeback, WRITE, global_of,
+    COMMITTED, COMMITTED_TOGETHER, COMPENSATES, Change, ChangedPage, Compensation, DECIDED, FORGOTTEN,
+    GOES_ON, GROUP, Logged, LoggedChange, MARK, MERGE, MERGE_ROOT, PADDING, PREPARED, PUT, REMOVE,
+    ROLLED_BACK, SPLIT, SPLIT_ROOT, Takeback, WRITE, global_of,
 };
 use crate::lsn::Lsn;
 use crate::page::RecordParts;
@@ -141,12 +141,14 @@ pub(crate) fn decode(record: &[u64]) -> Option<Logged<'_>> {
     let change = rest.change(kind, width)?;
     let takeback = rest.takeback()?;
     // Pages count from 1.
-    let is_sound = rest.0.is_empty()
-        && flags <= COMPENSATES
-        && width > 0
-        && count == change.pages()
-        && pages.iter().all(|page| page.number > 0);
-    let compensates = flags & COMPENSATES != 0;
+    let is_sound =
+        rest.0.is_empty() && width > 0 && count == change.pages() && pages.iter().all(|page| page.number > 0);
+    let compensates = match flags {
+        0 => None,
+        COMPENSATES => Some(Compensation::OfAll),
+        flags if flags == COMPENSATES | GOES_ON => Some(Compensation::OfPart),
+        _ => return None,
+    };
     let logged = LoggedChange { transaction, compensates, tree, width, pages, change, takeback };
     is_sound.then_some(Logged::Change(logged))
 }

@@ -3,9 +3,9 @@
 use boundary::{Decision, GlobalId, PartOf};
 
 use super::{
-    COMMITTED, COMMITTED_TOGETHER, COMPENSATES, Change, ChangeHead, DECIDED, End, FORGOTTEN, MARK, MERGE,
-    MERGE_ROOT, PREPARED, PUT, ParticipantNote, REMOVE, ROLLED_BACK, SPLIT, SPLIT_ROOT, Takeback, WORDS_MAX,
-    WRITE, words_of,
+    COMMITTED, COMMITTED_TOGETHER, COMPENSATES, Change, ChangeHead, Compensation, DECIDED, End, FORGOTTEN,
+    GOES_ON, MARK, MERGE, MERGE_ROOT, PREPARED, PUT, ParticipantNote, REMOVE, ROLLED_BACK, SPLIT, SPLIT_ROOT,
+    Takeback, WORDS_MAX, WRITE, words_of,
 };
 use crate::page::RecordParts;
 
@@ -86,7 +86,11 @@ impl<'v> Encoder<'v> {
         takeback: Takeback<'_>,
     ) {
         let ChangeHead { transaction, compensates, tree, width } = head;
-        let flags = if compensates { COMPENSATES } else { 0 };
+        let flags = match compensates {
+            None => 0,
+            Some(Compensation::OfAll) => COMPENSATES,
+            Some(Compensation::OfPart) => COMPENSATES | GOES_ON,
+        };
         let head = u64::from(tree) | (pages.len() as u64) << 32 | (width as u64) << 40 | flags << 48;
         self.0.extend([0, transaction, head]);
         let first = self.0.len();

@@ -3,7 +3,8 @@
 //! ```text
 //! word 0     checksum (32 bits, high): of the generation's name, place in the log, and all words of the record; words of the record (24); kind (8)
 //! word 1     transaction; 0: none, what happens stays whatever becomes of transactions
-//! word 2     tree (32 bits), pages (8), words of a key (8), flags (8: 1 the record compensates an earlier one)
+//! word 2     tree (32 bits), pages (8), words of a key (8), flags (8: 1 the record compensates an earlier one,
+//!            2 and the transaction goes on, which has rolled back to a savepoint)
 //! a page     number (48 bits), words of its image (16); all pages, then all images
 //! then       the change, by kind; then what undoes it
 //! ```
@@ -55,13 +56,22 @@ pub(crate) struct ChangedPage<'r> {
     pub image: &'r [u64],
 }
 
+/// Why a change takes back an earlier one of its transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Compensation {
+    /// The transaction is undone.
+    OfAll,
+    /// The transaction has rolled back to a savepoint, and goes on.
+    OfPart,
+}
+
 /// The head of the record of a change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChangeHead {
     /// 0: none.
     pub transaction: u64,
-    /// True if the change takes back an earlier one.
-    pub compensates: bool,
+    /// If the change takes back an earlier one, why.
+    pub compensates: Option<Compensation>,
     pub tree: u32,
     /// Words of a key of the tree.
     pub width: usize,
@@ -71,7 +81,7 @@ pub(crate) struct ChangeHead {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LoggedChange<'r> {
     pub transaction: u64,
-    pub compensates: bool,
+    pub compensates: Option<Compensation>,
     pub tree: u32,
     pub width: usize,
     pub pages: Vec<ChangedPage<'r>>,
@@ -139,6 +149,7 @@ const MERGE_ROOT: u64 = 16;
 pub(super) const MARK_BYTES: u64 = 16;
 
 const COMPENSATES: u64 = 1;
+const GOES_ON: u64 = 2;
 const WORDS_MAX: u64 = 0xff_ffff;
 
 /// The word of padding for `words` words.

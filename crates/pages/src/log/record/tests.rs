@@ -32,7 +32,8 @@ fn records_are_read_as_written() {
         // Every second page has an image.
         let image = |page: usize, to: &mut Vec<u64>| to.extend(vec![page as u64 + 1; page % 2 * 5]);
         let encoder = Encoder::new(&mut words);
-        let head = ChangeHead { transaction: 99, compensates: true, tree: 12, width: 2 };
+        let head =
+            ChangeHead { transaction: 99, compensates: Some(Compensation::OfPart), tree: 12, width: 2 };
         encoder.change(head, &numbers, image, change, takeback);
         let here = place(3, 4096);
         seal(&mut words, here);
@@ -43,7 +44,10 @@ fn records_are_read_as_written() {
         let images: Vec<usize> = read.pages.iter().map(|page| page.image.len()).collect();
         assert_eq!(images, (0..numbers.len()).map(|page| page % 2 * 5).collect::<Vec<_>>());
         assert_eq!((read.change, read.takeback), (change, takeback));
-        assert_eq!((read.transaction, read.compensates, read.tree, read.width), (99, true, 12, 2));
+        assert_eq!(
+            (read.transaction, read.compensates, read.tree, read.width),
+            (99, Some(Compensation::OfPart), 12, 2)
+        );
         assert_eq!(read.pages.iter().map(|page| page.number).collect::<Vec<_>>(), numbers);
     }
 }
@@ -52,7 +56,7 @@ fn records_are_read_as_written() {
 fn nothing_else_is_taken_for_a_record() {
     let (change, takeback, _) = changes()[1];
     let mut words = Vec::new();
-    let head = ChangeHead { transaction: 5, compensates: false, tree: 1, width: 2 };
+    let head = ChangeHead { transaction: 5, compensates: None, tree: 1, width: 2 };
     Encoder::new(&mut words).change(head, &[3], |_, _| (), change, takeback);
     let here = place(2, 800);
     seal(&mut words, here);
