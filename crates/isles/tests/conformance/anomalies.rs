@@ -5,7 +5,7 @@
 use crate::engines::Engine;
 use crate::interleaved::{Act, Ended, ExecutionMode, Schedule, explain, open_for, perform, read_all};
 use crate::model::Model;
-use crate::operation::{Operation, RangeKind, ScanEnd, ScanPlan, Verb};
+use crate::operation::{Operation, PartEnd, RangeKind, ScanEnd, ScanPlan, Verb};
 use crate::rows::{Aspect, Probe};
 
 /// The table that most cases use: `Plain`.
@@ -66,6 +66,7 @@ use Act::{Commit, RollBack};
 pub fn cases() -> Vec<Case> {
     let mut all = on_rows();
     all.extend(phantoms());
+    all.extend(behind_savepoints());
     all.into_iter().map(|(name, schedule)| Case { name, schedule }).collect()
 }
 
@@ -241,6 +242,73 @@ fn phantoms() -> Vec<(&'static str, Schedule)> {
                 (0, Commit),
                 (1, get(0)),
                 (1, Commit),
+            ],
+        ),
+    ]
+}
+
+/// Operations that are rolled back to a savepoint: they have read what they have read.
+fn behind_savepoints() -> Vec<(&'static str, Schedule)> {
+    let delete = |id| on(PLAIN, id, Verb::Delete);
+    let in_vain = |operations: Vec<Act>| {
+        let operation = |act| match act {
+            Act::Do(operation) => Some(operation),
+            Commit | RollBack => None,
+        };
+        let operations = operations.into_iter().filter_map(operation).collect();
+        on(PLAIN, 0, Verb::Partly(operations, PartEnd::RollBack))
+    };
+    vec![
+        (
+            "write skew by rows that were read behind savepoints",
+            vec![
+                (0, in_vain(vec![get(0)])),
+                (1, in_vain(vec![get(1)])),
+                (0, set(1, 1)),
+                (1, set(0, 1)),
+                (0, Commit),
+                (1, Commit),
+            ],
+        ),
+        (
+            "phantom by a range that was read behind a savepoint",
+            vec![
+                (0, in_vain(vec![range(), insert(PLAIN, 8, 1)])),
+                (1, insert(PLAIN, 9, 1)),
+                (1, Commit),
+                (0, range()),
+                (0, Commit),
+            ],
+        ),
+        (
+            "a duplicate goes away",
+            vec![
+                (0, in_vain(vec![insert(PLAIN, 0, 1)])),
+                (1, delete(0)),
+                (1, Commit),
+                (0, get(0)),
+                (0, Commit),
+            ],
+        ),
+        (
+            "a row that was inserted and rolled back",
+            vec![
+                (0, in_vain(vec![insert(PLAIN, 9, 1), set(9, 2)])),
+                (1, insert(PLAIN, 9, 3)),
+                (1, Commit),
+                (0, get(9)),
+                (0, Commit),
+            ],
+        ),
+        (
+            "a row that was changed and deleted in vain",
+            vec![
+                (0, in_vain(vec![set(0, 1), delete(0), insert(PLAIN, 0, 2)])),
+                (1, get(0)),
+                (1, set(1, 1)),
+                (0, get(1)),
+                (1, Commit),
+                (0, Commit),
             ],
         ),
     ]
