@@ -28,6 +28,7 @@ mod procedures;
 #[allow(dead_code)]
 #[path = "../../src/range.rs"]
 mod range;
+mod savepoints;
 mod snapshots;
 mod tables;
 mod tasks;

@@ -170,7 +170,15 @@ fn mutants_are_caught() {
         (Work::Histories, mutant(DlDetect, "dl-detect without shared locks", &[Fault::EarlySharedUnlock])),
         (Work::Histories, mutant(DlDetect, "dl-detect that does not look", &endless)),
     ];
-    for (work, mutant) in mutants {
+    let keeps = &[Fault::KeptSavepointWrites];
+    let of_savepoints = [
+        (Work::Histories, mutant(Silo, "silo whose savepoints keep writes", keeps)),
+        (Work::Histories, mutant(Mvcc, "mvcc whose savepoints keep writes", keeps)),
+        (Work::Histories, mutant(NoWait, "no-wait whose savepoints keep writes", keeps)),
+        (Work::Histories, mutant(Hstore, "hstore whose savepoints keep writes", keeps)),
+        (Work::Crashes, mutant(Silo, "silo whose savepoints keep writes", keeps)),
+    ];
+    for (work, mutant) in mutants.into_iter().chain(of_savepoints) {
         is_caught(&mutant, work, first_seed(&mutant));
     }
 }

@@ -88,6 +88,7 @@ fn mutants_of_locks_are_caught() {
         ("no locks of reads", Fault::UnlockedReads),
         ("no intentions", Fault::MissingIntents),
         ("inherited locks stay", Fault::KeptInheritedLocks),
+        ("savepoints that keep a write", Fault::KeptSavepointWrites),
     ];
     for (name, fault) in mutants {
         let subject = Subject::of_pages().with_faults(name, Faults::of(&[fault]));
@@ -114,6 +115,7 @@ fn mutants_of_log_and_restart_are_caught() {
         ("acknowledged in memory", Fault::MissingFlush),
         ("pieces of rows that are gone", Fault::KeptPieces),
         ("merges that move nothing again", Fault::MissingMergeRedo),
+        ("savepoints that keep a write", Fault::KeptSavepointWrites),
     ];
     for (name, fault) in mutants {
         let subject = Subject::of_pages().with_faults(name, Faults::of(&[fault]));
