@@ -172,6 +172,19 @@ pub trait AnyVerbs {
         visit: &mut RowVisitor<'_>,
     ) -> Result<(), Abort>;
 
+    /// Visits rows with keys in `range` to change them, as [`Self::scan`] does, but may skip those
+    /// that another transaction has locked; a skipped row counts as not read, and so do the gaps
+    /// between those that are visited.
+    fn scan_or_skip(
+        &mut self,
+        TableIndex { table, index }: TableIndex,
+        range: KeyBounds<'_>,
+        direction: Direction,
+        visit: &mut RowVisitor<'_>,
+    ) -> Result<(), Abort> {
+        self.scan(table, index, range, direction, Intent::Write, visit)
+    }
+
     /// Copies words of each row with a key in `range`, as [`Self::scan`] and [`Self::read`] do, and
     /// shows them to the visitor, one row or several at a time, until the visitor returns false:
     /// for a visitor that needs nothing else of the rows.

@@ -139,6 +139,15 @@ pub trait AnySession<'d>: Upkeep {
         false
     }
 
+    /// From now on transactions of the session wait for a lock as long as this, asleep, and fail
+    /// with [`Abort::LockTimeout`] then; `None`: as long as the scheme lets them, as at first. Only
+    /// schemes under which every transaction may wait heed that: `dl-detect`, in an instance with
+    /// queues of locks, and `2pl` over pages. Others keep their rules. Parts of transactions over
+    /// several databases, too.
+    fn wait_for_locks(&mut self, longest: Option<u64>) {
+        let _ = longest;
+    }
+
     /// Undoes an attempt that is not continued ([`RoamingSession::begin`]), if there is one; false
     /// if the session cannot.
     ///

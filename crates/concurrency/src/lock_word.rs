@@ -35,6 +35,9 @@ const READERS: u64 = (1 << 49) - READER;
 /// Bits of a tag.
 pub(crate) const TAG_BITS: u32 = 37;
 const TAG: u64 = (1 << TAG_BITS) - 1;
+/// The bit of a tag that says that a transaction sleeps until the lock is its own, under a policy
+/// with queues: whoever gives something of the lock back looks into the queue.
+const SLEEPERS: u64 = 1 << (TAG_BITS - 1);
 /// Tag of a row that is gone for good. The row stays locked exclusively.
 pub(crate) const TAG_GONE: u64 = TAG;
 
@@ -74,6 +77,29 @@ impl LockState {
     /// Returns true if the row's lock is a manager.
     pub(crate) fn is_managed(self) -> bool {
         self.0 & MANAGED == MANAGED
+    }
+
+    /// Returns true if a transaction sleeps until the lock is its own, or the row is gone.
+    #[inline(always)]
+    pub(crate) fn has_sleepers(self) -> bool {
+        self.0 & SLEEPERS != 0
+    }
+
+    /// The tag without the bit that says that a transaction sleeps.
+    pub(crate) fn holder_tag(self) -> u64 {
+        self.0 & (TAG & !SLEEPERS)
+    }
+
+    /// The word with a tag, which leaves the bit as it is that says that a transaction sleeps.
+    pub(crate) fn with_holder_tag(self, tag: u64) -> Self {
+        LockState(self.0 & !(TAG & !SLEEPERS) | tag)
+    }
+
+    /// The word of a lock that transactions sleep for, who are not to be overtaken, or of one that
+    /// no transaction waits for.
+    pub(crate) fn slept_for(self, slept_for: bool) -> Self {
+        let bits = WAITED | SLEEPERS;
+        LockState(if slept_for { self.0 | bits } else { self.0 & !bits })
     }
 
     pub(crate) fn with_tag(self, tag: u64) -> Self {
@@ -248,21 +274,22 @@ impl<P: Platform> LockWord<P> {
         }
     }
 
-    /// Takes back from the word what the caller holds.
+    /// Takes back from the word what the caller holds; the state before.
     #[inline(always)]
-    fn give_back(&self, c: P::Core, lockers: Lockers, held: u64) {
-        match lockers {
+    fn give_back(&self, c: P::Core, lockers: Lockers, held: u64) -> LockState {
+        LockState(match lockers {
             Lockers::Several => {
                 // Release: pairs with the next holder: of the row, or of the gap when its insertion
                 // is checked.
-                P::fetch_add(c, &self.0, held.wrapping_neg(), Ordering::Release);
+                P::fetch_add(c, &self.0, held.wrapping_neg(), Ordering::Release)
             }
             Lockers::One => {
                 // Relaxed, twice: for the caller alone.
                 let word = P::load(c, &self.0, Ordering::Relaxed);
                 P::store(c, &self.0, word.wrapping_sub(held), Ordering::Relaxed);
+                word
             }
-        }
+        })
     }
 
     /// Replaces the state of the word if it is still `before`.
@@ -289,30 +316,31 @@ impl<P: Platform> LockWord<P> {
         P::fetch_add(c, &self.0, GAP, Ordering::Relaxed);
     }
 
-    /// Ends sharing.
+    /// Ends sharing; the state before, as from the methods that follow.
     #[inline(always)]
-    pub(crate) fn unlock_shared(&self, c: P::Core, lockers: Lockers) {
-        self.give_back(c, lockers, READER);
+    pub(crate) fn unlock_shared(&self, c: P::Core, lockers: Lockers) -> LockState {
+        self.give_back(c, lockers, READER)
     }
 
     /// Ends exclusive use; `pending` as the caller made it.
     #[inline(always)]
-    pub(crate) fn unlock_exclusive(&self, c: P::Core, lockers: Lockers, pending: bool) {
-        self.give_back(c, lockers, EXCLUSIVE + if pending { PENDING } else { 0 });
+    pub(crate) fn unlock_exclusive(&self, c: P::Core, lockers: Lockers, pending: bool) -> LockState {
+        self.give_back(c, lockers, EXCLUSIVE + if pending { PENDING } else { 0 })
     }
 
     /// Ends one lock of the gap.
-    pub(crate) fn unlock_gap(&self, c: P::Core, lockers: Lockers) {
-        self.give_back(c, lockers, GAP);
+    pub(crate) fn unlock_gap(&self, c: P::Core, lockers: Lockers) -> LockState {
+        self.give_back(c, lockers, GAP)
     }
 
     /// Tells waiting transactions that the row, which the caller has locked exclusively, is gone
     /// for good.
-    pub(crate) fn mark_gone(&self, c: P::Core) {
+    pub(crate) fn mark_gone(&self, c: P::Core) -> LockState {
         let mut before = LockState(P::load(c, &self.0, Ordering::Relaxed));
         while let Err(seen) = self.exchange(c, before, before.with_tag(TAG_GONE)) {
             before = seen;
         }
+        before
     }
 }
 

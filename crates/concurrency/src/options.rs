@@ -43,6 +43,9 @@ pub struct InstanceOptions {
     pub epoch_nanos: u64,
     /// Longest wait of a transaction for another one. Schemes may wait less.
     pub wait_nanos_max: u64,
+    /// True if `dl-detect` has queues in which the transactions of a session sleep that says how
+    /// long it waits for locks.
+    pub lock_queues: bool,
     /// The source of timestamps, for schemes that need them.
     pub timestamps: TimestampSource,
     /// Memory nodes whose sessions have a catalog, and copies of tables that are never written, of
@@ -76,6 +79,7 @@ impl Default for InstanceOptions {
             memory_bytes_max: 4 << 30,
             epoch_nanos: 1_000_000,
             wait_nanos_max: WAIT_NANOS_MAX,
+            lock_queues: false,
             timestamps: TimestampSource::Clock,
             nodes: Vec::new(),
             spare_tables: 0,

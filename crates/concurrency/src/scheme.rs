@@ -15,7 +15,7 @@
 //! of its own. Code that runs transactions requires a [`Scheme`], through which all verbs can be
 //! named.
 
-use platform::{Intent, OutOfMemory, Platform};
+use platform::{Intent, Nanos, OutOfMemory, Platform};
 use storage::tree::{Direction, Lookup, ScanOrder};
 use storage::{Index, Local, RecordHeader, Table};
 use terms::rows::{KeyBounds, TableIndex, partition_column};
@@ -39,6 +39,9 @@ pub struct WorkerState<P: Platform, S: Parts<P>> {
     pub state: S::WorkerState,
     /// Longest wait of its transactions.
     pub wait_nanos_max: u64,
+    /// The deadline of the transaction, if the session says how long it waits for locks: a wait ends
+    /// then.
+    pub transaction_ends: Option<Nanos>,
     /// Results of the index lookups of a batch: empty between two batches.
     pub(crate) lookups: Vec<Lookup>,
 }
@@ -108,6 +111,11 @@ pub trait Accessing<P: Platform>: Parts<P> {
     /// transactions timestamps that they keep.
     #[inline]
     fn turn_to_another(_: &mut WorkerState<P, Self>, _again: bool) {}
+
+    /// From now on the worker's transactions wait for a lock as long as this, in nanoseconds;
+    /// `None`: as long as the scheme has it. Only a scheme that lets all transactions wait heeds
+    /// that; the others keep their rules.
+    fn wait_for_locks(_: &mut WorkerState<P, Self>, _longest: Option<u64>) {}
 
     /// Announces that the transaction will need the partition of a table's primary index that holds
     /// this key, or keys with these leading columns. Callers that announce do so before any other
@@ -366,6 +374,20 @@ pub trait Accessing<P: Platform>: Parts<P> {
         intent: Intent,
         visit: &mut dyn FnMut(&mut T, RowNumber) -> Result<bool, Abort>,
     ) -> Result<(), Abort>;
+
+    /// As [`Self::scan`] with the intent to write, but rows that another transaction has locked may
+    /// be skipped: these count as not read, and rows may appear in the range. So the transaction
+    /// has read of the range what it has visited, as if it had looked up each row by its key; or
+    /// more, under a scheme that has nothing to skip.
+    fn scan_or_skip<'i, T: Holder<'i, P, Self>>(
+        holder: &mut T,
+        TableIndex { table, index }: TableIndex,
+        range: KeyBounds<'_>,
+        direction: Direction,
+        visit: &mut dyn FnMut(&mut T, RowNumber) -> Result<bool, Abort>,
+    ) -> Result<(), Abort> {
+        Self::scan(holder, table, index, range, direction, Intent::Write, visit)
+    }
 
     /// Looks `key` up in this index as [`Self::find`] does, and reads words of the row from number
     /// `first` on; false if there is no such row. The row gets no number, so that a scheme may

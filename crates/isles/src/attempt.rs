@@ -2,6 +2,7 @@
 //! first error, and operations on a row that was found. The public verbs are in `transaction.rs`.
 
 use std::borrow::Borrow;
+use std::time::Duration;
 
 use boundary::{AnyVerbs, RowBatch, Span};
 use platform::{Intent, Nanos};
@@ -49,6 +50,8 @@ pub(crate) struct TransactionState {
     /// transaction object of its own. `self_wait_expired` is set if that ended the transaction.
     pub(crate) self_wait_ends: Option<Nanos>,
     pub(crate) self_wait_expired: bool,
+    /// How long the session waits for locks, as it was told last.
+    pub(crate) lock_wait: Option<Duration>,
     /// True for a snapshot.
     pub(crate) only_reads: bool,
     /// Restrictions of a step of a procedure.
@@ -105,11 +108,14 @@ impl TransactionState {
 ///     assert!(t.exists(accounts.by(Account::BY_OWNER), &72)? && !t.exists(accounts, &9)?);
 ///     assert_eq!(t.get_field(accounts, &4, Account::BALANCE)?, Some(7));
 ///     assert_eq!(t.get_for_update(accounts, &2)?, Some(account(2, 0)), "it will be changed");
+///     assert_eq!(t.lock(accounts, &3)?, Some(account(3, 0)), "it stays like this");
 ///
 ///     assert_eq!(t.update(accounts, &2, |row| row.balance += 3)?, Some(()));
 ///     assert!(t.set_field(accounts, &3, Account::BALANCE, &1)?);
 ///     t.update_field(accounts, &3, Account::BALANCE, |balance| *balance += 1)?;
-///     assert_eq!(t.delete(accounts, &4)?, Some(account(4, 7)));
+///     assert_eq!(t.update_if(accounts, &4, |row| row.balance >= 100, |row| row.balance -= 100)?, Some(false));
+///     assert!(!t.upsert_with(accounts, &account(4, 1), |row| row.balance += 1)?, "it was there");
+///     assert_eq!(t.delete(accounts, &4)?, Some(account(4, 8)));
 ///     let balances = t.scan(accounts, ..).fields(Account::BALANCE).collect::<isles::Result<Vec<_>>>()?;
 ///     assert_eq!(balances, [5, 3, 2]);
 ///     Ok(())

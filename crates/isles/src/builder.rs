@@ -389,6 +389,7 @@ impl Builder {
             sessions_max: self.sessions_max,
             memory_bytes_max: self.memory_bytes_max,
             epoch_nanos: EPOCH_NANOS,
+            lock_queues: true,
             spare_tables,
             ..InstanceOptions::default()
         };

@@ -1,6 +1,7 @@
 //! Errors of the library.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use boundary::OpenError;
 use boundary::directory::description::DescriptionError;
@@ -11,7 +12,7 @@ use pages::PagedError;
 use platform::files::{FileError, FileErrorKind};
 use redo_log::LogError;
 use schema::{TableDescription, TableError};
-use terms::Abort;
+use terms::{Abort, LockedPlace};
 
 /// Result of this library's calls; transactions with an error type of their own use `Result<T, E>`.
 /// [`Error`] has an example.
@@ -97,6 +98,32 @@ pub enum Error {
         "the deadline passed before the transaction committed: allow more time, or split the transaction"
     )]
     Deadline,
+    /// The transaction waited for a lock as long as [`crate::TransactionOptions::lock_wait`] lets
+    /// it: another transaction holds the lock still. Nothing remains of this one.
+    #[error(
+        "waited {waited:?} for {place} of table {table} that another transaction has locked: allow more time, end the other \
+         transaction sooner, or try again later"
+    )]
+    LockTimeout {
+        /// The table.
+        table: String,
+        /// The place in the table: a row, or the gap between two keys that a scan has read or that
+        /// a key is missing in.
+        place: &'static str,
+        /// The time of the wait.
+        waited: Duration,
+    },
+    /// The program left a transaction object idle for longer than
+    /// [`crate::TransactionOptions::idle`] allows: it was rolled back.
+    #[error(
+        "the transaction was idle for {idle:?}, and {limit:?} are allowed, so it was rolled back: begin again"
+    )]
+    Idle {
+        /// The time between two calls.
+        idle: Duration,
+        /// The bound.
+        limit: Duration,
+    },
     /// The transaction has committed, and other transactions may see its changes, but its deadline
     /// passed, or its [`crate::CancelToken`] was set, before the commit was on disk. A loss of
     /// power may undo the transaction. To find out, read the rows in another transaction, which
@@ -439,6 +466,7 @@ impl Error {
             self,
             Error::Conflict { .. }
                 | Error::Deadline
+                | Error::LockTimeout { .. }
                 | Error::OutOfMemory { .. }
                 | Error::TooManySessions { .. }
         )
@@ -458,6 +486,15 @@ impl Error {
                 Error::Duplicate { table, index: index.to_owned(), key: None }
             }
             Abort::OutOfMemory(out) => out.clone().into(),
+            Abort::LockTimeout { table, place, nanos } => {
+                let table = table.and_then(|number| tables.get(number as usize));
+                let place = match place {
+                    LockedPlace::Row => "a row",
+                    LockedPlace::Gap => "a gap between two keys",
+                };
+                let table = table.map_or("", TableDescription::name).to_owned();
+                Error::LockTimeout { table, place, waited: Duration::from_nanos(*nanos) }
+            }
             Abort::RollBack => Error::RollBack,
             Abort::Deadline => Error::Deadline,
             Abort::Cancelled => Error::Cancelled,

@@ -170,6 +170,7 @@ mod database;
 mod deployment;
 mod described;
 mod durable_wait;
+mod ended;
 mod error;
 mod event;
 mod existing;

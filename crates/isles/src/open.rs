@@ -4,6 +4,7 @@
 
 use std::borrow::Borrow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use boundary::{AnyAttempt, RoamingSession};
 use platform::{Hardware, Nanos, Platform};
@@ -12,6 +13,7 @@ use terms::{Abort, Epoch};
 
 use crate::attempt::{Failure, Transaction, TransactionState};
 use crate::durable_wait::{self, WaitOptions};
+use crate::ended::EndedVerbs;
 use crate::error::{Error, Result};
 use crate::ledger::{Counters, ObjectEntry, SessionEntry};
 use crate::nesting::ThreadOpenCount;
@@ -37,9 +39,12 @@ const SELF_WAIT_ATTEMPTS: u32 = 10;
 pub(crate) fn bound_waits<'d>(
     session: &mut (dyn RoamingSession<'d> + 'd),
     state: &mut TransactionState,
+    options: &TransactionOptions,
 ) -> Option<u32> {
     state.self_wait_expired = false;
-    let may_wait_for_itself = ThreadOpenCount::thread_has_open();
+    bound_lock_waits(session, state, options);
+    // Otherwise the program has said how long, also for what its thread has itself.
+    let may_wait_for_itself = options.lock_wait.is_none() && ThreadOpenCount::thread_has_open();
     if !may_wait_for_itself && state.self_wait_ends.is_none() {
         return None;
     }
@@ -47,6 +52,19 @@ pub(crate) fn bound_waits<'d>(
     state.self_wait_ends = may_wait_for_itself.then_some(ends);
     let counts_waits = session.bound_waits(may_wait_for_itself.then_some(SELF_WAIT_NANOS));
     (may_wait_for_itself && counts_waits).then_some(SELF_WAIT_ATTEMPTS)
+}
+
+/// Has the session wait for locks as long as the options say.
+#[inline]
+pub(crate) fn bound_lock_waits<'d>(
+    session: &mut (dyn RoamingSession<'d> + 'd),
+    state: &mut TransactionState,
+    options: &TransactionOptions,
+) {
+    if state.lock_wait != options.lock_wait {
+        state.lock_wait = options.lock_wait;
+        session.wait_for_locks(options.lock_wait.map(durable_wait::nanos));
+    }
 }
 
 /// Marks a session as having an open transaction until this guard is dropped.
@@ -103,7 +121,11 @@ impl Drop for OpenTransactionGuard<'_> {
 /// A running attempt, and the parts of its session that verbs use. The field order matters: the
 /// attempt is dropped before the guard that releases the session.
 pub(crate) struct ActiveTransaction<'s> {
-    pub(crate) attempt: ProcessOwned<Box<dyn AnyAttempt + Send + 's>>,
+    /// `None`: it was rolled back because the program had left it idle.
+    pub(crate) attempt: Option<ProcessOwned<Box<dyn AnyAttempt + Send + 's>>>,
+    pub(crate) ended: EndedVerbs,
+    /// When its last call began, if the options bound how long it may be idle.
+    pub(crate) used: Option<Nanos>,
     pub(crate) guard: OpenTransactionGuard<'s>,
     pub(crate) state: &'s mut TransactionState,
     pub(crate) shared: &'s Arc<DatabaseShared>,
@@ -122,11 +144,38 @@ pub(crate) enum Decision {
 
 impl ActiveTransaction<'_> {
     pub(crate) fn verbs(&mut self) -> Transaction<'_> {
+        self.note_use();
         Transaction {
-            verbs: self.attempt.verbs(),
+            verbs: match &mut self.attempt {
+                Some(attempt) => attempt.verbs(),
+                None => &mut self.ended,
+            },
             state: &mut *self.state,
             shared: self.shared,
             cancel: self.options.cancel.as_ref(),
+        }
+    }
+
+    /// How long the transaction has been idle, if its options bound that.
+    pub(crate) fn idle_for(&self) -> Option<Duration> {
+        let used = self.used?;
+        Some(Duration::from_nanos(Hardware::now(Hardware::core()).since(used)))
+    }
+
+    /// A call begins: rolls the transaction back if the program has left it idle for too long.
+    fn note_use(&mut self) {
+        let (Some(limit), Some(idle)) = (self.options.idle, self.idle_for()) else { return };
+        if idle <= limit {
+            self.used = Some(Hardware::now(Hardware::core()));
+            return;
+        }
+        if self.shared.check_process().is_err() {
+            return;
+        }
+        if let Some(attempt) = self.attempt.take() {
+            drop(attempt);
+            let error = Error::Idle { idle, limit };
+            self.state.failed.get_or_insert(Failure { abort: Abort::Cancelled, error });
         }
     }
 
@@ -136,12 +185,18 @@ impl ActiveTransaction<'_> {
     }
 
     /// Ends the transaction. Returns the epoch with which the end is durable.
-    pub(crate) fn end(self, decision: Decision) -> Result<Epoch> {
+    pub(crate) fn end(mut self, decision: Decision) -> Result<Epoch> {
         self.shared.check_process()?;
+        self.note_use();
         let failure = self.state.failed.take();
         let verb = failure.as_ref().map(|failure| failure.abort.clone());
         let ActiveTransaction { attempt, mut guard, shared, options, deadline, began, .. } = self;
-        let ended = end(attempt.into_inner(), shared, failure, decision, &options, deadline);
+        let ended = match (attempt, failure) {
+            (Some(attempt), failure) => {
+                end(attempt.into_inner(), shared, failure, decision, &options, deadline)
+            }
+            (None, failure) => Err(failure.map_or(Error::Cancelled, |failure| failure.error)),
+        };
         let committed = guard.count(decision, &ended, verb.as_ref());
         let counters = guard.counters;
         drop(guard);
@@ -272,6 +327,14 @@ impl<'s> OpenTransaction<'s> {
         self.active.commit_async()
     }
 
+    /// Returns how long ago the last call of the transaction began, if
+    /// [`TransactionOptions::idle`] bounds that; `None` otherwise.
+    ///
+    /// [`TransactionOptions::idle`] has an example.
+    pub fn idle_for(&self) -> Option<Duration> {
+        self.active.idle_for()
+    }
+
     /// Rolls back, and confirms the decision: `Ok` means that all rows that were read were current
     /// at one moment and are on disk. Dropping the transaction rolls back too, without this
     /// confirmation.
@@ -304,6 +367,11 @@ macro_rules! verbs {
             /// As [`Transaction::get_for_update`].
             pub fn get_for_update<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>> {
                 self.verbs().get_for_update(index, key)
+            }
+
+            /// As [`Transaction::lock`].
+            pub fn lock<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>> {
+                self.verbs().lock(index, key)
             }
 
             /// As [`Transaction::get_field`].
@@ -361,6 +429,27 @@ macro_rules! verbs {
             /// As [`Transaction::upsert`].
             pub fn upsert<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<Option<R>> {
                 self.verbs().upsert(table, row)
+            }
+
+            /// As [`Transaction::upsert_with`].
+            pub fn upsert_with<R: Row>(
+                &mut self,
+                table: Table<R>,
+                row: &R,
+                merge: impl FnOnce(&mut R),
+            ) -> Result<bool> {
+                self.verbs().upsert_with(table, row, merge)
+            }
+
+            /// As [`Transaction::update_if`].
+            pub fn update_if<L: Lookup>(
+                &mut self,
+                index: L,
+                key: &L::Key,
+                condition: impl FnOnce(&L::Row) -> bool,
+                change: impl FnOnce(&mut L::Row),
+            ) -> Result<Option<bool>> {
+                self.verbs().update_if(index, key, condition, change)
             }
 
             /// As [`Transaction::update`].

@@ -31,6 +31,8 @@ pub struct TransactionOptions {
     pub(crate) deadline: Option<Duration>,
     pub(crate) cancel: Option<CancelToken>,
     pub(crate) durability: Durability,
+    pub(crate) lock_wait: Option<Duration>,
+    pub(crate) idle: Option<Duration>,
 }
 
 /// Durability of a commit when the call that ran the transaction returns. It has an effect only in
@@ -65,6 +67,8 @@ impl Default for TransactionOptions {
             deadline: Some(DEADLINE_DEFAULT),
             cancel: None,
             durability: Durability::Immediate,
+            lock_wait: None,
+            idle: None,
         }
     }
 }
@@ -108,6 +112,107 @@ impl TransactionOptions {
     #[must_use]
     pub fn without_deadline(mut self) -> Self {
         self.deadline = None;
+        self
+    }
+
+    /// Lets a transaction wait this long for a lock that another one holds, from nothing to minutes.
+    /// It sleeps meanwhile, is served in the order of arrival, and returns
+    /// [`crate::Error::LockTimeout`] when the time is over. Transactions that wait for each other
+    /// are found: the youngest of them conflicts, and a closure tries it again. Transactions that
+    /// update a row that all others update too then follow one another, without conflicts.
+    ///
+    /// This holds under [`crate::Scheme::DlDetect`] and where rows lie in pages; there, older
+    /// transactions are served first, and one that is younger may conflict before a circle closes.
+    /// Other schemes keep their rules: `WaitDie` lets the older wait for a millisecond and the
+    /// younger conflict, `NoWait` never waits, and under the optimistic ones nothing is locked
+    /// before the commit; there, closures are tried again as ever. So do the instances of a
+    /// deployment. Without this option a transaction waits for up to a millisecond in memory, and
+    /// over pages as long as its deadline allows.
+    ///
+    /// A transaction that waits ends at its deadline, and notices its [`CancelToken`] when the wait
+    /// is over.
+    ///
+    /// ```
+    /// use isles::{Database, Error, Row, Scheme, TransactionOptions};
+    /// use std::time::Duration;
+    ///
+    /// #[derive(Row)]
+    /// #[row(key(id))]
+    /// struct Account { id: u64, balance: i64 }
+    ///
+    /// let mut builder = Database::in_memory().scheme(Scheme::DlDetect);
+    /// let accounts = builder.table::<Account>("accounts");
+    /// let database = builder.open()?;
+    /// database.transaction(|t| t.insert(accounts, &Account { id: 1, balance: 5 }))?;
+    /// let mut other = database.begin()?;
+    /// other.update(accounts, &1, |account| account.balance += 1)?;
+    ///
+    /// let mut session = database.session()?;
+    /// session.set_options(TransactionOptions::new().lock_wait(Duration::from_millis(20)));
+    /// let refused = session.transaction(|t| t.update(accounts, &1, |account| account.balance += 1));
+    /// match refused {
+    ///     Err(Error::LockTimeout { table, waited, .. }) => {
+    ///         assert_eq!(table, "accounts");
+    ///         assert!(waited >= Duration::from_millis(20));
+    ///     }
+    ///     other => unreachable!("{other:?}"),
+    /// }
+    /// other.commit()?;
+    /// session.transaction(|t| t.update(accounts, &1, |account| account.balance += 1))?;
+    /// # Ok::<(), isles::Error>(())
+    /// ```
+    #[must_use]
+    pub fn lock_wait(mut self, longest: Duration) -> Self {
+        self.lock_wait = Some(longest);
+        self
+    }
+
+    /// Limits how long a transaction object may be idle between two calls. The next call after a
+    /// longer time rolls the transaction back, and it and all further ones return
+    /// [`crate::Error::Idle`]. Closures are not affected.
+    ///
+    /// The library has no thread of its own, so nothing happens before the next call: a program
+    /// that keeps transactions for clients drops those that
+    /// [`idle_for`](crate::OwnedTransaction::idle_for) says have been idle for too long. Dropping
+    /// rolls back and unlocks at once.
+    ///
+    /// ```
+    /// use isles::{Database, Error, OwnedTransaction, Row, TransactionOptions};
+    /// use std::time::Duration;
+    ///
+    /// #[derive(Row)]
+    /// #[row(key(id))]
+    /// struct Account { id: u64, balance: i64 }
+    ///
+    /// let mut builder = Database::in_memory();
+    /// let accounts = builder.table::<Account>("accounts");
+    /// let database = builder.open()?;
+    /// let limit = Duration::from_millis(20);
+    /// let begin = || -> isles::Result<OwnedTransaction> {
+    ///     let mut session = database.session()?;
+    ///     session.set_options(TransactionOptions::new().idle(limit));
+    ///     session.into_transaction()
+    /// };
+    ///
+    /// let mut slow = begin()?;
+    /// slow.insert(accounts, &Account { id: 1, balance: 5 })?;
+    /// std::thread::sleep(2 * limit); // its client thinks
+    /// assert!(matches!(slow.get(accounts, &1), Err(Error::Idle { .. })));
+    /// // It is rolled back: its rows are free.
+    /// database.transaction(|t| t.insert(accounts, &Account { id: 1, balance: 7 }))?;
+    /// assert!(matches!(slow.commit(), Err(Error::Idle { .. })));
+    ///
+    /// // A server ends them at their bound, whatever their clients do.
+    /// let mut conversations = vec![begin()?, begin()?];
+    /// std::thread::sleep(2 * limit);
+    /// conversations[1].get(accounts, &1).expect_err("it was idle, too");
+    /// conversations.retain(|open| open.idle_for().is_none_or(|idle| idle <= limit));
+    /// assert!(conversations.is_empty());
+    /// # Ok::<(), isles::Error>(())
+    /// ```
+    #[must_use]
+    pub fn idle(mut self, longest: Duration) -> Self {
+        self.idle = Some(longest);
         self
     }
 

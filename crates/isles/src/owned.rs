@@ -2,6 +2,7 @@
 //! and the attempt that borrows it, so that the object can be kept anywhere (decision 0034).
 
 use std::borrow::Borrow;
+use std::time::Duration;
 
 use schema::Row;
 use self_cell::{MutBorrow, self_cell};
@@ -100,6 +101,13 @@ impl OwnedTransaction {
     /// [`OwnedTransaction`] has an example.
     pub fn verbs(&mut self) -> Transaction<'_> {
         self.cell.with_dependent_mut(|_, running| running.as_mut().expect(PRESENT_UNTIL_END).verbs())
+    }
+
+    /// As [`OpenTransaction::idle_for`].
+    ///
+    /// [`TransactionOptions::idle`](crate::TransactionOptions::idle) has an example.
+    pub fn idle_for(&self) -> Option<Duration> {
+        self.cell.with_dependent(|_, running| running.as_ref().and_then(ActiveTransaction::idle_for))
     }
 
     /// As [`OpenTransaction::commit`].

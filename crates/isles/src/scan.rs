@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use boundary::{Direction, ScanOrder};
+use boundary::{AnyVerbs, Direction, ScanOrder};
 use concurrency::RowWords;
 use platform::Intent;
 use schema::{Key, Row, RowId};
@@ -65,6 +65,8 @@ pub struct Scan<'a, R, K> {
     pub(crate) range: Option<NormalizedRange>,
     pub(crate) direction: Direction,
     intent: Intent,
+    /// True if rows that others have locked are skipped.
+    skips: bool,
     pub(crate) limit: u64,
     /// True once the range was checked against the parts of the instance. An iterator continues
     /// with the rest of the range, which is not checked again: the rest alone may lie in a part of
@@ -79,7 +81,7 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         range: Option<NormalizedRange>,
     ) -> Self {
         let (direction, intent) = (Direction::Forward, Intent::Read);
-        Scan { transaction, index, range, direction, intent, limit: u64::MAX, admitted: false }
+        Scan { transaction, index, range, direction, intent, skips: false, limit: u64::MAX, admitted: false }
     }
 
     /// Visits the rows in descending order of their keys.
@@ -104,6 +106,51 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
     /// [`Scan`] has an example.
     pub fn for_update(mut self) -> Self {
         self.intent = Intent::Write;
+        self
+    }
+
+    /// Locks each row that the scan visits, as [`Transaction::lock`] does, and skips rows that
+    /// another transaction has locked (`SELECT .. FOR UPDATE SKIP LOCKED`): several consumers of a
+    /// queue each get rows of their own, without waiting for each other.
+    ///
+    /// A skipped row counts as not read, and so does everything between the visited rows: rows may
+    /// appear, change and vanish there. So the transaction is serializable with respect to the
+    /// rows that it got, as if it had looked up each of them by its key; that the scan returned no
+    /// more, or none, says nothing about the table. Under the schemes that lock and over pages
+    /// locked rows are skipped. The others have nothing to skip before a commit: there the scan is
+    /// one [`Self::for_update`], and of two consumers that get the same row one conflicts and is
+    /// tried again. In all cases each row has one consumer that commits.
+    ///
+    /// ```
+    /// use isles::{Database, Row, Scheme};
+    ///
+    /// #[derive(Row, Debug, PartialEq)]
+    /// #[row(key(id))]
+    /// struct Job { id: u64, work: u32 }
+    ///
+    /// let mut builder = Database::in_memory().scheme(Scheme::NoWait);
+    /// let jobs = builder.table::<Job>("jobs");
+    /// let database = builder.open()?;
+    /// database.transaction(|t| t.insert_all(jobs, (1..4).map(|id| Job { id, work: 7 })))?;
+    ///
+    /// let mut first = database.begin()?;
+    /// assert_eq!(first.scan(jobs, ..).lock_or_skip().first()?, Some(Job { id: 1, work: 7 }));
+    /// // Another consumer meanwhile: it gets the next job.
+    /// let job = database.transaction(|t| {
+    ///     let job = t.scan(jobs, ..).lock_or_skip().first()?;
+    ///     if let Some(job) = &job {
+    ///         t.delete(jobs, &job.id)?;
+    ///     }
+    ///     Ok(job)
+    /// })?;
+    /// assert_eq!(job.map(|job| job.id), Some(2));
+    /// first.delete(jobs, &1)?;
+    /// first.commit()?;
+    /// # Ok::<(), isles::Error>(())
+    /// ```
+    pub fn lock_or_skip(mut self) -> Self {
+        self.intent = Intent::Write;
+        self.skips = true;
         self
     }
 
@@ -217,10 +264,14 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         let (number, index) = (self.index.table().inner.number(), self.index.inner.number());
         let Transaction { verbs, state, shared, cancel } = self.transaction.again();
         let mut shown = RowCounter { left: self.limit, failed: None };
-        let scanned = verbs.scan(number, index, range, self.direction, self.intent, &mut |verbs, found| {
+        let mut show = |verbs: &mut dyn AnyVerbs, found| {
             let mut transaction = Transaction { verbs, state: &mut *state, shared, cancel };
             Ok(shown.show(&mut transaction, |transaction| visit(transaction, found)))
-        });
+        };
+        let scanned = match self.skips {
+            true => verbs.scan_or_skip(TableIndex { table: number, index }, range, self.direction, &mut show),
+            false => verbs.scan(number, index, range, self.direction, self.intent, &mut show),
+        };
         self.end(scanned, shown.failed)
     }
 
@@ -232,7 +283,7 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         ahead: usize,
         visit: &mut impl FnMut(&mut Transaction<'_>, R) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        if R::HAS_TAIL {
+        if R::HAS_TAIL || self.skips {
             return self.run_again(&mut |transaction, found| {
                 let row = transaction.read_row(found)?;
                 visit(transaction, row)

@@ -21,9 +21,10 @@ use terms::{Epoch, Mode};
 use crate::attempt::{Transaction, TransactionState};
 use crate::attempts::{AttemptContext, Ended, try_attempts};
 use crate::durable_wait::{WaitOptions, nanos};
+use crate::ended::EndedVerbs;
 use crate::error::{Error, Result};
 use crate::ledger::SessionEntry;
-use crate::open::{ActiveTransaction, OpenTransaction, OpenTransactionGuard, bound_waits};
+use crate::open::{ActiveTransaction, OpenTransaction, OpenTransactionGuard, bound_lock_waits, bound_waits};
 use crate::options::{Durability, TransactionOptions};
 use crate::process_owned::ProcessOwned;
 use crate::shared::DatabaseShared;
@@ -284,13 +285,15 @@ impl Session {
         state.begin_attempt(1);
         state.only_reads = false;
         inner.with_dependent_mut(|shared, session| {
+            bound_lock_waits(&mut **session, state, &options);
             let bounds = Bounds { deadline, attempts_max: Some(1) };
             let attempt = session.begin(Mode::Single, &bounds);
             let attempt = attempt.map_err(|abort| Error::from_abort(&abort, shared.tables(), 1))?;
             let began = shared.start_timer();
             let guard = OpenTransactionGuard::new(begun, entry);
-            let attempt = ProcessOwned::new(attempt);
-            Ok(ActiveTransaction { attempt, guard, state, shared, options, deadline, began })
+            let attempt = Some(ProcessOwned::new(attempt));
+            let (ended, used) = (EndedVerbs, options.idle.map(|_| Hardware::now(c)));
+            Ok(ActiveTransaction { attempt, ended, used, guard, state, shared, options, deadline, began })
         })
     }
 
@@ -393,7 +396,7 @@ impl Session {
         self.state.only_reads = mode == Mode::Snapshot;
         let (state, counters) = (&mut self.state, &*self.entry.counters);
         let ended = self.inner.with_dependent_mut(|shared, session| {
-            let attempts_max = bound_waits(&mut **session, state)
+            let attempts_max = bound_waits(&mut **session, state, options)
                 .map_or(options.attempts, |bound| bound.min(options.attempts));
             let context = AttemptContext { shared, state, counters, mode, attempts_max, wait: &wait };
             try_attempts(&mut **session, context, body)

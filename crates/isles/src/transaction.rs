@@ -42,6 +42,20 @@ impl Transaction<'_> {
         self.find_row(index.index(), key, Intent::Write)
     }
 
+    /// Returns the row with this key, which no other transaction changes until this one ends
+    /// (`SELECT .. FOR UPDATE`): with its commit the row is as it was read, whether or not the
+    /// transaction has changed it.
+    ///
+    /// Under the schemes that lock and over pages others wait for the row, or conflict. Under the
+    /// optimistic schemes another transaction may change it: then this one conflicts at its commit.
+    /// (Under [`crate::Scheme::TicToc`] a transaction that has not changed the row may commit as if
+    /// before the other one.) [`crate::Scan::lock_or_skip`] locks the rows of a range that are free.
+    ///
+    /// [`Transaction`] has an example.
+    pub fn lock<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>> {
+        self.find_row(index.index(), key, Intent::Write)
+    }
+
     /// Returns one field, a group of fields, or a tuple of fields of the row with this key. This is
     /// cheaper than reading the whole row.
     ///
@@ -172,6 +186,49 @@ impl Transaction<'_> {
                 Ok(Some(old))
             }
         }
+    }
+
+    /// Inserts a row, or calls `merge` with the row that has the same primary key and writes the
+    /// merged row. Returns true if the row was inserted.
+    ///
+    /// Errors: as [`Self::insert`] for other unique indexes.
+    ///
+    /// [`Transaction`] has an example.
+    pub fn upsert_with<R: Row>(
+        &mut self,
+        table: Table<R>,
+        row: &R,
+        merge: impl FnOnce(&mut R),
+    ) -> Result<bool> {
+        match self.find(table.index(), &row.key(), Intent::Write)? {
+            None => self.insert_row(table, row).map(|()| true),
+            Some(found) => self.update_row(table, found, merge).map(|()| false),
+        }
+    }
+
+    /// Changes the row of this key as [`Self::update`] does, if it meets `condition`. Returns
+    /// whether it did, or `None` if there is no such row. The transaction continues in each case,
+    /// and the answer still holds when it commits.
+    ///
+    /// Errors: as [`Self::update`].
+    ///
+    /// [`Transaction`] has an example.
+    pub fn update_if<L: Lookup>(
+        &mut self,
+        index: L,
+        key: &L::Key,
+        condition: impl FnOnce(&L::Row) -> bool,
+        change: impl FnOnce(&mut L::Row),
+    ) -> Result<Option<bool>> {
+        let index = index.index();
+        let Some(found) = self.find(index, key, Intent::Write)? else { return Ok(None) };
+        let mut row = self.read_row(found)?;
+        if !condition(&row) {
+            return Ok(Some(false));
+        }
+        change(&mut row);
+        self.rewrite(index.table(), found, &row)?;
+        Ok(Some(true))
     }
 
     /// Calls `change` with the row of this key and writes the changed row; keys may change too.

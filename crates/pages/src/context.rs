@@ -5,7 +5,7 @@ use concurrency::{Meter, WAIT_NANOS_MAX_PARTICIPANT};
 use platform::files::Files;
 use platform::{Code, Nanos, Node, Work};
 use schema::RowId;
-use terms::{Abort, Category, Conflict, Epoch, Stamp};
+use terms::{Abort, Category, Conflict, Epoch, LockedPlace, Stamp};
 
 use crate::error::PagedError;
 use crate::key::KeyWords;
@@ -55,6 +55,15 @@ pub(crate) struct SavepointMark {
     pub gone: usize,
 }
 
+/// How long a transaction waits for a lock.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct LockWaits {
+    /// After this time the lock is refused, as to a transaction that may not wait.
+    pub bound: Option<u64>,
+    /// After this time the transaction fails, unless there is a bound.
+    pub timeout: Option<u64>,
+}
+
 /// A worker's transaction, and buffers that are kept from one transaction to the next.
 pub(crate) struct Context<'d, P: Files> {
     pub shared: &'d SharedState<P>,
@@ -72,8 +81,8 @@ pub(crate) struct Context<'d, P: Files> {
     /// Marks the rows of an attempt.
     pub attempt: u32,
     pub deadline: Option<Nanos>,
-    /// Longest wait for a lock, if there is a bound.
-    wait_nanos_max: Option<u64>,
+    /// How long the attempt waits for a lock.
+    waits: LockWaits,
     /// An attempt has begun that has not ended: its caller may have forgotten it, or panicked.
     is_open: bool,
     pub last_stamp: u64,
@@ -107,7 +116,7 @@ impl<'d, P: Files> Context<'d, P> {
             leaves: Vec::new(),
             attempt: (P::timestamp(c) as u32) ^ (number as u32) << 16,
             deadline: None,
-            wait_nanos_max: None,
+            waits: LockWaits::default(),
             is_open: false,
             last_stamp: 0,
             used_tables: 0,
@@ -156,17 +165,30 @@ impl<'d, P: Files> Context<'d, P> {
     pub(crate) fn lock(&mut self, table: usize, name: u64, mode: LockMode) -> Result<(), Abort> {
         let before = self.worker.meter.enter::<P>(self.worker.c, Category::Cc);
         let request = self.request(table, name, mode);
-        let answer = match self.wait_nanos_max {
-            None => self.acquire(request, Some(self.deadline)),
-            Some(longest) => self.acquire_soon(request, longest),
+        let answer = match self.waits {
+            LockWaits { bound: None, timeout: None } => Ok(self.acquire(request, Some(self.deadline))),
+            LockWaits { bound: Some(longest), .. } => Ok(self.acquire_soon(request, longest)),
+            LockWaits { timeout: Some(longest), .. } => self.acquire_in_time(request, longest),
         };
         self.worker.meter.leave::<P>(self.worker.c, before);
-        match answer {
+        match answer? {
             LockAnswer::Granted => Ok(()),
             LockAnswer::Refused => {
                 self.owner.locks.is_refused(request);
                 Err(Abort::Conflict(Conflict::Locked))
             }
+            LockAnswer::Late => Err(self.shared.failure(self.worker.c).map_or(Abort::Deadline, Abort::from)),
+        }
+    }
+
+    /// Locks a place of a table unless another transaction is in the way; false if so.
+    pub(crate) fn lock_if_free(&mut self, table: usize, name: u64, mode: LockMode) -> Result<bool, Abort> {
+        let before = self.worker.meter.enter::<P>(self.worker.c, Category::Cc);
+        let answer = self.acquire(self.request(table, name, mode), None);
+        self.worker.meter.leave::<P>(self.worker.c, before);
+        match answer {
+            LockAnswer::Granted => Ok(true),
+            LockAnswer::Refused => Ok(false),
             LockAnswer::Late => Err(self.shared.failure(self.worker.c).map_or(Abort::Deadline, Abort::from)),
         }
     }
@@ -201,6 +223,32 @@ impl<'d, P: Files> Context<'d, P> {
         }
     }
 
+    /// Locks a place, and waits for it this long.
+    ///
+    /// # Errors
+    /// The time is over, and the deadline of the transaction has not passed.
+    #[cold]
+    fn acquire_in_time(&mut self, request: LockRequest, longest: u64) -> Result<LockAnswer, Abort> {
+        let c = self.worker.c;
+        let began = P::now(c);
+        let until = began.plus(longest);
+        let deadline = self.deadline.filter(|deadline| *deadline <= until);
+        let answer = match longest {
+            0 => self.acquire(request, None),
+            _ => self.acquire(request, Some(Some(deadline.unwrap_or(until)))),
+        };
+        let is_over = match answer {
+            LockAnswer::Late => deadline.is_none() && self.shared.failure(c).is_none(),
+            LockAnswer::Refused => longest == 0,
+            LockAnswer::Granted => false,
+        };
+        if is_over {
+            let waited = P::now(c).since(began);
+            return Err(Abort::lock_timeout(LockedPlace::Row, waited).in_table(request.table));
+        }
+        Ok(answer)
+    }
+
     fn acquire(&mut self, request: LockRequest, waits: Option<Option<Nanos>>) -> LockAnswer {
         let c = self.worker.c;
         let (owner, meter) = (&mut self.owner, &mut self.worker.meter);
@@ -217,10 +265,10 @@ impl<'d, P: Files> Context<'d, P> {
     }
 
     /// Begins an attempt; of a part, or of a transaction of this database alone, which waits for a
-    /// lock no longer than `wait_nanos_max`.
+    /// lock as `waits` says.
     ///
     /// Pre: none is open.
-    pub(crate) fn begin(&mut self, deadline: Option<Nanos>, is_part: bool, wait_nanos_max: Option<u64>) {
+    pub(crate) fn begin(&mut self, deadline: Option<Nanos>, is_part: bool, waits: LockWaits) {
         let (c, shared) = (self.worker.c, self.shared);
         self.is_open = true;
         P::code(c, Code::PagesBegin);
@@ -229,8 +277,8 @@ impl<'d, P: Files> Context<'d, P> {
         self.used_tables = 0;
         self.begin_rows(deadline);
         // Two parts could wait for each other in two databases.
-        let bounds = [shared.wait_nanos_max, wait_nanos_max, is_part.then_some(WAIT_NANOS_MAX_PARTICIPANT)];
-        self.wait_nanos_max = bounds.into_iter().flatten().min();
+        let bounds = [shared.wait_nanos_max, waits.bound, is_part.then_some(WAIT_NANOS_MAX_PARTICIPANT)];
+        self.waits = LockWaits { bound: bounds.into_iter().flatten().min(), timeout: waits.timeout };
         self.begin_note();
         // A transaction that runs alone conflicts only with parts that its session has prepared.
         let locks_nothing = shared.locks.has_one_session() && !is_part && !shared.owners.has_parts(c);

@@ -15,6 +15,15 @@ pub enum Conflict {
     Deadlock,
 }
 
+/// A place that a transaction waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockedPlace {
+    /// A row; over pages a key or a gap, or the table as a whole.
+    Row,
+    /// The gap between two keys, which range locks protect.
+    Gap,
+}
+
 /// Why a transaction did not commit. After any of these nothing of it remains.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Abort {
@@ -38,6 +47,16 @@ pub enum Abort {
     /// The deadline passed before the transaction committed.
     #[error("the deadline passed")]
     Deadline,
+    /// The transaction waited for a lock as long as its session lets it.
+    #[error("waited {nanos} ns for a lock ({place:?} of table {table:?})")]
+    LockTimeout {
+        /// Number of the table, as far as it is known.
+        table: Option<u32>,
+        /// The place in the table.
+        place: LockedPlace,
+        /// The time of the wait.
+        nanos: u64,
+    },
     /// The transaction was cancelled.
     #[error("cancelled")]
     Cancelled,
@@ -78,6 +97,22 @@ impl Abort {
     #[cold]
     pub fn duplicate(table: usize, index: usize) -> Self {
         Abort::Duplicate { table: table as u32, index: index as u32 }
+    }
+
+    /// The transaction waited in vain for a lock of a table that the caller names.
+    #[cold]
+    pub fn lock_timeout(place: LockedPlace, nanos: u64) -> Self {
+        Abort::LockTimeout { table: None, place, nanos }
+    }
+
+    /// The same, with the table of a lock that the transaction waited for in vain.
+    #[cold]
+    #[must_use]
+    pub fn in_table(mut self, number: usize) -> Self {
+        if let Abort::LockTimeout { table: table @ None, .. } = &mut self {
+            *table = Some(number as u32);
+        }
+        self
     }
 
     /// True if the same transaction may succeed when tried again.

@@ -53,6 +53,10 @@ pub enum Fault {
     SharedOwnership,
     /// Locking: circles of transactions that wait for each other are not resolved.
     UnresolvedDeadlocks,
+    /// Locking, with queues of locks: some of those who sleep in a queue are never served.
+    SkippedWaiter,
+    /// `lock_or_skip` returns rows that another transaction has locked.
+    UnskippedRows,
     /// With locks of partitions: a row that a secondary index names is not protected by its own
     /// site.
     UnlockedHomes,

@@ -16,7 +16,7 @@ mod mode;
 pub mod random;
 pub mod rows;
 
-pub use abort::{Abort, Conflict, OutOfMemory};
+pub use abort::{Abort, Conflict, LockedPlace, OutOfMemory};
 pub use category::{CATEGORIES, Category};
 pub use epoch::{Epoch, STAMP_NUMBER_BITS, Stamp};
 pub use faults::{Fault, Faults};

@@ -17,17 +17,23 @@
 //! waited for. A circle through another transaction that the same worker has open, through more
 //! locks than a slot has room for, or through another database, is ended by the bound on waiting.
 //!
+//! **Sleeping.** A session that says how long it waits for locks
+//! ([`InstanceOptions::lock_queues`]) waits in a queue instead, in the order of arrival, and sleeps
+//! there: see [`queues`]. Circles are searched for as above; the age of such a transaction is that
+//! of its first attempt's beginning.
+//!
 //! With [`Deadlocks::Lists`], where the locks of rows are managers, all this is done in another
 //! way: see [`lists`].
 
 mod lists;
+mod queues;
 mod waits_for;
 
 use platform::{Nanos, OutOfMemory, Platform};
 use storage::Local;
 
 use crate::lock_word::{LockState, Tagging, Want};
-use crate::locking::{Queued, Refusal, Seeker, TwoPhase, WaitPolicy, earlier};
+use crate::locking::{GivenBack, Queued, Refusal, Seeker, TwoPhase, WaitPolicy, earlier};
 use crate::meter::Meter;
 use crate::options::InstanceOptions;
 use crate::row_latch::LatchNode;
@@ -35,6 +41,7 @@ use crate::timestamps::{Timestamp, TimestampWorker, Timestamps};
 use crate::ways::{Deadlocks, RowLock};
 
 use lists::{Lists, Waits};
+use queues::{Queues, Sleeper, with_holder};
 use terms::{Fault, Faults};
 use waits_for::{Search, ShownWait, WaitsFor};
 
@@ -59,6 +66,8 @@ pub struct DetectionState<P: Platform> {
     ages: Timestamps<P>,
     /// Instead of the graph, if rows have managers and [`Deadlocks::Lists`] is the way.
     lists: Option<Lists<P>>,
+    /// Where transactions sleep, if the instance has queues.
+    queues: Option<Queues<P>>,
 }
 
 /// The ages of a worker's transactions.
@@ -67,6 +76,8 @@ pub struct WaitingWorker {
     timestamps: TimestampWorker,
     /// When the transaction that is being tried waited first, if it has.
     age: Option<Timestamp>,
+    /// How long the session's transactions wait for a lock, if it says so.
+    longest: Option<u64>,
     search: Search,
     waits: Waits,
 }
@@ -109,7 +120,7 @@ impl Tagging for Detecting {
     /// The tag of a lock that is held exclusively is its holder's number, plus 1.
     #[inline(always)]
     fn join(_: LockState, granted: LockState, want: Want, tag: u64) -> LockState {
-        if let Want::Exclusive { .. } = want { granted.with_tag(tag) } else { granted }
+        with_holder(granted, want, tag)
     }
 }
 
@@ -128,6 +139,7 @@ impl WaitPolicy for Detecting {
             graph: WaitsFor::new(c, workers)?,
             ages: Timestamps::new(c, options.timestamps, workers)?,
             lists: listed.then(|| Lists::new(c, workers)).transpose()?,
+            queues: options.lock_queues.then(|| Queues::new(c, workers, options.faults)).transpose()?,
         })
     }
 
@@ -136,6 +148,7 @@ impl WaitPolicy for Detecting {
             number,
             timestamps: TimestampWorker::new(number),
             age: None,
+            longest: None,
             search: Search::default(),
             waits: Waits::default(),
         }
@@ -150,6 +163,9 @@ impl WaitPolicy for Detecting {
     ) -> u64 {
         if let Some(lists) = &shared.lists {
             lists.begin(c, worker.number, &mut worker.waits);
+        }
+        if worker.longest.is_some() {
+            worker.draw_age(c, shared);
         }
         worker.number as u64 + 1
     }
@@ -171,6 +187,12 @@ impl WaitPolicy for Detecting {
             // No list has the holders of a word.
             return Err(Refusal::Held);
         }
+        if let (Some(queues), Some(longest), true) = (&shared.queues, worker.longest, seeker.may_sleep()) {
+            worker.draw_age(seeker.c, shared);
+            let Timestamp(age) = worker.age.unwrap_or_default();
+            let sleeper = Sleeper { number: worker.number, age, search: &mut worker.search, longest };
+            return queues.wait(&shared.graph, sleeper, &seeker, faults);
+        }
         let (now, graph) = (P::now(seeker.c), &shared.graph);
         worker.draw_age(seeker.c, shared);
         let (seen, deadline) = (seeker.seen, seeker.deadline(now, faults));
@@ -183,6 +205,23 @@ impl WaitPolicy for Detecting {
             graph.hide(wait.seeker.c, number);
         }
         result
+    }
+
+    fn wait_for_locks<P: Platform>(worker: &mut WaitingWorker, longest: Option<u64>) {
+        worker.longest = longest;
+    }
+
+    #[inline(always)]
+    fn gave_lock_back<P: Platform>(
+        c: P::Core,
+        shared: &DetectionState<P>,
+        GivenBack { lock, before }: GivenBack<'_, P>,
+    ) {
+        if before.has_sleepers()
+            && let Some(queues) = &shared.queues
+        {
+            queues.gave_back(c, lock);
+        }
     }
 
     fn may_wait(_: u64, _: u64) -> bool {
@@ -272,7 +311,7 @@ fn wait_in_queue<P: Platform>(
                 graph.show(c, worker.number, wait, state.names(), &mut worker.search);
                 *shown = true;
             }
-            if graph.is_victim(c, worker.number, &mut worker.search) {
+            if graph.is_victim(c, worker.number, &mut worker.search, |_| true) {
                 return Err(Refusal::Deadlock);
             }
             search_times.searched(now);
@@ -355,7 +394,7 @@ impl<P: Platform> Wait<'_, P> {
     /// The holder, plus 1, if it holds the row exclusively and that is in the way.
     fn owner(&self) -> u64 {
         let row = matches!(self.seeker.want, Want::Shared { .. } | Want::Exclusive { .. } | Want::Gap);
-        if row && self.seen.is_exclusive() { self.seen.tag() } else { 0 }
+        if row && self.seen.is_exclusive() { self.seen.holder_tag() } else { 0 }
     }
 
     /// Keeps what others see true.
@@ -380,6 +419,6 @@ impl<P: Platform> Wait<'_, P> {
             self.graph.show(c, number, wait, names, &mut self.worker.search);
             self.shown = Some(owner);
         }
-        self.graph.is_victim(c, number, &mut self.worker.search)
+        self.graph.is_victim(c, number, &mut self.worker.search, |_| true)
     }
 }

@@ -27,6 +27,19 @@ const NAMES: usize = 8;
 /// Locks of a transaction that are visible to others while it waits. A circle through others is
 /// ended by the bound on waiting.
 pub(super) const NAMES_MAX: usize = SLOT_WORDS - NAMES;
+/// Set in the name of a lock that a transaction sleeps for: the queue of a lock word has those who
+/// want the row and those who want the gap, so it waits for the holders of both.
+pub(super) const ROW_OR_GAP: u64 = 2;
+/// The name that stands for all locks: of a transaction that sleeps, and has more than there is
+/// room for. A search that comes to it may find a circle that is none; none is overlooked.
+const ANY_LOCK: u64 = 4;
+
+/// Returns true if a transaction with locks of these names has a lock, or both of a word.
+fn has_lock(names: &[u64], lock: u64) -> bool {
+    let word = lock & !7;
+    let names_it = |name: &u64| *name & !1 == word || *name == ANY_LOCK;
+    if lock & ROW_OR_GAP == 0 { names.contains(&lock) } else { names.iter().any(names_it) }
+}
 
 /// The graph.
 pub struct WaitsFor<P: Platform> {
@@ -91,11 +104,14 @@ impl<P: Platform> WaitsFor<P> {
         c: P::Core,
         worker: usize,
         ShownWait { lock, owner, age }: ShownWait,
-        names: impl Iterator<Item = u64>,
+        mut names: impl Iterator<Item = u64>,
         search: &mut Search,
     ) {
         search.names.clear();
-        search.names.extend(names.take(NAMES_MAX));
+        search.names.extend(names.by_ref().take(NAMES_MAX));
+        if lock & ROW_OR_GAP != 0 && names.next().is_some() {
+            search.names[0] = ANY_LOCK;
+        }
         let count = search.names.len();
         // Relaxed: only the worker itself writes it.
         let turn = P::load(c, self.word(worker, TURN), Ordering::Relaxed);
@@ -143,7 +159,7 @@ impl<P: Platform> WaitsFor<P> {
             P::read_words(c, self.words(worker, NAMES, names.len()), names);
         }
         let same = self.still_waits(c, worker, turn);
-        let holds = holding.is_none_or(|lock| names.contains(&lock));
+        let holds = holding.is_none_or(|lock| has_lock(names, lock));
         (same && holds).then_some(Waiter { worker, turn, lock, owner, age, next: 0 })
     }
 
@@ -154,8 +170,14 @@ impl<P: Platform> WaitsFor<P> {
     }
 
     /// Returns true if `worker`, which shows that it waits, is the youngest of a circle of workers
-    /// that wait for each other.
-    pub(super) fn is_victim(&self, c: P::Core, worker: usize, search: &mut Search) -> bool {
+    /// that wait for each other: `waits` says of each of them whether that is still so.
+    pub(super) fn is_victim(
+        &self,
+        c: P::Core,
+        worker: usize,
+        search: &mut Search,
+        waits: impl Fn(usize) -> bool,
+    ) -> bool {
         let Search { path, visited, names } = search;
         visited.clear();
         visited.resize(self.workers, false);
@@ -184,6 +206,7 @@ impl<P: Platform> WaitsFor<P> {
             }
             let youngest = path.iter().max_by_key(|waiter| (waiter.age, waiter.worker));
             if youngest.is_some_and(|waiter| waiter.worker == worker)
+                && path.iter().all(|waiter| waits(waiter.worker))
                 && path.iter().all(|waiter| self.still_waits(c, waiter.worker, waiter.turn))
             {
                 return true;

@@ -378,7 +378,8 @@ impl<P: Platform, S: Parts<P>> Instance<P, S> {
         let brand = self.memory.address(c).0 ^ (local.worker() as u64) << 40;
         let brand = (brand.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
         let (meter, wait_nanos_max) = (Meter::new(measure), self.wait_nanos_max);
-        let worker = WorkerState { local, meter, state, lookups: Vec::new(), wait_nanos_max };
+        let worker =
+            WorkerState { local, meter, state, lookups: Vec::new(), wait_nanos_max, transaction_ends: None };
         Ok(WorkerContext {
             instance: self,
             tables: self.tables(c, node),

@@ -1,14 +1,15 @@
 //! Taking locks.
 
 use platform::Platform;
-use terms::{Abort, Category, Conflict};
+use terms::{Abort, Category, Conflict, LockedPlace};
 
 use super::latched;
 use super::parts::TwoPhase;
-use super::policy::{Refusal, Seeker, WaitPolicy};
+use super::policy::{GivenBack, Refusal, Seeker, WaitPolicy};
 use super::state::{EXCLUSIVE, LockingState};
 use crate::access::{HELD, INSERTED};
 use crate::lock_word::{LockState, LockWord, Want};
+use crate::options::Lockers;
 use crate::scheme::{Context, RowNumber};
 
 /// Takes a lock, or acts by the policy; `conflict` is the reason if the transaction conflicts
@@ -42,12 +43,21 @@ pub(super) fn contend<P: Platform, Q: WaitPolicy>(
     }
     let (c, worker, shared) = (cx.c, &mut *cx.worker, cx.shared);
     let before = worker.meter.enter::<P>(c, Category::Wait);
-    let seeker = Seeker { c, state, lock, want, seen };
+    let (transaction_ends, has_others) = (worker.transaction_ends, shared.lockers == Lockers::Several);
+    let seeker = Seeker { c, state, lock, want, seen, transaction_ends, has_others };
     let result = Q::contend(&shared.own, &mut worker.state.policy, seeker, shared.faults);
     worker.meter.leave::<P>(c, before);
     result.map_err(|refusal| match refusal {
         Refusal::Held => state.conflict(conflict),
         Refusal::Deadlock => state.conflict(Conflict::Deadlock),
+        Refusal::TimedOut(nanos) => {
+            let place = match want {
+                Want::Shared { .. } | Want::Exclusive { .. } => LockedPlace::Row,
+                Want::Gap | Want::Pend { .. } | Want::Open { .. } => LockedPlace::Gap,
+            };
+            Abort::lock_timeout(place, nanos)
+        }
+        Refusal::Late => Abort::Deadline,
     })
 }
 
@@ -59,7 +69,10 @@ pub(super) fn release_shared<P: Platform, Q: WaitPolicy>(
 ) {
     match cx.shared.is_latched() {
         true => latched::release(state, cx, lock),
-        false => lock.unlock_shared(cx.c, cx.shared.lockers),
+        false => {
+            let before = lock.unlock_shared(cx.c, cx.shared.lockers);
+            Q::gave_lock_back(cx.c, &cx.shared.own, GivenBack { lock, before });
+        }
     }
 }
 

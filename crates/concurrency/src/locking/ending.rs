@@ -8,7 +8,7 @@ use terms::Fault;
 
 use super::latched::{end_ownership, gave_back, release_gone};
 use super::parts::TwoPhase;
-use super::policy::WaitPolicy;
+use super::policy::{GivenBack, WaitPolicy};
 use super::state::{EXCLUSIVE, LockHeader, LockingState};
 use crate::access::{Accesses, DELETED, HELD, INSERTED, WRITTEN};
 use crate::lock_word::LockWord;
@@ -40,7 +40,8 @@ pub(super) fn end<P: Platform, Q: WaitPolicy>(
         // epoch ends; rows that this transaction did not delete itself are not unlinked while it
         // has locked their gap.
         let word = unsafe { &*std::ptr::with_exposed_provenance::<LockWord<P>>(name as usize) };
-        word.unlock_gap(c, cx.shared.lockers);
+        let before = word.unlock_gap(c, cx.shared.lockers);
+        Q::gave_lock_back(c, &cx.shared.own, GivenBack { lock: word, before });
     }
     state.rows.clear(c, &mut cx.worker.local);
     cx.worker.state.free.push(state);
@@ -96,7 +97,8 @@ pub(super) fn end_row<P: Platform, Q: WaitPolicy>(
         unsafe { rows.unlink(c, &mut cx.worker.local, table, number, stamp.unwrap_or(0)) };
         if Q::WAITS {
             // The memory is not reused before this worker's epoch ends.
-            header.lock.mark_gone(c);
+            let before = header.lock.mark_gone(c);
+            Q::gave_lock_back(c, &cx.shared.own, GivenBack { lock: &header.lock, before });
         }
         return;
     }
@@ -104,9 +106,11 @@ pub(super) fn end_row<P: Platform, Q: WaitPolicy>(
     let inserted = flags & INSERTED != 0;
     if inserted || flags & EXCLUSIVE != 0 {
         let pending = inserted || !cx.shared.faults.has(Fault::UnlockedGaps) && flags & DELETED != 0;
-        header.lock.unlock_exclusive(c, cx.shared.lockers, pending);
+        let before = header.lock.unlock_exclusive(c, cx.shared.lockers, pending);
+        Q::gave_lock_back(c, &cx.shared.own, GivenBack { lock: &header.lock, before });
     } else if flags & HELD != 0 {
-        header.lock.unlock_shared(c, cx.shared.lockers);
+        let before = header.lock.unlock_shared(c, cx.shared.lockers);
+        Q::gave_lock_back(c, &cx.shared.own, GivenBack { lock: &header.lock, before });
     }
 }
 

@@ -113,7 +113,10 @@ pub(super) fn link<P: Platform, Q: WaitPolicy>(
 ) -> Result<(), Abort> {
     match try_link(transaction, cx, table, number, position, key)? {
         None => Ok(()),
-        Some(obstacle) => overcome(transaction, cx, table, number, position, key, obstacle),
+        Some(obstacle) => {
+            let overcome = overcome(transaction, cx, table, number, position, key, obstacle);
+            overcome.map_err(|abort| abort.in_table(table))
+        }
     }
 }
 

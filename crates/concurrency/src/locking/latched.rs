@@ -73,7 +73,8 @@ pub(super) fn acquire<P: Platform, Q: WaitPolicy>(
     };
     let result = acquire_row(state, cx, lock, kind)?;
     result.map_err(|refusal| match refusal {
-        Refusal::Held => state.conflict(conflict),
+        // Nothing sleeps in the queue of a manager.
+        Refusal::Held | Refusal::TimedOut(_) | Refusal::Late => state.conflict(conflict),
         Refusal::Deadlock => state.conflict(Conflict::Deadlock),
     })?;
     if gap && !lock.take_gap(cx.c, Want::Gap) {

@@ -31,8 +31,8 @@
 //!
 //! Files, each of which uses only those before it: `gap_set` and `state` (what a transaction
 //! keeps), `policy` (the port), `parts` (what workers keep), `manager` and `latched` (rows with
-//! managers), `acquire` (taking a lock), `gaps`, `rows`, `insert`, `scan`, `partial` (savepoints),
-//! `ending`, and here the verbs.
+//! managers), `acquire` (taking a lock), `gaps`, `rows`, `insert`, `scan`, `skipping`, `partial`
+//! (savepoints), `ending`, and here the verbs.
 
 mod acquire;
 mod ending;
@@ -46,6 +46,7 @@ mod parts;
 mod policy;
 mod rows;
 mod scan;
+mod skipping;
 mod state;
 
 use platform::{Intent, LINE_BYTES, OutOfMemory, Platform, Work};
@@ -62,12 +63,13 @@ use latched::bring_managers;
 use parts::{LockingShared, LockingTransaction, LockingWorker};
 use rows::{lock_named_row, writable};
 use scan::{LockingScan, scan_partition};
+use skipping::scan_free_rows;
 use state::{LockHeader, LockingState};
-use terms::rows::KeyBounds;
+use terms::rows::{KeyBounds, TableIndex};
 use terms::{Abort, Category, Conflict, Fault, Mode, Stamp};
 
 pub use parts::TwoPhase;
-pub(crate) use policy::{Queued, Refusal, Seeker, WaitPolicy, earlier};
+pub(crate) use policy::{GivenBack, Queued, Refusal, Seeker, WaitPolicy, earlier};
 
 use crate::access::{
     DELETED, DELETED_BEFORE, INSERTED, NO_SUCH_ROW, WRITTEN, all_linked, check_keys, check_read, check_tail,
@@ -134,6 +136,10 @@ impl<P: Platform, Q: WaitPolicy> Accessing<P> for TwoPhase<Q> {
         Q::ended(&mut worker.state.policy, again);
     }
 
+    fn wait_for_locks(worker: &mut WorkerState<P, Self>, longest: Option<u64>) {
+        Q::wait_for_locks(&mut worker.state.policy, longest);
+    }
+
     #[inline(always)]
     fn prefetch_locks(cx: &mut Context<'_, '_, P, Self>, table: usize, found: &[Lookup]) {
         if cx.shared.is_latched() && !cx.tables[table].read_only {
@@ -151,15 +157,15 @@ impl<P: Platform, Q: WaitPolicy> Accessing<P> for TwoPhase<Q> {
         lookup: Lookup,
         intent: Intent,
     ) -> Result<Option<RowNumber>, Abort> {
-        match lookup.value {
+        let locked = match lookup.value {
             Some(bits) => lock_named_row(transaction, cx, table, index, bits, intent, false),
             None => {
                 let tables = cx.tables;
                 let partition = tables[table].indexes[index].partition(key);
-                lock_absence(&mut transaction.state, cx, table, partition, key, lookup.witness)?;
-                Ok(None)
+                lock_absence(&mut transaction.state, cx, table, partition, key, lookup.witness).map(|()| None)
             }
-        }
+        };
+        locked.map_err(|abort| abort.in_table(table))
     }
 
     fn find_unvalidated(
@@ -311,7 +317,8 @@ impl<P: Platform, Q: WaitPolicy> Accessing<P> for TwoPhase<Q> {
             if !cx.shared.faults.has(Fault::UnlockedGaps) {
                 let lock = &row.header().lock;
                 let own = state.gaps.count(name_of(lock));
-                acquire(state, cx, lock, Want::Pend { own }, Conflict::Phantom)?;
+                let pending = acquire(state, cx, lock, Want::Pend { own }, Conflict::Phantom);
+                pending.map_err(|abort| abort.in_table(table))?;
             }
             state.rows.get(number)?.linked = all_linked(&cx.tables[table]);
             state.rows.remember_keys(number, keys);
@@ -341,7 +348,29 @@ impl<P: Platform, Q: WaitPolicy> Accessing<P> for TwoPhase<Q> {
             let state = &mut holder.parts().0.state;
             state.scans -= 1;
             state.forget_witnesses(mark);
-            if !seen? {
+            if !seen.map_err(|abort| abort.in_table(table))? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn scan_or_skip<'i, T: Holder<'i, P, Self>>(
+        holder: &mut T,
+        TableIndex { table, index }: TableIndex,
+        range: KeyBounds<'_>,
+        direction: Direction,
+        visit: &mut dyn FnMut(&mut T, RowNumber) -> Result<bool, Abort>,
+    ) -> Result<(), Abort> {
+        let cx = holder.parts().1;
+        let (tables, is_latched) = (cx.tables, cx.shared.is_latched());
+        if is_latched {
+            // Who asks a manager waits.
+            return Self::scan(holder, table, index, range, direction, Intent::Write, visit);
+        }
+        let order = LockingScan { table, index, range, direction, intent: Intent::Write };
+        for partition in tables[table].indexes[index].partitions(range.low, range.high, direction) {
+            if !scan_free_rows(holder, partition, &order, visit)? {
                 break;
             }
         }

@@ -17,6 +17,10 @@ pub enum Refusal {
     Held,
     /// The wait would have closed a circle of transactions that wait for each other.
     Deadlock,
+    /// The transaction has waited for so many nanoseconds, as long as its session lets it.
+    TimedOut(u64),
+    /// The deadline of the transaction has passed meanwhile.
+    Late,
 }
 
 /// A transaction that does not get a lock at once.
@@ -28,6 +32,10 @@ pub struct Seeker<'a, P: Platform> {
     pub(crate) want: Want,
     /// The lock word when it was refused.
     pub(crate) seen: LockState,
+    /// The deadline of the transaction, if its session says how long it waits for locks.
+    pub(crate) transaction_ends: Option<Nanos>,
+    /// True if other sessions change the locks too.
+    pub(crate) has_others: bool,
 }
 
 impl<P: Platform> Seeker<'_, P> {
@@ -36,10 +44,23 @@ impl<P: Platform> Seeker<'_, P> {
         longest_wait(self.state, faults).map(|nanos| now.plus(nanos))
     }
 
+    /// Returns true if the transaction may wait as long as its session says: it is no participant
+    /// of a transaction over several databases, and another session can end the wait.
+    pub(crate) fn may_sleep(&self) -> bool {
+        self.has_others && self.state.mode != Mode::Participant
+    }
+
     /// The tag that the transaction leaves in the locks that it takes.
     pub(crate) fn tag(&self) -> u64 {
         self.state.tag
     }
+}
+
+/// A lock of which a transaction has given something back.
+pub struct GivenBack<'a, P: Platform> {
+    pub(crate) lock: &'a LockWord<P>,
+    /// The state of its word before.
+    pub(crate) before: LockState,
 }
 
 /// How long a transaction waits for a lock at most.
@@ -115,6 +136,21 @@ pub trait WaitPolicy: Tagging + Send + Sync + 'static {
         seeker: Seeker<'_, P>,
         faults: Faults,
     ) -> Result<(), Refusal>;
+
+    /// From now on transactions of the worker wait for a lock as long as this, in nanoseconds;
+    /// `None`: as long as the policy has it. Most policies keep their rule.
+    fn wait_for_locks<P: Platform>(_worker: &mut Self::WorkerState<P>, _longest: Option<u64>) {}
+
+    /// The transaction has given something of a lock back.
+    ///
+    /// Pre: the worker is inside the epoch in which it found the row of the lock.
+    #[inline(always)]
+    fn gave_lock_back<P: Platform>(
+        _c: P::Core,
+        _shared: &Self::SharedState<P>,
+        _given_back: GivenBack<'_, P>,
+    ) {
+    }
 
     // The following methods are called where the locks of rows are managers.
 

@@ -90,5 +90,6 @@ pub(super) fn writable<P: Platform, Q: WaitPolicy>(
     if flags & DELETED != 0 {
         return Err(DELETED_BEFORE);
     }
-    upgrade(state, cx, number).map(|()| table as usize)
+    let table = table as usize;
+    upgrade(state, cx, number).map(|()| table).map_err(|abort| abort.in_table(table))
 }

@@ -12,6 +12,7 @@
 //!
 //! - `b1` begins transaction 1, and so does its first operation; `s1` begins a snapshot.
 //! - `r1(x)` reads a row: `r1(x)=2` is the value that transaction 2 wrote, `r1(b)=-` no row.
+//! - `k1(a-e)=ac` visits the rows of a range that are free, and locks them, if the scheme locks.
 //! - `w1(x)` writes the transaction's number into a row, without reading the row.
 //! - `i1(b)` inserts a row, `d1(c)` deletes a row, `q1(a-e)=ace` scans a range.
 //! - `e1(x)` announces the partition of a key.
@@ -26,7 +27,7 @@ use concurrency::{
 use platform::{HardwareThread, Intent, Nanos, Place, Platform};
 use sim::{Config, Shape, VirtualCore, VirtualMachine};
 use storage::tree::Direction;
-use terms::rows::{KeyBounds, KeyBytes};
+use terms::rows::{KeyBounds, KeyBytes, TableIndex};
 use terms::{Abort, Fault, Faults, Mode, Stamp};
 
 type P = VirtualMachine;
@@ -43,6 +44,12 @@ pub fn execute<S: Scheme<P>>(history: &str) -> String {
 /// Executes a history under a scheme that breaks these rules.
 pub fn execute_with<S: Scheme<P>>(faults: &[Fault], history: &str) -> String {
     run::<S>(Faults::of(faults), history).0
+}
+
+/// Executes a history under a scheme with queues of locks, in sessions that wait for a lock this
+/// long.
+pub fn execute_waiting<S: Scheme<P>>(longest: u64, faults: &[Fault], history: &str) -> String {
+    run_with::<S>(Faults::of(faults), Some(longest), history).0
 }
 
 /// The transactions of a history that commit, by their stamps: `"2 < 1"`, or `"1 = 2"` if the
@@ -152,6 +159,18 @@ impl<S: Scheme<P>> OpenTransaction<'_, '_, S> {
                 })?;
                 return Ok(found);
             }
+            'k' => {
+                let (high, mut found) = (key_of(last), String::from("="));
+                let range = KeyBounds { low: &key, high: &high };
+                let place = TableIndex { table: 0, index: 0 };
+                S::scan_or_skip(self, place, range, Direction::Forward, &mut |open, row| {
+                    let (t, mut cx) = open.parts();
+                    S::read(t, &mut cx, row, 0, &mut words)?;
+                    found.extend(char::from_u32(words[0] as u32));
+                    Ok(true)
+                })?;
+                return Ok(found);
+            }
             _ => {
                 let intent = if verb == 'r' { Intent::Read } else { Intent::Write };
                 let Some(row) = S::find(t, cx, 0, 0, &key, intent)? else { return Ok("=-".into()) };
@@ -234,7 +253,7 @@ fn execute_one<S: Scheme<P>>(
 }
 
 /// An instance with the rows of all histories.
-fn instance<S: Scheme<P>>(c: VirtualCore, faults: Faults) -> Instance<P, S> {
+fn instance<S: Scheme<P>>(c: VirtualCore, faults: Faults, lock_queues: bool) -> Instance<P, S> {
     let partition = (storage::index::Shape::Tree(1), None);
     let shape = TableShape {
         row_words: 2,
@@ -248,6 +267,7 @@ fn instance<S: Scheme<P>>(c: VirtualCore, faults: Faults) -> Instance<P, S> {
         sessions_max: 10,
         memory_bytes_max: 64 << 20,
         faults,
+        lock_queues,
         ..InstanceOptions::default()
     };
     let instance = Instance::new(c, &options, &[shape]).expect("memory");
@@ -263,12 +283,21 @@ fn instance<S: Scheme<P>>(c: VirtualCore, faults: Faults) -> Instance<P, S> {
 
 /// Executes a history: the executed history, and the stamps of the commits.
 fn run<S: Scheme<P>>(faults: Faults, history: &str) -> (String, Vec<(Stamp, u64)>) {
+    run_with::<S>(faults, None, history)
+}
+
+/// The same, with sessions that wait for a lock this long.
+fn run_with<S: Scheme<P>>(
+    faults: Faults,
+    longest: Option<u64>,
+    history: &str,
+) -> (String, Vec<(Stamp, u64)>) {
     let operations = parse(history);
     let workers = operations.iter().map(|operation| operation.transaction).max().unwrap_or(0) + 1;
     let config = Config { memory_bytes: 1 << 30, ..Config::new(Shape::new(1, workers as usize, 1)) };
     let events = Mutex::new((Vec::new(), Vec::new()));
     let program = |c: VirtualCore| {
-        let instance = instance::<S>(c, faults);
+        let instance = instance::<S>(c, faults, longest.is_some());
         let start = P::now(c);
         let pause_until = |c: VirtualCore, step: u64| {
             let Nanos(now) = P::now(c);
@@ -276,6 +305,7 @@ fn run<S: Scheme<P>>(faults: Faults, history: &str) -> (String, Vec<(Stamp, u64)
         };
         let worker = |c: VirtualCore, number: usize| {
             let mut session = instance.session(c, None, false).expect("a session");
+            S::wait_for_locks(session.worker(), longest);
             let mut progress = Progress::NotBegun;
             for operation in operations.iter().filter(|next| next.transaction == number as u64) {
                 pause_until(c, operation.step);

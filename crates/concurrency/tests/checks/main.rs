@@ -11,5 +11,6 @@ mod mvcc;
 mod no_wait;
 mod occ;
 mod silo;
+mod sleeping;
 mod tictoc;
 mod wait_die;

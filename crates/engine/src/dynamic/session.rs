@@ -32,6 +32,7 @@ fn address<P: Platform, S: Scheme<P>>(instance: &Instance<P, S>) -> usize {
 
 impl<'d, P: Platform<Core: Send>, S: Scheme<P>> RoamingSession<'d> for MemorySession<'d, P, S> {
     fn begin(&mut self, mode: Mode, bounds: &Bounds) -> Result<Box<dyn AnyAttempt + Send + '_>, Abort> {
+        self.bound_sleep(bounds);
         Ok(Box::new(self.begin_attempt(mode, bounds)?))
     }
 }
@@ -133,10 +134,15 @@ fn follow<P: Platform, S: Scheme<P>>(
 impl<'d, P: Platform, S: Scheme<P>> AnySession<'d> for MemorySession<'d, P, S> {
     fn transact(&mut self, mode: Mode, bounds: &Bounds, body: &mut Body<'_>) -> Result<Ending<()>, Abort> {
         let (c, changes) = (self.core(), self.tables.changes());
+        self.bound_sleep(bounds);
         self.transact_as(mode, bounds, |transaction| match changes {
             Some(changes) if changes.has_form() => follow(transaction, changes, c, body),
             _ => body(transaction),
         })
+    }
+
+    fn wait_for_locks(&mut self, longest: Option<u64>) {
+        self.wait_for_locks(longest);
     }
 
     fn step_ahead(&mut self) {

@@ -46,6 +46,8 @@ pub struct MemorySession<'d, P: Platform, S: Scheme<P>> {
     pub(crate) owns: bool,
     /// The moment after which the session works on a checkpoint again.
     rests_until: Nanos,
+    /// True if the caller has said how long transactions wait for locks.
+    waits_for_locks: bool,
 }
 
 impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
@@ -72,6 +74,7 @@ impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
             last: Stamp(0),
             owns: false,
             rests_until,
+            waits_for_locks: false,
         }
     }
 
@@ -92,6 +95,20 @@ impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
     /// next is another attempt of an earlier one.
     pub fn turn_to_another(&mut self, again: bool) {
         S::turn_to_another(self.inner.worker(), again);
+    }
+
+    /// As [`boundary::AnySession::wait_for_locks`].
+    pub fn wait_for_locks(&mut self, longest: Option<u64>) {
+        self.waits_for_locks = longest.is_some();
+        self.inner.worker().transaction_ends = None;
+        S::wait_for_locks(self.inner.worker(), longest);
+    }
+
+    /// A transaction of this deadline begins, if it waits for locks as long as the session says.
+    pub(crate) fn bound_sleep(&mut self, bounds: &Bounds) {
+        if self.waits_for_locks {
+            self.inner.worker().transaction_ends = bounds.deadline;
+        }
     }
 
     /// Rests off the processor until this moment: no transaction of the caller can be tried before.

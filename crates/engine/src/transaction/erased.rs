@@ -386,6 +386,24 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         self.note(scanned)
     }
 
+    fn scan_or_skip(
+        &mut self,
+        place: TableIndex,
+        range: KeyBounds<'_>,
+        direction: Direction,
+        visit: &mut RowVisitor<'_>,
+    ) -> Result<(), Abort> {
+        if !self.begin_scan(place, range)? {
+            return Ok(());
+        }
+        let scanned = S::scan_or_skip(self, place, range, direction, &mut |transaction, row| {
+            transaction.count_verb()?;
+            let row = transaction.row_id(row);
+            visit(transaction, row)
+        });
+        self.note(scanned)
+    }
+
     fn scan_and_read(
         &mut self,
         place: TableIndex,

@@ -29,6 +29,7 @@ mod runs;
 mod scans;
 mod shared_reads;
 mod shuffled;
+mod sleeping;
 mod support;
 mod time_travel;
 mod whole_groups;

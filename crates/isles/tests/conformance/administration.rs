@@ -208,6 +208,7 @@ fn bound_transactions(engine: Engine) {
     let late = session.with(options.clone()).transaction(count);
     assert!(matches!(late, Err(Error::Deadline) | Ok(0)), "{late:?}");
     let options = call!(options.without_deadline());
+    let options = call!(options.lock_wait(Duration::from_secs(1)));
     let options = call!(options.cancel(&token));
     assert_eq!(call!(session.with(options.clone())).transaction(count), Ok(0));
     assert!(!call!(token.is_cancelled()));

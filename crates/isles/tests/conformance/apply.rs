@@ -142,6 +142,10 @@ fn apply_to<T: Verbs, R: TestRow>(transaction: &mut T, table: Table<R>, operatio
         }
         Planned::InsertOrIgnore => outcome(transaction.insert_or_ignore(table, &new)),
         Planned::Upsert => outcome(transaction.upsert(table, &new)),
+        Planned::UpsertWith(to) => {
+            let to = R::make(*to);
+            outcome(transaction.upsert_with(table, &new, |row| row.take_over(Aspect::Values, &to)))
+        }
         Planned::GetDynamic
         | Planned::InsertDynamic
         | Planned::ScanDynamic
@@ -196,6 +200,12 @@ impl<T: Verbs, R: TestRow> OnIndex<R> for IndexOperation<'_, T, R> {
         match &operation.verb {
             Planned::Get => outcome(transaction.get(index, &key)),
             Planned::GetForUpdate => outcome(transaction.get_for_update(index, &key)),
+            Planned::Lock => outcome(transaction.lock(index, &key)),
+            Planned::UpdateIf(to) => {
+                let (like, to) = (R::make(operation.probe), R::make(*to));
+                let is_met = |row: &R| format!("{row:?}") == format!("{like:?}");
+                outcome(transaction.update_if(index, &key, is_met, |row| row.take_over(Aspect::Values, &to)))
+            }
             Planned::GetField(field) => R::on_field(*field, GetFields { transaction, index, key }),
             Planned::GetGroup(group) => R::on_group(*group, GetFields { transaction, index, key }),
             Planned::GetMany(probes) => {
@@ -326,6 +336,9 @@ fn scan<T: Verbs, R: TestRow, L: Lookup<Row = R>, P: Prefix<L::Key>>(
     }
     if plan.for_update {
         scan = call!(scan.for_update());
+    }
+    if plan.lock_or_skip {
+        scan = call!(scan.lock_or_skip());
     }
     run_scan(scan, table, plan.end)
 }

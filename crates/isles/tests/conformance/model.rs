@@ -218,7 +218,7 @@ impl<R: TestRow> Store<R> {
         let key = found.as_ref().map(|row| row.keys().swap_remove(0));
         match verb {
             Verb::Attempt => success(1),
-            Verb::Get | Verb::GetForUpdate => success(found),
+            Verb::Get | Verb::GetForUpdate | Verb::Lock => success(found),
             Verb::GetField(field) => success(found.map(|row| R::on_field(*field, ShowField(&row)))),
             Verb::GetGroup(group) => success(found.map(|row| R::on_group(*group, ShowGroup(&row)))),
             Verb::GetMany(probes) => {
@@ -238,6 +238,20 @@ impl<R: TestRow> Store<R> {
                 }
                 success(existing)
             }
+            Verb::UpsertWith(to) => match self.rows.contains_key(&new.keys()[0]) {
+                false => self.insert(traits, new).map(|()| true).and_then(success),
+                true => {
+                    let key = new.keys().swap_remove(0);
+                    self.change(traits, &key, Aspect::Values, *to).map(|()| false).and_then(success)
+                }
+            },
+            Verb::UpdateIf(to) => match (key, format!("{found:?}") == format!("{:?}", Some(&new))) {
+                (None, _) => success(None::<bool>),
+                (Some(_), false) => success(Some(false)),
+                (Some(key), true) => {
+                    self.change(traits, &key, Aspect::Values, *to).map(|()| Some(true)).and_then(success)
+                }
+            },
             Verb::Update(aspect, to) => match key {
                 None => success(None::<()>),
                 Some(key) => self.change(traits, &key, *aspect, *to).map(Some).and_then(success),

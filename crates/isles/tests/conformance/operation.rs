@@ -23,6 +23,7 @@ pub enum Verb {
     Attempt,
     Get,
     GetForUpdate,
+    Lock,
     GetField(usize),
     GetGroup(usize),
     GetMany(Vec<Probe>),
@@ -31,6 +32,10 @@ pub enum Verb {
     InsertAll(Vec<Probe>),
     InsertOrIgnore,
     Upsert,
+    /// The columns without keys are those of the probe, if the row is there.
+    UpsertWith(Probe),
+    /// If the row is like that of the probe, it gets the values of the other one.
+    UpdateIf(Probe),
     Update(Aspect, Probe),
     SetField(usize, u32),
     SetKeyField,
@@ -91,6 +96,7 @@ pub struct ScanPlan {
     pub reverse: bool,
     pub limit: Option<u64>,
     pub for_update: bool,
+    pub lock_or_skip: bool,
     pub end: ScanEnd,
 }
 
@@ -98,7 +104,8 @@ impl ScanPlan {
     /// A scan of the whole index, forward.
     pub fn all(end: ScanEnd) -> Self {
         let to = Probe { part: 0, id: 0, salt: 0 };
-        ScanPlan { range: RangeKind::Full, to, reverse: false, limit: None, for_update: false, end }
+        let (for_update, lock_or_skip) = (false, false);
+        ScanPlan { range: RangeKind::Full, to, reverse: false, limit: None, for_update, lock_or_skip, end }
     }
 }
 
@@ -260,9 +267,11 @@ const HASHED: [(usize, usize); 3] = [(2, 0), (2, 1), (2, 2)];
 const READING: u64 = 14;
 pub const KINDS: u64 = PARTS_FROM + PartEnd::ALL.len() as u64;
 /// Of these kinds are operations that may be rolled back together.
-const PARTS_FROM: u64 = 30;
+const PARTS_FROM: u64 = 34;
 /// Operations of a part.
 const PART_MAX: u64 = 4;
+/// The kind of a scan that skips what others have locked, which one transaction at a time has not.
+pub const SKIPPING: u64 = KINDS;
 
 impl Scope {
     pub fn probe(&self, draw: &mut Draw) -> Probe {
@@ -278,13 +287,13 @@ impl Scope {
         self.operation_of(draw, kind)
     }
 
-    /// An operation of this kind, below [`KINDS`].
+    /// An operation of this kind, below [`KINDS`], or [`SKIPPING`].
     pub fn operation_of(&self, draw: &mut Draw, kind: u64) -> Operation {
         let probe = self.probe(draw);
         let within =
             if self.one_part { Scope { parts: vec![probe.part], ..self.clone() } } else { self.clone() };
         let table = draw.of(&self.tables);
-        if kind >= PARTS_FROM {
+        if (PARTS_FROM..KINDS).contains(&kind) {
             let operations = (0..=draw.below(PART_MAX)).map(|_| within.operation(draw)).collect();
             let end = PartEnd::ALL[(kind - PARTS_FROM) as usize];
             return Operation { table, index: 0, probe, verb: Verb::Partly(operations, end) };
@@ -325,6 +334,13 @@ impl Scope {
             26 => Verb::InsertDynamic,
             27 => Verb::GetForUpdate,
             28 => Verb::Scan(self.scan(draw, false)),
+            30 => Verb::Lock,
+            31 => Verb::UpsertWith(self.of_part(draw, probe)),
+            32 | 33 => Verb::UpdateIf(self.of_part(draw, probe)),
+            SKIPPING => {
+                let only_reads = draw.one_in(2);
+                Verb::Scan(ScanPlan { lock_or_skip: true, ..self.scan(draw, only_reads) })
+            }
             29 if draw.one_in(6) => Verb::SetKeyField,
             _ => Verb::Exists,
         }
@@ -362,6 +378,7 @@ impl Scope {
             reverse: draw.one_in(2),
             limit,
             for_update: !self.only_reads && draw.one_in(4),
+            lock_or_skip: false,
             end,
         }
     }

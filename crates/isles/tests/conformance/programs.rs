@@ -13,7 +13,7 @@ use crate::deployed::Work;
 use crate::engines::{Directory, Engine, Kind, Opened, PARTS, options};
 use crate::model::{Fault, Model};
 use crate::operation::{
-    Draw, KINDS, Operation, Outcome, RangeKind, SHAPES, ScanEnd, ScanPlan, Scope, Verb, continues, kind,
+    Draw, Operation, Outcome, RangeKind, SHAPES, SKIPPING, ScanEnd, ScanPlan, Scope, Verb, continues, kind,
 };
 use crate::rows::Probe;
 
@@ -232,7 +232,7 @@ fn every_call(draw: &mut Draw, instance: usize, parts: &[u16]) -> Vec<Planned> {
     let scope = Scope { parts, ids: IDS, one_part: false, only_reads: false, tables: vec![1], ranges };
     let mut all = Vec::new();
     for call in [TransactionCall::Transaction, TransactionCall::Begin, TransactionCall::IntoTransaction] {
-        for kind in 0..KINDS {
+        for kind in 0..=SKIPPING {
             let operations = vec![scope.operation_of(draw, kind)];
             all.push(Planned { instance, call, end: End::Commit, operations });
         }
@@ -275,7 +275,12 @@ fn planned(engine: Engine, draw: &mut Draw, instance: usize, parts: Vec<u16>) ->
         (false, false) => &RangeKind::ALL[..],
     };
     let scope = Scope { parts, ids: IDS, one_part: of_procedure, only_reads, tables, ranges };
-    let operations = (0..1 + draw.below(OPERATIONS_MAX)).map(|_| scope.operation(draw)).collect();
+    let count = draw.below(OPERATIONS_MAX);
+    let draw_one = |_| match !only_reads && draw.one_in(12) {
+        true => scope.operation_of(draw, SKIPPING),
+        false => scope.operation(draw),
+    };
+    let operations = (0..1 + count).map(draw_one).collect();
     Planned { instance, call, end, operations }
 }
 

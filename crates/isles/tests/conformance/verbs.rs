@@ -13,6 +13,7 @@ use crate::calls::call;
 pub trait Verbs {
     fn get<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>>;
     fn get_for_update<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>>;
+    fn lock<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>>;
     fn get_field<L: Lookup, F: Select<L::Row>>(
         &mut self,
         index: L,
@@ -31,6 +32,14 @@ pub trait Verbs {
     -> Result<()>;
     fn insert_or_ignore<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<bool>;
     fn upsert<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<Option<R>>;
+    fn upsert_with<R: Row>(&mut self, table: Table<R>, row: &R, merge: impl FnOnce(&mut R)) -> Result<bool>;
+    fn update_if<L: Lookup>(
+        &mut self,
+        index: L,
+        key: &L::Key,
+        condition: impl FnOnce(&L::Row) -> bool,
+        change: impl FnOnce(&mut L::Row),
+    ) -> Result<Option<bool>>;
     fn update<L: Lookup, T>(
         &mut self,
         index: L,
@@ -73,6 +82,9 @@ macro_rules! verbs {
             fn get_for_update<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>> {
                 call!(self.get_for_update(index, key))
             }
+            fn lock<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>> {
+                call!(self.lock(index, key))
+            }
             fn get_field<L: Lookup, F: Select<L::Row>>(
                 &mut self,
                 index: L,
@@ -113,6 +125,23 @@ macro_rules! verbs {
             }
             fn upsert<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<Option<R>> {
                 call!(self.upsert(table, row))
+            }
+            fn upsert_with<R: Row>(
+                &mut self,
+                table: Table<R>,
+                row: &R,
+                merge: impl FnOnce(&mut R),
+            ) -> Result<bool> {
+                call!(self.upsert_with(table, row, merge))
+            }
+            fn update_if<L: Lookup>(
+                &mut self,
+                index: L,
+                key: &L::Key,
+                condition: impl FnOnce(&L::Row) -> bool,
+                change: impl FnOnce(&mut L::Row),
+            ) -> Result<Option<bool>> {
+                call!(self.update_if(index, key, condition, change))
             }
             fn update<L: Lookup, T>(
                 &mut self,

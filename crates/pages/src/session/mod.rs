@@ -12,7 +12,7 @@ use platform::{Nanos, Node};
 use redo_log::LogError;
 use terms::{Abort, Category, Epoch, Fault, Mode, Stamp};
 
-use crate::context::Context;
+use crate::context::{Context, LockWaits};
 use crate::lsn::Lsn;
 use crate::owner::{KeptPart, Owner};
 use crate::participants::branches::{OpenBranches, commit};
@@ -28,6 +28,8 @@ pub(crate) struct PagesSession<'d, P: Files> {
     branches: OpenBranches,
     /// Longest wait for a lock, as the caller has set it.
     wait_nanos_max: Option<u64>,
+    /// How long transactions wait for a lock, if the caller has said so.
+    lock_wait: Option<u64>,
     /// A bound in the log of all that the last undone transaction has read.
     rolled_back_at: Lsn,
 }
@@ -45,13 +47,15 @@ impl<'d, P: Files> PagesSession<'d, P> {
         let context = Context::new(shared, c, number, owner, node, measure);
         let branches = OpenBranches::new(number);
         let (wait_nanos_max, rolled_back_at) = (None, Lsn(0));
-        PagesSession { context, number, backoff, stats, branches, wait_nanos_max, rolled_back_at }
+        let lock_wait = None;
+        PagesSession { context, number, backoff, stats, branches, wait_nanos_max, lock_wait, rolled_back_at }
     }
 
     /// Runs one attempt, up to its commit or its preparation as a part; a failed attempt is undone.
     fn attempt(&mut self, bounds: &Bounds, body: &mut Body<'_>, is_part: bool) -> Result<(), Abort> {
         self.context.give_up();
-        self.context.begin(bounds.deadline, is_part, self.wait_nanos_max);
+        let waits = LockWaits { bound: self.wait_nanos_max, timeout: self.lock_wait };
+        self.context.begin(bounds.deadline, is_part, waits);
         let ready = if is_part { Ok(()) } else { self.context.wait_for_refused() };
         let outcome = ready.and_then(|()| run(&mut self.context, body));
         if outcome.is_err() {
@@ -278,6 +282,10 @@ impl<'d, P: Files> AnySession<'d> for PagesSession<'d, P> {
     fn bound_waits(&mut self, nanos: Option<u64>) -> bool {
         self.wait_nanos_max = nanos;
         true
+    }
+
+    fn wait_for_locks(&mut self, longest: Option<u64>) {
+        self.lock_wait = longest;
     }
 
     fn give_up(&mut self) -> bool {

@@ -6,6 +6,7 @@ use platform::files::Files;
 use terms::{Abort, Epoch, Mode};
 
 use super::{NO_PART, PagesSession};
+use crate::context::LockWaits;
 use crate::transaction::Transaction;
 
 /// Longest wait for a lock of an attempt that its caller ends: the holder of the lock may be
@@ -79,6 +80,9 @@ impl<'d, P: Files<Core: Send>> RoamingSession<'d> for PagesSession<'d, P> {
         if mode == Mode::Participant {
             return Err(NO_PART);
         }
+        // Who says how long to wait for locks is told when the time is over.
+        let bound = self.lock_wait.is_none().then_some(WAIT_NANOS_MAX);
+        let waits = LockWaits { bound, timeout: self.lock_wait };
         let session = &mut self.context;
         let c = session.worker.c;
         if let Some(failure) = session.shared.failure(c) {
@@ -88,7 +92,7 @@ impl<'d, P: Files<Core: Send>> RoamingSession<'d> for PagesSession<'d, P> {
             session.owner.draw_age::<P>(c);
         }
         session.give_up();
-        session.begin(bounds.deadline, false, Some(WAIT_NANOS_MAX));
+        session.begin(bounds.deadline, false, waits);
         let transaction = Transaction { session, failed: None };
         Ok(Box::new(RoamingAttempt { transaction, deadline: bounds.deadline, has_ended: false }))
     }

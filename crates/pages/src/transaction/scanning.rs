@@ -3,14 +3,17 @@
 //! A lock is named by what the leaf showed, so the leaf is validated when the lock is granted; if
 //! it has changed, the scan resumes from the last row that it has visited. A visitor may also
 //! change rows: those are changes like any other.
+//!
+//! A scan that skips rows that others have locked waits for no lock and locks no gap: what it has
+//! not visited counts as not read.
 
 use boundary::{AnyVerbs, RowVisitor};
 use platform::files::Files;
 use platform::{Code, Intent, Work};
 use schema::RowId;
 use storage::tree::Direction;
-use terms::rows::KeyBounds;
-use terms::{Abort, Category};
+use terms::rows::{KeyBounds, TableIndex};
+use terms::{Abort, Category, Fault};
 
 use super::Transaction;
 use super::reading::mode;
@@ -25,15 +28,37 @@ const AHEAD: usize = 4;
 /// Words of records that are prefetched.
 const WORDS_AHEAD: usize = 32;
 
+/// The purpose of a scan.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum ScanKind {
+    /// All rows are visited, for this intent.
+    Reads(Intent),
+    /// To lock rows exclusively, and to skip those that are not free.
+    SkipsLocked,
+}
+
 /// Parameters of a scan.
 #[derive(Clone, Copy)]
 pub(super) struct Scan<'k> {
     pub table: usize,
     pub index: usize,
     pub range: KeyBounds<'k>,
-    pub intent: Intent,
+    pub kind: ScanKind,
     /// True if the scan locks.
     locks: bool,
+}
+
+impl Scan<'_> {
+    fn locks_gaps(&self) -> bool {
+        self.locks && self.kind != ScanKind::SkipsLocked
+    }
+
+    fn mode(&self) -> LockMode {
+        match self.kind {
+            ScanKind::Reads(intent) => mode(intent),
+            ScanKind::SkipsLocked => LockMode::Exclude,
+        }
+    }
 }
 
 /// Outcome of a step.
@@ -48,11 +73,10 @@ impl<P: Files> Transaction<'_, '_, P> {
     /// Visits the rows in a range.
     pub(super) fn scan_range(
         &mut self,
-        table: usize,
-        index: usize,
+        TableIndex { table, index }: TableIndex,
         range: KeyBounds<'_>,
         direction: Direction,
-        intent: Intent,
+        kind: ScanKind,
         visit: &mut RowVisitor<'_>,
     ) -> Result<(), Abort> {
         let KeyBounds { low, high } = range;
@@ -66,9 +90,9 @@ impl<P: Files> Transaction<'_, '_, P> {
             return Ok(());
         }
         let locks = !(described.read_only && self.is_loaded());
-        let scan = Scan { table, index, range, intent, locks };
+        let scan = Scan { table, index, range, kind, locks };
         let is_whole = low.iter().all(|word| *word == 0) && high.iter().all(|word| *word == u64::MAX);
-        if locks && is_whole {
+        if scan.locks_gaps() && is_whole {
             self.session.owner.locks.expect_whole(table);
         }
         let scanned = match direction {
@@ -90,7 +114,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         let c = self.core();
         let Some(above) = cursor.above(c) else { return Ok(None) };
         let next = above.map_or_else(|bound| bound, |entry| NextKey::Key(entry.key));
-        if scan.locks {
+        if scan.locks_gaps() {
             self.lock_gap(scan.table, tree, next)?;
             if !cursor.is_current(c) {
                 return Ok(None);
@@ -197,7 +221,10 @@ impl<P: Files> Transaction<'_, '_, P> {
         entry: AdjacentEntry,
     ) -> Result<ScanStep, Abort> {
         let c = self.core();
-        let mode = scan.locks.then(|| mode(scan.intent));
+        let mode = scan.locks.then(|| scan.mode());
+        if let (Some(_), ScanKind::SkipsLocked) = (mode, scan.kind) {
+            return self.take_free(tree, scan, cursor, entry);
+        }
         if let Some(mode) = mode {
             let mode = if scan.index == 0 { mode } else { LockMode::Share };
             self.lock_scanned(scan.table, tree, &entry.key, mode)?;
@@ -217,6 +244,56 @@ impl<P: Files> Transaction<'_, '_, P> {
             Some(primary) => self.find_primary(scan.table, primary, mode).map(ScanStep::Row),
             None => Ok(ScanStep::Again),
         }
+    }
+
+    /// Locks the row of an entry, if no other transaction has locked it or the entry; `None` for
+    /// those that are skipped, and for a ghost.
+    fn take_free(
+        &mut self,
+        tree: Tree,
+        scan: Scan<'_>,
+        cursor: &Cursor<'_, P>,
+        entry: AdjacentEntry,
+    ) -> Result<ScanStep, Abort> {
+        let c = self.core();
+        self.session.declare_path(self.session.paths().scanned_row);
+        if entry.slot.is_ghost() {
+            return Ok(ScanStep::Row(None));
+        }
+        let entry_mode = if scan.index == 0 { LockMode::Exclude } else { LockMode::Share };
+        if !self.lock_if_free(scan.table, tree, &entry.key, entry_mode)? {
+            return Ok(ScanStep::Row(None));
+        }
+        if !cursor.is_current(c) {
+            return Ok(ScanStep::Again);
+        }
+        if scan.index == 0 {
+            return Ok(ScanStep::Row(Some(self.add_row(scan.table, entry.key, entry.hint, true))));
+        }
+        let primary_tree = self.table(scan.table)?.trees[0];
+        let Some(primary) = self.primary_key(tree, &entry.key, Some(entry.hint), primary_tree.width)? else {
+            return Ok(ScanStep::Again);
+        };
+        match self.lock_if_free(scan.table, primary_tree, &primary, LockMode::Exclude)? {
+            true => self.find_primary(scan.table, primary, Some(LockMode::Exclude)).map(ScanStep::Row),
+            false => Ok(ScanStep::Row(None)),
+        }
+    }
+
+    /// Locks a key unless another transaction has locked it; false if so.
+    fn lock_if_free(
+        &mut self,
+        table: usize,
+        tree: Tree,
+        key: &KeyWords,
+        mode: LockMode,
+    ) -> Result<bool, Abort> {
+        if self.session.owner.locks.locks_nothing() {
+            return Ok(true);
+        }
+        P::work(self.core(), Work::Hash, key.len() as u32 + 1);
+        let is_free = self.session.lock_if_free(table, name(tree.number, LockPlace::Key, key), mode)?;
+        Ok(is_free || self.session.shared.faults.has(Fault::UnskippedRows))
     }
 
     /// Delivers a row to the visitor, whose errors end the transaction as those of verbs do.

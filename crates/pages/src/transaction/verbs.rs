@@ -10,7 +10,8 @@ use terms::Abort;
 
 use super::Transaction;
 use super::reading::mode;
-use terms::rows::KeyBounds;
+use super::scanning::ScanKind;
+use terms::rows::{KeyBounds, TableIndex};
 
 impl<P: Files> AnyVerbs for Transaction<'_, '_, P> {
     fn find(
@@ -157,7 +158,19 @@ impl<P: Files> AnyVerbs for Transaction<'_, '_, P> {
         intent: Intent,
         visit: &mut RowVisitor<'_>,
     ) -> Result<(), Abort> {
-        self.verb(|own| own.scan_range(table, index, KeyBounds { low, high }, direction, intent, visit))
+        let range = KeyBounds { low, high };
+        let kind = ScanKind::Reads(intent);
+        self.verb(|own| own.scan_range(TableIndex { table, index }, range, direction, kind, visit))
+    }
+
+    fn scan_or_skip(
+        &mut self,
+        place: TableIndex,
+        range: KeyBounds<'_>,
+        direction: Direction,
+        visit: &mut RowVisitor<'_>,
+    ) -> Result<(), Abort> {
+        self.verb(|own| own.scan_range(place, range, direction, ScanKind::SkipsLocked, visit))
     }
 
     fn savepoint(&mut self) -> Result<Savepoint, Abort> {

@@ -16,5 +16,6 @@ mod parts;
 mod read_ahead;
 mod refused;
 mod runs;
+mod sleeping;
 mod support;
 mod together;

@@ -11,6 +11,8 @@ const EPOCHS_NANOS: [u64; 2] = [3_000, 100_000];
 const KEYS_MANY: u64 = 120;
 /// Factor of transactions on hardware, where they overlap less.
 const HARDWARE_FACTOR: u64 = 6;
+/// Waits for locks: as the scheme has them, for a few transactions, and for all that there are.
+const LOCK_WAITS: [Option<u64>; 4] = [None, Some(1_000_000_000), None, Some(20_000)];
 
 /// Returns true if transactions set savepoints: one seed in five.
 pub(super) fn has_savepoints(seed: u64) -> bool {
@@ -31,6 +33,9 @@ pub(super) struct Mix {
     pub epoch_nanos: u64,
     /// True if transactions set savepoints.
     pub savepoints: bool,
+    /// How long transactions of every other worker wait for a lock, if the workers say so: some run
+    /// out of time.
+    pub lock_wait: Option<u64>,
 }
 
 impl Mix {
@@ -45,6 +50,20 @@ impl Mix {
         let partitioned = task.partitioned || seed / 60 % 2 == 1;
         let epoch_nanos = EPOCHS_NANOS[(seed / 16 % 2) as usize];
         let savepoints = has_savepoints(seed);
-        Mix { transactions: transactions * factor, keys, hot, partitioned, epoch_nanos, savepoints }
+        let lock_wait = LOCK_WAITS[(seed / 5 % 4) as usize];
+        Mix {
+            transactions: transactions * factor,
+            keys,
+            hot,
+            partitioned,
+            epoch_nanos,
+            savepoints,
+            lock_wait,
+        }
+    }
+
+    /// How long transactions of a worker wait for a lock, if it says so.
+    pub(super) fn lock_wait_of(&self, worker: usize) -> Option<u64> {
+        self.lock_wait.filter(|_| worker.is_multiple_of(2))
     }
 }

@@ -55,6 +55,7 @@ pub(crate) fn run<P: Platform>(
         sessions_max: workers + 1,
         memory_bytes_max: MEMORY_BYTES_MAX,
         epoch_nanos: mix.epoch_nanos,
+        lock_queues: mix.lock_wait.is_some(),
         ..InstanceOptions::default()
     };
     let database = create(&options, schema).expect("memory for tables");
@@ -67,6 +68,7 @@ pub(crate) fn run<P: Platform>(
     let worker = |c: P::Core, number: usize| {
         let mut session = database.session(c, None, P::VIRTUAL).expect("sessions for all workers");
         session.seed(task.seed ^ number as u64);
+        session.object().wait_for_locks(mix.lock_wait_of(number));
         let mut random = Random::new(task.seed, number as u64);
         let mut next_version = (number as u64 + 1) << 32;
         let mut ahead = Random::new(!task.seed, number as u64);
@@ -151,7 +153,8 @@ fn transact<P: Platform>(
     entry.ended = P::now(c).0;
     entry.stamp = match result {
         Ok(Ending::Committed((), commit)) => Some(commit.stamp),
-        Ok(Ending::RolledBack(_)) | Err(Abort::Duplicate { .. }) => None,
+        // What was read until the time was over is locked.
+        Ok(Ending::RolledBack(_)) | Err(Abort::Duplicate { .. } | Abort::LockTimeout { .. }) => None,
         Err(abort) => panic!("a transaction failed: {abort}"),
     };
     if entry.stamp.is_none() {
