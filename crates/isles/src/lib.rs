@@ -97,6 +97,9 @@
 //! | [`Error::Backup`] | a directory cannot be copied | the text names the file and the reason |
 //! | [`Error::NotChanged`] | a table cannot be changed to the requested rows | the text names the obstacle |
 //! | [`Error::NoSnapshots`] | a snapshot under a scheme that keeps no versions | use [`Scheme::Mvcc`], or a transaction |
+//! | [`Error::ChangesLost`] | a reader of changes is further behind than the log keeps them | copy the rows, and read on from there; register the reader |
+//! | [`Error::NoSuchReader`] | no reader of changes of this name is registered | register it |
+//! | [`Error::NoChanges`] | in memory and over pages there is no stream of changes | use [`Database::at`] without pages |
 //! | [`Error::NotCompiled`] | the program is built without the scheme | enable the feature `all-schemes`, or use another scheme |
 //! | [`Error::Text`] | a text is longer than its [`Text`] column | shorten it, or use a `String` |
 //! | [`Error::StaleSavepoint`] | the transaction does not have the [`Savepoint`] any more | roll back to a savepoint that it has |
@@ -155,6 +158,7 @@
 // - Ranges: `range`, `scan`, `rows` (iterators), `select` (fields that are read or written),
 //   `table` (handles).
 // - Durability: `durable_wait`, `ticket`, `on_disk` and `waiters` (futures), `backup`, `check`.
+// - Streams of committed changes: `changes`, `changed` (transactions and rows), `position`.
 // - Changes of tables: `changing` (creation and removal), `converting` (other columns and indexes).
 // - Figures: `ledger` (users and counters), `statistics`, `latency`, `event`, `upkeep`.
 // - `deployment`: several instances as one database. `error`; `process_owned` (values and `fork`).
@@ -163,6 +167,8 @@ mod attempt;
 mod attempts;
 mod backup;
 mod builder;
+mod changed;
+mod changes;
 mod changing;
 mod check;
 mod converting;
@@ -182,6 +188,7 @@ mod on_disk;
 mod open;
 mod options;
 mod owned;
+mod position;
 mod process_owned;
 mod range;
 mod rows;
@@ -201,8 +208,10 @@ pub use attempt::Transaction;
 pub use backup::{Backup, copy_directory};
 pub use boundary::{Progress as OpenProgress, Stage as OpenStage, Stats};
 pub use builder::{
-    Builder, MEMORY_LIMIT_DEFAULT, SESSIONS_DEFAULT, SESSIONS_MAX, SPARE_TABLES_DEFAULT, SPARE_TABLES_MAX,
+    Builder, MEMORY_LIMIT_DEFAULT, RETAINED_CHANGES_DEFAULT, SESSIONS_DEFAULT, SESSIONS_MAX, SPARE_TABLES_DEFAULT, SPARE_TABLES_MAX,
 };
+pub use changed::{ChangeKind, CommittedTransaction, RowChange};
+pub use changes::{AvailableChanges, ChangeReader, Changes};
 pub use check::Check;
 pub use converting::TableChange;
 pub use database::{Database, Scheme};
@@ -215,6 +224,7 @@ pub use on_disk::{BlockingJob, OnDisk};
 pub use open::OpenTransaction;
 pub use options::{ATTEMPTS_DEFAULT, CancelToken, DEADLINE_DEFAULT, Durability, TransactionOptions};
 pub use owned::OwnedTransaction;
+pub use position::{ChangePosition, ChangesFrom};
 pub use range::{KeyRange, NormalizedRange, Prefix, Prefixes, prefix, prefixes};
 /// Derives a row type from a struct: see [Rows](crate#rows).
 pub use row_derive::EmbeddedRow as Row;

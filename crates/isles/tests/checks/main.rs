@@ -4,6 +4,7 @@
 mod at_once;
 mod backups;
 mod bad_input;
+mod changes;
 mod changing;
 mod common;
 mod converting;
