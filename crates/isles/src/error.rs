@@ -305,6 +305,12 @@ pub enum Error {
         "the deadline passed, and a step has not ended: the procedure may commit yet; do not repeat it, read what is there"
     )]
     OutcomeUnknown,
+    /// A sequence has no further numbers.
+    #[error("the sequence {sequence} has given its last number: create another one with more numbers")]
+    SequenceEnd {
+        /// The name of the sequence.
+        sequence: String,
+    },
     /// The transaction's own decision. Return this error to undo everything when a more specific
     /// error is not needed.
     #[error("rolled back by the transaction itself")]

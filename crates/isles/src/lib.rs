@@ -101,6 +101,7 @@
 //! | [`Error::NoSuchReader`] | no reader of changes of this name is registered | register it |
 //! | [`Error::NoChanges`] | in memory and over pages there is no stream of changes | use [`Database::at`] without pages |
 //! | [`Error::NotCompiled`] | the program is built without the scheme | enable the feature `all-schemes`, or use another scheme |
+//! | [`Error::SequenceEnd`] | a [`Sequence`] has given its last number | create a sequence with more numbers |
 //! | [`Error::Text`] | a text is longer than its [`Text`] column | shorten it, or use a `String` |
 //! | [`Error::StaleSavepoint`] | the transaction does not have the [`Savepoint`] any more | roll back to a savepoint that it has |
 //! | [`Error::Misuse`], [`Error::Declaration`], [`Error::NoSuchTable`], [`Error::Row`] | a bug of the program | the text describes it |
@@ -159,6 +160,7 @@
 //   `table` (handles).
 // - Durability: `durable_wait`, `ticket`, `on_disk` and `waiters` (futures), `backup`, `check`.
 // - Streams of committed changes: `changes`, `changed` (transactions and rows), `position`.
+// - `sequence`, `sequence_list`: numbers that are given once.
 // - Changes of tables: `changing` (creation and removal), `converting` (other columns and indexes).
 // - Figures: `ledger` (users and counters), `statistics`, `latency`, `event`, `upkeep`.
 // - `deployment`: several instances as one database. `error`; `process_owned` (values and `fork`).
@@ -195,6 +197,8 @@ mod rows;
 mod savepoint;
 mod scan;
 mod select;
+mod sequence;
+mod sequence_list;
 mod session;
 mod shared;
 mod statistics;
@@ -240,6 +244,7 @@ pub use schema::{
     ValueError, ValueType, text,
 };
 pub use select::{Assign, Select};
+pub use sequence::{Sequence, SequenceOptions};
 pub use session::{Session, SessionWith};
 pub use statistics::{
     ConflictStatistics, LogStatistics, MemoryStatistics, Statistics, TransactionStatistics,

@@ -16,6 +16,7 @@ use crate::event::EventReporter;
 use crate::ledger::{Counters, Ledger, Users};
 use crate::nesting::{InsideTransaction, check_outside};
 use crate::process_owned::ProcessOwned;
+use crate::sequence_list::SequenceList;
 use crate::waiters::CommitWaiters;
 
 /// State that all handles of a database share.
@@ -36,6 +37,7 @@ pub(crate) struct DatabaseShared {
     pub(crate) reporter: Option<EventReporter>,
     /// Asynchronous tasks that wait for commits.
     pub(crate) waiting: Arc<CommitWaiters>,
+    pub(crate) sequences: SequenceList,
 }
 
 /// A database that was created or opened, and its configuration.
@@ -91,6 +93,7 @@ impl DatabaseShared {
             ledger,
             reporter,
             waiting,
+            sequences: SequenceList::default(),
         }
     }
 

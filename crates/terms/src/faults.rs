@@ -166,6 +166,8 @@ pub enum Fault {
     UnabortedLosses,
     /// Instances: decisions are sent twice. The protocol holds nevertheless.
     DecisionSentTwice,
+    /// Sequences: numbers are given before their reservation is durable.
+    EarlyNumbers,
     /// Repartitioning: a repartitioning is made even if it does not pay.
     UnweighedMoves,
     /// Repartitioning: measurements made before a repartitioning are used after it.

@@ -30,6 +30,7 @@ mod procedures;
 #[path = "../../src/range.rs"]
 mod range;
 mod savepoints;
+mod sequences;
 mod snapshots;
 mod tables;
 mod tasks;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use isles::{
     Builder, CancelToken, Database, Deployment, Division, Durability, Error, NoProcedure, Row, Scheme,
-    TableChange, TableOptions, TransactionOptions,
+    SequenceOptions, TableChange, TableOptions, TransactionOptions,
 };
 
 use crate::apply::Tables;
@@ -48,6 +48,7 @@ pub fn call_all(engine: Engine) {
     call_in_new_directory(engine, &directory.0, &events);
     assert!(events.load(Ordering::Relaxed) > 0, "the end of the database was reported");
     call_after_reopening(engine, &directory.0);
+    call_sequences(engine);
     let checked = call_function!(Database::check(&directory.0)).expect("it is whole");
     assert!(checked.tables.iter().any(|(name, rows)| name == "notes" && *rows == 21), "{checked:?}");
     let refused = set_pages(call_function!(Database::in_memory())).open();
@@ -177,6 +178,38 @@ fn call_after_reopening(engine: Engine, path: &Path) {
     }
     database.transaction(|t| t.insert(notes, &note(20))).expect("inserted");
     database.close().expect("no session uses it");
+}
+
+/// A sequence, also after another opening.
+fn call_sequences(engine: Engine) {
+    let directory = Directory::new(&format!("{}-sequences", engine.name()));
+    let opened = || {
+        let mut builder = declared(engine, &directory.0);
+        call!(builder.sequences());
+        let database = builder.open().expect("a database");
+        let options = call_function!(SequenceOptions::new());
+        let options = call!(options.first(-10));
+        let options = call!(options.increment(2));
+        let options = call!(options.last(60));
+        let options = call!(options.block(4));
+        let numbers = call!(database.sequence("even", options)).expect("a sequence");
+        (database, numbers)
+    };
+    let (database, numbers) = opened();
+    assert_eq!(call!(numbers.next_value()), Ok(-10));
+    let several = call!(numbers.next_values(5)).expect("numbers").collect::<Vec<_>>();
+    assert_eq!(several, [-8, -6, -4, -2, 0]);
+    call!(numbers.raise_to(19)).expect("raised");
+    assert_eq!(numbers.next_value(), Ok(20));
+    assert_eq!(call!(numbers.name()), "even");
+    drop(numbers);
+    database.close().expect("no handle is left");
+    let (database, numbers) = opened();
+    let next = numbers.next_value().expect("a number");
+    assert!((22..=28).contains(&next), "{next}");
+    drop(numbers);
+    assert_eq!(call!(database.drop_sequence("even")), Ok(true));
+    database.close().expect("no handle is left");
 }
 
 fn refuse_what_pages_lack(path: &Path) {

@@ -8,11 +8,13 @@ use std::path::{Path, PathBuf};
 const VALUES: [&str; 2] = ["Error", "NormalizedRange"];
 /// Types and free functions of deployments only, and of databases only.
 const OF_DEPLOYMENTS: [&str; 3] = ["Deployment", "DeploymentBuilder", "copy_deployment"];
-const OF_DATABASES: [&str; 7] = [
+const OF_DATABASES: [&str; 9] = [
     "Database",
     "Builder",
     "TableOptions",
     "TableChange",
+    "Sequence",
+    "SequenceOptions",
     "Latencies",
     "ConflictStatistics",
     "copy_directory",
