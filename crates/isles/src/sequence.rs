@@ -366,12 +366,13 @@ impl SequenceState {
         if self.reserved.load(Ordering::Acquire) >= places {
             return Ok(());
         }
-        let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut locked = self.session.lock().unwrap_or_else(PoisonError::into_inner);
         if self.reserved.load(Ordering::Acquire) >= places {
             return Ok(());
         }
         let until = places.saturating_add(u64::from(self.block) - 1).min(self.row.total());
-        let mut reserve = || {
+        let session: &mut Session = &mut locked;
+        let mut reserve = move || {
             let durable = !self.faults.has(Fault::EarlyNumbers);
             let durability = if durable { Durability::Immediate } else { Durability::Async };
             let options = TransactionOptions::new().durability(durability);
