@@ -56,8 +56,8 @@ pub use attempt::AnyAttempt;
 pub use attempts::{Attempts, attempt_until_it_ends};
 pub use branches::{BorderChange, BranchName, BranchReport, Branches, OtherBranches};
 pub use change_stream::{
-    AnyChangeStream, ChangeSource, ChangedRow, ChangedTable, ChangesError, ChangesFrom, CommittedChanges, LogPosition,
-    ReaderPlace, RowChange,
+    AnyChangeStream, ChangeSource, ChangedRow, ChangedTable, ChangesError, ChangesFrom, CommittedChanges,
+    LogPosition, ReaderPlace, RowChange,
 };
 pub use changes::{ChangeError, ChangeStep, Swept, TableChange};
 pub use contention::{ATTEMPTS_OF_AN_ELDER, Backoff, Elder, Eldership, FIXED_PAUSE_NANOS, Pauses};

@@ -1,6 +1,6 @@
 //! The verbs of a transaction object that was ended before its next call: none is left.
 
-use boundary::{AnyVerbs, Direction, RowVisitor, Span};
+use boundary::{AnyVerbs, Direction, RowVisitor, Savepoint, Span};
 use concurrency::NewRows;
 use platform::{Intent, Work};
 use schema::{Routes, RowId};
@@ -94,6 +94,18 @@ impl AnyVerbs for EndedVerbs {
         _: Intent,
         _: &mut RowVisitor<'_>,
     ) -> Result<(), Abort> {
+        Err(Abort::Cancelled)
+    }
+
+    fn savepoint(&mut self) -> Result<Savepoint, Abort> {
+        Err(Abort::Cancelled)
+    }
+
+    fn roll_back_to(&mut self, _: Savepoint) -> Result<(), Abort> {
+        Err(Abort::Cancelled)
+    }
+
+    fn release(&mut self, _: Savepoint) -> Result<(), Abort> {
         Err(Abort::Cancelled)
     }
 

@@ -212,7 +212,8 @@ pub use attempt::Transaction;
 pub use backup::{Backup, copy_directory};
 pub use boundary::{Progress as OpenProgress, Stage as OpenStage, Stats};
 pub use builder::{
-    Builder, MEMORY_LIMIT_DEFAULT, RETAINED_CHANGES_DEFAULT, SESSIONS_DEFAULT, SESSIONS_MAX, SPARE_TABLES_DEFAULT, SPARE_TABLES_MAX,
+    Builder, MEMORY_LIMIT_DEFAULT, RETAINED_CHANGES_DEFAULT, SESSIONS_DEFAULT, SESSIONS_MAX,
+    SPARE_TABLES_DEFAULT, SPARE_TABLES_MAX,
 };
 pub use changed::{ChangeKind, CommittedTransaction, RowChange};
 pub use changes::{AvailableChanges, ChangeReader, Changes};

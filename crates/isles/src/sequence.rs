@@ -59,8 +59,7 @@ impl SequenceRow {
 
     /// Returns the first place whose number is not before `number`.
     fn place_of(&self, number: i64) -> u64 {
-        let (increment, distance) =
-            (i128::from(self.increment), i128::from(number) - i128::from(self.first));
+        let (increment, distance) = (i128::from(self.increment), i128::from(number) - i128::from(self.first));
         // Rounded up; a number before the first one has place 0.
         let place = (distance + increment - increment.signum()) / increment;
         u64::try_from(place.max(0)).unwrap_or(u64::MAX).min(self.total())
@@ -290,7 +289,8 @@ impl Database {
     fn table_of_sequences(&self) -> Result<Table<SequenceRow>> {
         self.table(TABLE).map_err(|error| match error {
             Error::NoSuchTable(_) => Error::NoSuchTable(
-                "the database was opened without sequences: call `Builder::sequences` before `open`".to_owned(),
+                "the database was opened without sequences: call `Builder::sequences` before `open`"
+                    .to_owned(),
             ),
             error => error,
         })
@@ -400,7 +400,9 @@ impl SequenceState {
 
 fn name_of(name: &str) -> Result<Text<NAME_BYTES_MAX>> {
     let text = Text::try_from(name).ok().filter(|_| !name.is_empty());
-    text.ok_or_else(|| declaration(format!("the name of a sequence has 1 to {NAME_BYTES_MAX} bytes: {name:?}")))
+    text.ok_or_else(|| {
+        declaration(format!("the name of a sequence has 1 to {NAME_BYTES_MAX} bytes: {name:?}"))
+    })
 }
 
 fn row_of(name: &str, options: &SequenceOptions) -> Result<SequenceRow> {

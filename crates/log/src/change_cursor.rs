@@ -271,7 +271,13 @@ impl<P: Files> ChangeCursor<P> {
     }
 
     /// Reads on in a stream, in its next segment if this one has no more; false if there is none.
-    fn read_on(&mut self, c: P::Core, generation: &Generation, stream: usize, limit: u64) -> Result<bool, LogError> {
+    fn read_on(
+        &mut self,
+        c: P::Core,
+        generation: &Generation,
+        stream: usize,
+        limit: u64,
+    ) -> Result<bool, LogError> {
         if self.read_stream(c, stream, limit)? {
             return Ok(true);
         }
@@ -294,7 +300,8 @@ impl<P: Files> ChangeCursor<P> {
                 if !self.read_on(c, generation, stream, u64::MAX)? {
                     self.streams[stream].is_over = true;
                 }
-                let complete = self.streams.iter().filter(|stream| !stream.is_over).map(|stream| stream.complete);
+                let complete =
+                    self.streams.iter().filter(|stream| !stream.is_over).map(|stream| stream.complete);
                 if let Some(complete) = complete.min() {
                     self.make_ready(complete.min(last), generation.identity);
                 }
@@ -318,7 +325,8 @@ impl<P: Files> ChangeCursor<P> {
     fn read_current(&mut self, c: P::Core, generation: &Generation, reach: &Reach) -> Result<bool, LogError> {
         let limit = |stream: &StreamReader<P>| reach.blocks.get(stream.number as usize).copied().unwrap_or(0);
         let behind = |stream: &usize| self.streams[*stream].next_block < limit(&self.streams[*stream]);
-        let behind = (0..self.streams.len()).filter(behind).min_by_key(|stream| self.streams[*stream].complete);
+        let behind =
+            (0..self.streams.len()).filter(behind).min_by_key(|stream| self.streams[*stream].complete);
         let Some(stream) = behind else {
             self.make_ready(reach.durable, generation.identity);
             return Ok(false);

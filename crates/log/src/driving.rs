@@ -92,9 +92,7 @@ impl<P: Files> Log<P> {
 
     /// How the segments are written.
     pub(crate) fn access(&self, c: P::Core) -> Access {
-        self.with_driver(c, |driver| {
-            driver.streams.first().map_or(Access::Cached, |stream| stream.access)
-        })
+        self.with_driver(c, |driver| driver.streams.first().map_or(Access::Cached, |stream| stream.access))
     }
 
     pub(crate) fn publish_stop(&self, c: P::Core) {

@@ -297,7 +297,11 @@ pub(crate) fn put_file_in_place<P: Files>(
 }
 
 /// A whole file; `None` if it is not there.
-pub(crate) fn read_small<P: Files>(c: P::Core, queue: &mut P::Queue, name: &str) -> Result<Option<Buffer<P>>, LogError> {
+pub(crate) fn read_small<P: Files>(
+    c: P::Core,
+    queue: &mut P::Queue,
+    name: &str,
+) -> Result<Option<Buffer<P>>, LogError> {
     let entries = P::perform(c, queue, Operation::List).into_entries()?;
     let Some(entry) = entries.iter().find(|entry| entry.name == name) else { return Ok(None) };
     let open = Operation::Open { name: name.into(), existence: Existence::Old, access: Access::Cached };

@@ -104,8 +104,7 @@ impl Retention {
             return;
         }
         // Of a generation that has nothing later than the floor nothing is needed.
-        let is_needed =
-            |generation: &Generation| generation.last_epoch.is_none_or(|last| last > self.floor);
+        let is_needed = |generation: &Generation| generation.last_epoch.is_none_or(|last| last > self.floor);
         let Some(oldest) = self.known(manifest).into_iter().find(is_needed) else { return };
         let is_there = |(stream, start): (u32, &StreamStart)| {
             let name = segment_name(stream, start.sequence);
@@ -235,11 +234,8 @@ impl Retention {
     fn decode_body(mut rest: &[u8]) -> Option<Retention> {
         let rest = &mut rest;
         let fixed = take(rest, 20)?;
-        let mut found = Retention {
-            database: u64_at(fixed, 0),
-            floor: u64_at(fixed, 8),
-            ..Retention::default()
-        };
+        let mut found =
+            Retention { database: u64_at(fixed, 0), floor: u64_at(fixed, 8), ..Retention::default() };
         for _ in 0..u32_at(fixed, 16) {
             found.generations.push(Generation::take(rest)?);
         }
@@ -313,7 +309,11 @@ mod tests {
         let mut kept = Retention::default();
         let name = |sequence| segment_name(0, sequence);
         assert!(!kept.needs(&name(5)));
-        kept.add_cut(&manifest(vec![generation(1, 2, Some(18)), generation(2, 3, None)], Some(7)), 25, &cut(6));
+        kept.add_cut(
+            &manifest(vec![generation(1, 2, Some(18)), generation(2, 3, None)], Some(7)),
+            25,
+            &cut(6),
+        );
         let mut second = generation(2, 6, None);
         second.starts[0].block = 5;
         let after = manifest(vec![second], Some(25));
@@ -321,7 +321,10 @@ mod tests {
         assert_eq!((kept.floor(&after), kept.cuts[0].extra.len(), kept.cuts[1].extra.len()), (7, 0, 1));
         assert!(kept.needs(&name(2)) && !kept.needs(&name(1)));
         let known = kept.known(&after);
-        assert_eq!(known.iter().map(|its| (its.number, its.starts[0].sequence)).collect::<Vec<_>>(), [(1, 2), (2, 3)]);
+        assert_eq!(
+            known.iter().map(|its| (its.number, its.starts[0].sequence)).collect::<Vec<_>>(),
+            [(1, 2), (2, 3)]
+        );
         assert!(!kept.is_passed_by(Epoch(25).last_stamp() - 1) && kept.is_passed_by(Epoch(25).last_stamp()));
         assert!(kept.drop_oldest());
         assert_eq!((kept.floor(&after), kept.generations.len()), (25, 1));

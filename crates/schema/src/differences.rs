@@ -10,7 +10,7 @@ use crate::value_type::ValueType;
 impl TableDescription {
     /// Returns the first difference between the rows of this table and the rows of `declared`.
     pub fn row_difference(&self, declared: &TableDescription) -> Option<Difference> {
-        let format = |table: &TableDescription, number| {
+        let format = |table: &TableDescription, number: usize| {
             // Types that are stored alike are no difference.
             let kind = declared.columns.get(number).map(|column| &column.kind);
             table.format_column(number, kind).unwrap_or_else(|| match table.columns.get(number) {

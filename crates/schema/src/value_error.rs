@@ -67,7 +67,7 @@ pub(crate) fn start_of(text: &str) -> &str {
 macro_rules! serialize_as {
     ($(($($generics:tt)*) $kind:ty as $raw:ty: $to:expr, $from:expr;)*) => { $(
         impl<$($generics)*> serde::Serialize for $kind {
-            fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+            fn serialize<Format: serde::Serializer>(&self, to: Format) -> Result<Format::Ok, Format::Error> {
                 match to.is_human_readable() {
                     true => to.collect_str(self),
                     false => serde::Serialize::serialize(&$to(self), to),
@@ -76,7 +76,7 @@ macro_rules! serialize_as {
         }
 
         impl<'de, $($generics)*> serde::Deserialize<'de> for $kind {
-            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+            fn deserialize<Format: serde::Deserializer<'de>>(from: Format) -> Result<Self, Format::Error> {
                 if from.is_human_readable() {
                     let text = <std::borrow::Cow<'_, str> as serde::Deserialize>::deserialize(from)?;
                     return text.parse().map_err(serde::de::Error::custom);

@@ -140,7 +140,8 @@ impl Description {
     /// True if a table has types or keys that versions before the newest do not know.
     fn is_of_newest(&self) -> bool {
         let is_new = |table: &TableDescription| {
-            table.has_ordered_keys() || !table.columns().iter().all(|column| column.kind.is_of_first_formats())
+            table.has_ordered_keys()
+                || !table.columns().iter().all(|column| column.kind.is_of_first_formats())
         };
         self.tables.iter().any(|table| is_new(&table.table))
     }

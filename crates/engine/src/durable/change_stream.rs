@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use boundary::directory::description::Description;
 use boundary::{
-    AnyChangeStream, ChangedRow, ChangedTable, ChangesError, ChangesFrom, CommittedChanges, GlobalId, LogPosition,
-    RowChange,
+    AnyChangeStream, ChangedRow, ChangedTable, ChangesError, ChangesFrom, CommittedChanges, GlobalId,
+    LogPosition, RowChange,
 };
 use platform::{Nanos, Platform};
 use redo_log::LogError;

@@ -6,8 +6,8 @@ use std::any::Any;
 use platform::files::Files;
 use platform::{Nanos, Node, OutOfMemory, Platform};
 use redo_log::{
-    ChangeCursor, ChangesError, ChangesFrom, CheckpointFileWriter, Cut, Log, LogError, LogPosition, LogUse, LoggedCommit,
-    ReaderPlace, Record, Spares, Target,
+    ChangeCursor, ChangesError, ChangesFrom, CheckpointFileWriter, Cut, Log, LogError, LogPosition, LogUse,
+    LoggedCommit, ReaderPlace, Record, Spares, Target,
 };
 use storage::Epochs;
 

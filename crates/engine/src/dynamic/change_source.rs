@@ -29,7 +29,8 @@ impl<P: Platform, S: Scheme<P>> MemoryDatabase<P, S> {
 
     /// True if a fault is planted, and a commit is to be skipped.
     fn skips(&self, commits: u64) -> bool {
-        let is_faulty = self.undecided.as_ref().is_some_and(|undecided| undecided.has_fault(Fault::SkippedCommit));
+        let is_faulty =
+            self.undecided.as_ref().is_some_and(|undecided| undecided.has_fault(Fault::SkippedCommit));
         is_faulty && commits.is_multiple_of(SKIPPED)
     }
 }

@@ -3,7 +3,8 @@
 use std::any::Any;
 
 use boundary::{
-    AnyDatabase, AnyPrepared, AnySession, ChangeSource, ChangesError, Decision, Occupant, PartOf, RoamingSession, Traits,
+    AnyDatabase, AnyPrepared, AnySession, ChangeSource, ChangesError, Decision, Occupant, PartOf,
+    RoamingSession, Traits,
 };
 use concurrency::{Content, Scheme, TooManySessions};
 use platform::{Address, Nanos, Node, OutOfMemory, Platform};

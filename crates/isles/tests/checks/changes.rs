@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use isles::{
-    Builder, ChangeKind, ChangePosition, Changes, ChangesFrom, CommittedTransaction, Database, Datum, Error, Result,
-    Row, Scheme, Session, Table, TableChange,
+    Builder, ChangeKind, ChangePosition, Changes, ChangesFrom, CommittedTransaction, Database, Datum, Error,
+    Result, Row, Scheme, Session, Table, TableChange,
 };
 use terms::random::Random;
 use terms::{Fault, Faults};
@@ -151,7 +151,9 @@ impl Copy {
 
     fn assert_equals(&self, database: &Database, tables: &Tables) {
         let (items, counters) = database
-            .transaction(|t| Ok((t.scan(tables.items, ..).collect()?, t.scan(tables.counters, ..).collect()?)))
+            .transaction(|t| {
+                Ok((t.scan(tables.items, ..).collect()?, t.scan(tables.counters, ..).collect()?))
+            })
             .expect("rows");
         assert_eq!(self.items.values().cloned().collect::<Vec<_>>(), items);
         let counted: Vec<_> = counters.iter().map(|counter| (counter.id, counter.count)).collect();
@@ -187,7 +189,13 @@ fn step(session: &mut Session, tables: &Tables, worker: u32, random: &mut Random
 }
 
 /// Runs workers beside a reader; the reader's copy.
-fn run_beside(database: &Database, tables: &Tables, changes: &mut Changes, copy: &mut Copy, seed: u64) -> Result<(), String> {
+fn run_beside(
+    database: &Database,
+    tables: &Tables,
+    changes: &mut Changes,
+    copy: &mut Copy,
+    seed: u64,
+) -> Result<(), String> {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..3u32)
@@ -303,7 +311,8 @@ fn commits_come_in_order_and_one_transaction_at_a_time() {
         assert!(transaction.changes.iter().all(|change| row(change) == count), "{transaction:?}");
         assert!(matches!(transaction.changes[0].row::<Item>(), Err(Error::NoSuchTable(_))));
         // From any position the rest follows.
-        let resumed = database.changes(transaction.position).expect("a stream").available().expect("a log").count();
+        let resumed =
+            database.changes(transaction.position).expect("a stream").available().expect("a log").count();
         assert_eq!(resumed as u64, 50 - count);
     }
 }
@@ -355,7 +364,11 @@ fn readers_that_are_registered_keep_the_log_within_a_bound() {
     assert_eq!(changes.available().expect("a log").map(Result::unwrap).count(), 300);
     let segments = || {
         let names = std::fs::read_dir(&directory.0).expect("a directory");
-        names.filter(|name| name.as_ref().is_ok_and(|name| name.file_name().to_string_lossy().starts_with("log-"))).count()
+        names
+            .filter(|name| {
+                name.as_ref().is_ok_and(|name| name.file_name().to_string_lossy().starts_with("log-"))
+            })
+            .count()
     };
     let before = segments();
     // What was acknowledged goes.
@@ -364,12 +377,16 @@ fn readers_that_are_registered_keep_the_log_within_a_bound() {
     assert!(segments() < before, "{before} segments stay");
     let gone = database.changes(unregistered).map(drop);
     assert_eq!(gone, Err(Error::ChangesLost));
-    assert_eq!(database.changes(ChangesFrom::Reader("other".into())).map(drop), Err(Error::NoSuchReader { name: "other".into() }));
+    assert_eq!(
+        database.changes(ChangesFrom::Reader("other".into())).map(drop),
+        Err(Error::NoSuchReader { name: "other".into() })
+    );
     let _ = (tables, tables_now);
     database.close().expect("closed");
 
     // Beyond the bound.
-    let (database, tables) = open(Database::at(&directory.0).retained_changes(200 << 10)).expect("a database");
+    let (database, tables) =
+        open(Database::at(&directory.0).retained_changes(200 << 10)).expect("a database");
     let mut open_stream = database.changes(ChangesFrom::Now).expect("a stream");
     for _ in 0..4 {
         grow(&database, &tables, 100);
@@ -426,7 +443,9 @@ fn tables_come_and_go_beside_a_stream() {
         color: 3,
     });
     let items = database.change_table::<LongItem>("items", change).expect("changed");
-    database.transaction(|t| t.update_field(items, &(9, 1), LongItem::COLOR, |color| *color = 4)).expect("updated");
+    database
+        .transaction(|t| t.update_field(items, &(9, 1), LongItem::COLOR, |color| *color = 4))
+        .expect("updated");
     database.checkpoint().expect("a checkpoint");
 
     let mut copy = Copy::default();
@@ -619,7 +638,8 @@ fn a_reader_that_is_killed_misses_and_repeats_nothing() {
             while Instant::now() < until {
                 if let Some(status) = child.try_wait().expect("a process") {
                     let output = child.wait_with_output().expect("its output");
-                    let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+                    let text = [output.stdout, output.stderr]
+                        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
                     panic!("{scheme:?}, kill {kill}: {status}: {}", text.join("\n"));
                 }
                 std::thread::sleep(Duration::from_millis(5));
@@ -630,10 +650,13 @@ fn a_reader_that_is_killed_misses_and_repeats_nothing() {
         assert!(path.join("progress").exists(), "the reader got somewhere");
         let (database, tables) = open_at(&path.join("data"), *scheme);
         let mirror = Mirror::open(&path);
-        let mut changes = database.changes(mirror.position().expect("a position")).expect("no change is lost");
-        let commits: Vec<_> = changes.available().expect("a log").map(|commit| commit.expect("a commit")).collect();
+        let mut changes =
+            database.changes(mirror.position().expect("a position")).expect("no change is lost");
+        let commits: Vec<_> =
+            changes.available().expect("a log").map(|commit| commit.expect("a commit")).collect();
         mirror.apply(&commits).expect("no gap, and no repeat");
-        let all = |database: &Database, table| database.transaction(|t| t.scan(table, ..).collect()).expect("rows");
+        let all =
+            |database: &Database, table| database.transaction(|t| t.scan(table, ..).collect()).expect("rows");
         let counted = all(&database, tables.counters);
         assert_eq!(all(&mirror.database, mirror.counters), counted);
         assert!(counted.iter().map(|counter| counter.count).sum::<u64>() > KILLS, "{counted:?}");

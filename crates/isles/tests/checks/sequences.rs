@@ -87,11 +87,16 @@ fn names_and_options_without_numbers_are_refused() {
 fn a_sequence_ends_with_its_last_number() {
     let database = in_memory();
     let ends = |numbers: &Sequence| matches!(numbers.next_value(), Err(Error::SequenceEnd { sequence }) if sequence == "numbers");
-    for (first, last, increment, count) in [(1, 10, 4, 3), (5, 5, 1, 1), (-1, -9, -2, 5), (i64::MAX - 1, i64::MAX, 1, 2)] {
+    for (first, last, increment, count) in
+        [(1, 10, 4, 3), (5, 5, 1, 1), (-1, -9, -2, 5), (i64::MAX - 1, i64::MAX, 1, 2)]
+    {
         let options = SequenceOptions::new().first(first).last(last).increment(increment).block(2);
         let numbers = sequence(&database, options);
         let given: Vec<_> = (0..count).map(|_| numbers.next_value().expect("a number")).collect();
-        assert!(given.iter().zip(0..).all(|(number, place)| *number == first + place * increment), "{given:?}");
+        assert!(
+            given.iter().zip(0..).all(|(number, place)| *number == first + place * increment),
+            "{given:?}"
+        );
         assert!(ends(&numbers) && ends(&numbers));
         drop(numbers);
         database.drop_sequence("numbers").expect("no handles");
