@@ -4,6 +4,8 @@
 mod bank;
 #[path = "../../examples/cache.rs"]
 mod cache;
+#[path = "../../examples/hot_row.rs"]
+mod hot_row;
 #[path = "../../examples/inventory.rs"]
 mod inventory;
 #[path = "../../examples/migrations.rs"]
@@ -22,6 +24,15 @@ mod web;
 /// Schemes that keep state of their own for each session.
 const SCHEMES: [isles::Scheme; 4] =
     [isles::Scheme::Silo, isles::Scheme::NoWait, isles::Scheme::Mvcc, isles::Scheme::DlDetect];
+
+#[test]
+fn sessions_that_wait_for_a_hot_row_do_not_conflict() {
+    let hour = std::time::Duration::from_secs(3_600);
+    let waiting = hot_row::run(isles::Scheme::DlDetect, Some(hour), 400).expect("all commit");
+    assert_eq!(waiting.conflicts, 0, "{waiting:?}");
+    let refused = hot_row::run(isles::Scheme::NoWait, None, 400).expect("all commit in the end");
+    println!("waiting {waiting:?}, refused {refused:?}");
+}
 
 #[test]
 fn bank_runs() {

@@ -31,6 +31,7 @@ mod procedures;
 mod range;
 mod savepoints;
 mod sequences;
+mod sleeping;
 mod snapshots;
 mod tables;
 mod tasks;
