@@ -36,7 +36,7 @@ const READERS: u64 = (1 << 49) - READER;
 pub(crate) const TAG_BITS: u32 = 37;
 const TAG: u64 = (1 << TAG_BITS) - 1;
 /// The bit of a tag that says that a transaction sleeps until the lock is its own, under a policy
-/// with queues: whoever gives something of the lock back looks into the queue.
+/// with queues: who gives something of the lock back looks into the queue.
 const SLEEPERS: u64 = 1 << (TAG_BITS - 1);
 /// Tag of a row that is gone for good. The row stays locked exclusively.
 pub(crate) const TAG_GONE: u64 = TAG;

@@ -39,8 +39,8 @@ pub struct WorkerState<P: Platform, S: Parts<P>> {
     pub state: S::WorkerState,
     /// Longest wait of its transactions.
     pub wait_nanos_max: u64,
-    /// The deadline of the transaction, if the session says how long it waits for locks: a wait ends
-    /// then.
+    /// The deadline of the transaction, if the session says how long it waits for locks: a wait
+    /// ends then.
     pub transaction_ends: Option<Nanos>,
     /// Results of the index lookups of a batch: empty between two batches.
     pub(crate) lookups: Vec<Lookup>,

@@ -50,7 +50,7 @@ pub(crate) struct TransactionState {
     /// transaction object of its own. `self_wait_expired` is set if that ended the transaction.
     pub(crate) self_wait_ends: Option<Nanos>,
     pub(crate) self_wait_expired: bool,
-    /// How long the session waits for locks, as it was told last.
+    /// Longest wait of the session for locks, as it was set last.
     pub(crate) lock_wait: Option<Duration>,
     /// True for a snapshot.
     pub(crate) only_reads: bool,

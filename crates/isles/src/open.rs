@@ -156,7 +156,7 @@ impl ActiveTransaction<'_> {
         }
     }
 
-    /// How long the transaction has been idle, if its options bound that.
+    /// Returns the time since its last call began, if its options bound that.
     pub(crate) fn idle_for(&self) -> Option<Duration> {
         let used = self.used?;
         Some(Duration::from_nanos(Hardware::now(Hardware::core()).since(used)))

@@ -49,7 +49,8 @@ impl Transaction<'_> {
     /// Under the schemes that lock and over pages others wait for the row, or conflict. Under the
     /// optimistic schemes another transaction may change it: then this one conflicts at its commit.
     /// (Under [`crate::Scheme::TicToc`] a transaction that has not changed the row may commit as if
-    /// before the other one.) [`crate::Scan::lock_or_skip`] locks the rows of a range that are free.
+    /// before the other one.) [`crate::Scan::lock_or_skip`] locks the rows of a range that are
+    /// free.
     ///
     /// [`Transaction`] has an example.
     pub fn lock<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>> {

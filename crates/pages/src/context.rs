@@ -55,7 +55,7 @@ pub(crate) struct SavepointMark {
     pub gone: usize,
 }
 
-/// How long a transaction waits for a lock.
+/// Bounds of a transaction's waits for locks.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct LockWaits {
     /// After this time the lock is refused, as to a transaction that may not wait.
@@ -81,7 +81,7 @@ pub(crate) struct Context<'d, P: Files> {
     /// Marks the rows of an attempt.
     pub attempt: u32,
     pub deadline: Option<Nanos>,
-    /// How long the attempt waits for a lock.
+    /// Bounds of the attempt's waits for locks.
     waits: LockWaits,
     /// An attempt has begun that has not ended: its caller may have forgotten it, or panicked.
     is_open: bool,

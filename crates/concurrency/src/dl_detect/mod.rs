@@ -76,7 +76,7 @@ pub struct WaitingWorker {
     timestamps: TimestampWorker,
     /// When the transaction that is being tried waited first, if it has.
     age: Option<Timestamp>,
-    /// How long the session's transactions wait for a lock, if it says so.
+    /// Longest wait of the session's transactions for a lock, if the session has set it.
     longest: Option<u64>,
     search: Search,
     waits: Waits,

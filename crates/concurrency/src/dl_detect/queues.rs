@@ -1,10 +1,10 @@
 //! Queues in which transactions sleep until a lock is theirs.
 //!
-//! A transaction that does not get a lock joins the queue of the lock's word, and whoever gives
-//! something of the lock back serves the queue: it takes the lock for the first of those who wait,
-//! and wakes it. So locks go from hand to hand in the order of arrival, and no transaction is
-//! overtaken. Those who have something of the word already, a row that they share or the gap below
-//! it, go before all others: those behind them wait for them anyway.
+//! A transaction that does not get a lock joins the queue of the lock's word. A transaction that
+//! gives something of the lock back serves the queue: it takes the lock for the first one that
+//! waits, and wakes it. So locks go from hand to hand in the order of arrival, and no transaction
+//! is overtaken. Transactions that have something of the word already, a row that they share or the
+//! gap below it, go before all others, which wait for them anyway.
 //!
 //! Words fall into lists by their address; a list is a latch and a chain of waiting workers. The
 //! row and the gap of a word have one queue. So a transaction in the queue waits for those who
@@ -13,8 +13,8 @@
 //!
 //! Concurrency: a bit of the word says that its queue is not empty. It is set and cleared with the
 //! list latched, in the same exchange that sees that the lock is not free, or that takes it for the
-//! last one who waits. Whoever gives something back changes the word first: it sees the bit, or
-//! the transaction that would set it sees the change. A word belongs to a row that may be reused
+//! last one that waits. To give something back is to change the word first: either that sees the
+//! bit, or the transaction that would set the bit sees the change. A word belongs to a row that may be reused
 //! when no transaction waits for it any more; so nothing is done to a word whose queue is empty.
 
 use std::sync::atomic::Ordering;
@@ -110,11 +110,11 @@ pub(super) struct Sleeper<'w> {
     pub number: usize,
     pub age: u64,
     pub search: &'w mut Search,
-    /// How long it waits, in nanoseconds.
+    /// Longest wait, in nanoseconds.
     pub longest: u64,
 }
 
-/// How a transaction comes to a lock.
+/// The outcome of a transaction's coming to a lock.
 enum Arrival {
     Taken,
     Gone,

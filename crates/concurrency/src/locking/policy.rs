@@ -17,7 +17,7 @@ pub enum Refusal {
     Held,
     /// The wait would have closed a circle of transactions that wait for each other.
     Deadlock,
-    /// The transaction has waited for so many nanoseconds, as long as its session lets it.
+    /// The transaction has waited for this many nanoseconds, as long as its session lets it.
     TimedOut(u64),
     /// The deadline of the transaction has passed meanwhile.
     Late,

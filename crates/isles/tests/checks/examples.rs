@@ -31,6 +31,7 @@ fn sessions_that_wait_for_a_hot_row_do_not_conflict() {
     let waiting = hot_row::run(isles::Scheme::DlDetect, Some(hour), 400).expect("all commit");
     assert_eq!(waiting.conflicts, 0, "{waiting:?}");
     let refused = hot_row::run(isles::Scheme::NoWait, None, 400).expect("all commit in the end");
+    assert!(waiting.longest >= waiting.median && refused.longest >= refused.median);
     println!("waiting {waiting:?}, refused {refused:?}");
 }
 

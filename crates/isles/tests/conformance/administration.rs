@@ -242,6 +242,13 @@ fn bound_transactions(engine: Engine) {
     assert!(matches!(late, Err(Error::Deadline) | Ok(0)), "{late:?}");
     let options = call!(options.without_deadline());
     let options = call!(options.lock_wait(Duration::from_secs(1)));
+    let options = call!(options.idle(Duration::from_secs(3_600)));
+    let open = session.with(options.clone()).begin().expect("it begins");
+    assert!(call!(open.idle_for()).is_some());
+    drop(open);
+    let owned = opened.new_session(0).expect("a session").into_transaction().expect("it begins");
+    assert_eq!(call!(owned.idle_for()), None, "nothing bounds it");
+    drop(owned);
     let options = call!(options.cancel(&token));
     assert_eq!(call!(session.with(options.clone())).transaction(count), Ok(0));
     assert!(!call!(token.is_cancelled()));

@@ -28,7 +28,7 @@ pub(crate) struct PagesSession<'d, P: Files> {
     branches: OpenBranches,
     /// Longest wait for a lock, as the caller has set it.
     wait_nanos_max: Option<u64>,
-    /// How long transactions wait for a lock, if the caller has said so.
+    /// Longest wait of transactions for a lock, if the caller has set it.
     lock_wait: Option<u64>,
     /// A bound in the log of all that the last undone transaction has read.
     rolled_back_at: Lsn,

@@ -51,7 +51,7 @@ fn a_hot_row_is_served_in_order_and_without_an_abort() {
     const TRANSACTIONS: u64 = 20;
     for seed in 0..3 {
         virtually(seed, WORKERS, |c| {
-            let (database, [table, _]) = counters(c, &options(60, 1024, WORKERS + 1), 1);
+            let (database, [table, _]) = counters(c, &options(400, 1024, WORKERS + 1), 1);
             let times = Mutex::new(Vec::new());
             let worker = |c: VirtualCore, number: usize| {
                 let mut session = session(&database, c);
@@ -186,8 +186,8 @@ fn consume(seed: u64, faults: Faults) -> u64 {
                 });
                 match ended {
                     Ok(_) => taken.lock().expect("no panic").extend(item),
-                    // A row that is locked is not there: the fault.
-                    Err(Abort::Storage(_)) if faults.has(Fault::UnskippedRows) => {
+                    // A row that it has found is another one, or gone: the fault.
+                    Err(_) if faults.has(Fault::UnskippedRows) => {
                         *aborts.lock().expect("no panic") += 1;
                         return;
                     }

@@ -33,8 +33,8 @@ pub(super) struct Mix {
     pub epoch_nanos: u64,
     /// True if transactions set savepoints.
     pub savepoints: bool,
-    /// How long transactions of every other worker wait for a lock, if the workers say so: some run
-    /// out of time.
+    /// Longest wait for a lock of every other worker's transactions, if the workers set it: some
+    /// run out of time.
     pub lock_wait: Option<u64>,
 }
 
@@ -62,7 +62,7 @@ impl Mix {
         }
     }
 
-    /// How long transactions of a worker wait for a lock, if it says so.
+    /// Longest wait for a lock of a worker's transactions, if the worker sets it.
     pub(super) fn lock_wait_of(&self, worker: usize) -> Option<u64> {
         self.lock_wait.filter(|_| worker.is_multiple_of(2))
     }
