@@ -74,7 +74,7 @@ pub struct Builder {
     failed: Option<Error>,
     id: u64,
     /// The directory, if the database is durable.
-    path: Option<PathBuf>,
+    pub(crate) path: Option<PathBuf>,
     listener: Option<Box<dyn FnMut(OpenProgress)>>,
     on_event: Option<Box<Listener>>,
     slow_after: Duration,

@@ -158,8 +158,10 @@
 //   (verbs without a row type), `open` and `owned` (transaction objects), `nesting`.
 // - Ranges: `range`, `scan`, `rows` (iterators), `select` (fields that are read or written),
 //   `table` (handles).
-// - Durability: `durable_wait`, `ticket`, `on_disk` and `waiters` (futures), `backup`, `check`.
-// - Streams of committed changes: `changes`, `changed` (transactions and rows), `position`.
+// - Durability: `durable_wait`, `ticket`, `on_disk` and `waiters` (futures), `backup`, `check`,
+//   `read_copy` (reads beside another process).
+// - Streams of committed changes: `changes`, `changed` (transactions and rows), `position`; `watch`
+//   (notification of changes of a range).
 // - `sequence`, `sequence_list`: numbers that are given once.
 // - Changes of tables: `changing` (creation and removal), `converting` (other columns and indexes).
 // - Figures: `ledger` (users and counters), `statistics`, `latency`, `event`, `upkeep`.
@@ -193,6 +195,7 @@ mod owned;
 mod position;
 mod process_owned;
 mod range;
+mod read_copy;
 mod rows;
 mod savepoint;
 mod scan;
@@ -207,6 +210,7 @@ mod ticket;
 mod transaction;
 mod upkeep;
 mod waiters;
+mod watch;
 
 pub use attempt::Transaction;
 pub use backup::{Backup, copy_directory};
@@ -231,6 +235,7 @@ pub use options::{ATTEMPTS_DEFAULT, CancelToken, DEADLINE_DEFAULT, Durability, T
 pub use owned::OwnedTransaction;
 pub use position::{ChangePosition, ChangesFrom};
 pub use range::{KeyRange, NormalizedRange, Prefix, Prefixes, prefix, prefixes};
+pub use read_copy::ReadCopy;
 /// Derives a row type from a struct: see [Rows](crate#rows).
 pub use row_derive::EmbeddedRow as Row;
 /// Derives a group of columns from a struct: see [Rows](crate#rows).
@@ -252,6 +257,7 @@ pub use statistics::{
 };
 pub use table::{Index, Lookup, Table, TableOptions};
 pub use ticket::Ticket;
+pub use watch::Watch;
 
 /// Used by the code that the derives generate; not part of the interface.
 #[doc(hidden)]

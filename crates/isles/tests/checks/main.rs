@@ -32,6 +32,7 @@ mod range;
 mod savepoints;
 mod sequences;
 mod sleeping;
+mod read_copies;
 mod snapshots;
 mod tables;
 mod tasks;
