@@ -29,10 +29,10 @@ mod procedures;
 #[allow(dead_code)]
 #[path = "../../src/range.rs"]
 mod range;
+mod read_copies;
 mod savepoints;
 mod sequences;
 mod sleeping;
-mod read_copies;
 mod snapshots;
 mod tables;
 mod tasks;

@@ -98,7 +98,8 @@ fn check_changes<R: Row + Clone + PartialEq + std::fmt::Debug>(
         (ChangeKind::Delete, &*name, id)
     );
 
-    let position = call!(changes.position());
+    let stream: &Changes = changes;
+    let position = call!(stream.position());
     let bytes = call!(position.to_bytes());
     assert_eq!(call_function!(ChangePosition::from_bytes(&bytes)), Ok(position));
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const VALUES: [&str; 2] = ["Error", "NormalizedRange"];
 /// Types and free functions of deployments only, and of databases only.
 const OF_DEPLOYMENTS: [&str; 3] = ["Deployment", "DeploymentBuilder", "copy_deployment"];
-const OF_DATABASES: [&str; 9] = [
+const OF_DATABASES: [&str; 11] = [
     "Database",
     "Builder",
     "TableOptions",
