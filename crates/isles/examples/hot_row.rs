@@ -17,19 +17,27 @@ const SESSIONS: u64 = 16;
 const ACCOUNTS: u64 = 10_000;
 const TELLERS: u64 = 10;
 
+/// A row of accounts, tellers and branches.
 #[derive(Row, Clone, Debug)]
 #[row(key(id))]
 pub struct Balance {
+    /// Number of the account, teller or branch.
     pub id: u64,
+    /// Money, in cents.
     pub amount: i64,
 }
 
+/// A row of the history.
 #[derive(Row, Clone, Debug)]
 #[row(key(session, number))]
 pub struct Entry {
+    /// Number of the session.
     pub session: u64,
+    /// Number of its transaction.
     pub number: u64,
+    /// The account.
     pub account: u64,
+    /// Change of the balance, in cents.
     pub delta: i64,
 }
 
@@ -40,8 +48,9 @@ pub struct Report {
     pub throughput: f64,
     /// Attempts that conflicted.
     pub conflicts: u64,
-    /// Times of transactions.
+    /// Median of the times of transactions.
     pub median: Duration,
+    /// Longest time of a transaction.
     pub longest: Duration,
 }
 

@@ -45,7 +45,7 @@ mod pages;
 mod probe;
 pub mod progress;
 mod readable;
-mod report;
+pub mod report;
 mod rows;
 pub mod runner;
 pub mod study;

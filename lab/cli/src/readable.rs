@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use isles::Backup;
+use platform::Hardware;
 use platform::files::{FileErrorKind, Files};
-use platform::{Hardware, Platform};
 
 use crate::errors::Failure;
 use crate::numbers::thousands;

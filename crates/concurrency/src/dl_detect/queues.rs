@@ -212,11 +212,10 @@ impl<P: Platform> Queues<P> {
                 }
                 match want.grant(seen).filter(|_| is_next) {
                     Some(_) if matches!(want, Want::Open { .. }) => return Arrival::Taken,
-                    Some(granted) => {
-                        if lock.exchange(c, seen, with_holder(granted, want, tag)).is_ok() {
-                            return Arrival::Taken;
-                        }
+                    Some(granted) if lock.exchange(c, seen, with_holder(granted, want, tag)).is_ok() => {
+                        return Arrival::Taken;
                     }
+                    Some(_) => {}
                     None if lock.exchange(c, seen, seen.slept_for(true)).is_ok() => break,
                     None => {}
                 }

@@ -202,7 +202,7 @@ fn run_beside(
             .map(|worker| {
                 scope.spawn(move || {
                     let mut session = database.session().expect("a session");
-                    let mut random = Random::new(seed * 10 + u64::from(worker));
+                    let mut random = Random::new(seed, u64::from(worker));
                     for number in 0..150 {
                         match step(&mut session, tables, worker, &mut random) {
                             Ok(()) | Err(Error::Conflict { .. }) => {}
@@ -257,7 +257,7 @@ fn a_copy_equals_the_database_under_every_scheme() {
                 // Some more that the reader sees after the next opening.
                 0 => {
                     let mut session = database.session().expect("a session");
-                    let mut random = Random::new(round);
+                    let mut random = Random::new(round, 0);
                     (0..20).for_each(|_| step(&mut session, &tables, 7, &mut random).expect("committed"));
                     drop(session);
                     database.close().expect("closed");
@@ -590,7 +590,7 @@ fn child_that_is_killed() {
             let (database, tables) = (&database, &tables);
             scope.spawn(move || {
                 let mut session = database.session().expect("a session");
-                let mut random = Random::new(u64::from(std::process::id()) * 2 + u64::from(worker));
+                let mut random = Random::new(u64::from(std::process::id()), u64::from(worker));
                 for number in 1.. {
                     match step(&mut session, tables, worker, &mut random) {
                         Ok(()) | Err(Error::Conflict { .. }) => {}
@@ -627,7 +627,7 @@ fn start_child(path: &Path) -> Child {
 #[test]
 fn a_reader_that_is_killed_misses_and_repeats_nothing() {
     let directory = Directory::new("changes-kills");
-    let mut random = Random::new(5);
+    let mut random = Random::new(5, 0);
     for (number, scheme) in SCHEMES.iter().enumerate().filter(|(number, _)| number % 3 == 0) {
         let path = directory.0.join(format!("{scheme:?}"));
         std::fs::create_dir_all(&path).expect("a directory");

@@ -182,7 +182,7 @@ fn transaction_objects_have_savepoints() {
 #[test]
 fn an_import_leaves_out_what_is_there() {
     on_all_engines("savepoints-import", 0, |database, people| {
-        let evens = |id: u64| id % 2 == 0;
+        let evens = |id: u64| id.is_multiple_of(2);
         let first = database.transaction(|t| {
             (0..IMPORTED).filter(|id| evens(*id)).try_for_each(|id| t.insert(people, &person(id)))
         });
