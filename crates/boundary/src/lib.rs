@@ -9,7 +9,7 @@
 //!
 //! - `any_verbs`: [`AnyVerbs`], the operations of a transaction over numbers, words and bytes;
 //! - `verbs`: [`Verbs`], the same over typed rows; `transaction`: [`Transaction`], typed rows on an
-//!   object; `row_batch`: rows that are inserted together; `savepoints`: savepoints of a transaction;
+//!   object; `row_batch`: rows that are inserted together; `savepoints`: those of a transaction;
 //! - `attempt`: [`AnyAttempt`], a transaction that outlives the call that began it;
 //! - `session`, `database`: [`AnySession`] and [`AnyDatabase`], the objects; `handles`:
 //!   [`Session`] and [`Database`], owners of objects with typed transactions;

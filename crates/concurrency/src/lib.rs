@@ -6,8 +6,8 @@
 //!
 //! - Interface: `scheme` (the traits, one for each kind of caller), `schemes` (the list of all
 //!   schemes), `options` and `ways` (of an instance), `lookups`, `new_rows`, `row_words`, `scan`
-//!   (arguments of verbs), `savepoints` (rolling back to them), `redo` (the changes of a commit, for
-//!   a log, and their order).
+//!   (arguments of verbs), `savepoints` (rolling back to them), `redo` (the changes of a commit,
+//!   for a log, and their order).
 //! - Instances: `instance` (tables, memory, workers), `catalog` (its tables, by memory node),
 //!   `filling` (rows before any transaction), `meter` (the breakdown of a worker's time),
 //!   `look_ahead` (keys that later transactions will look up), `timestamps` (from a counter or the

@@ -83,8 +83,8 @@ impl TransactionState {
 /// All verbs may fail with [`Error::Conflict`], [`Error::Deadline`], [`Error::Cancelled`],
 /// [`Error::TooLarge`] (more than 268 million rows) and [`Error::Misuse`] (a table of another
 /// database, for example); the documentation of a verb lists its other errors. An error ends the
-/// attempt: every further verb returns the same error. Within a [`crate::Savepoint`] the transaction
-/// goes on after an error of the program.
+/// attempt: every further verb returns the same error. Behind a [`crate::Savepoint`] the
+/// transaction goes on after an error of the program.
 ///
 /// ```
 /// use isles::{Database, Row};

@@ -117,8 +117,8 @@ impl Analysis {
             undo.pop();
             self.prepared.remove(&logged.transaction);
         } else if is_carried {
-            // The checkpoint has what the part had changed when it was prepared, without what it had
-            // taken back until then.
+            // The checkpoint has what the part had changed when it was prepared, without what it
+            // had taken back until then.
         } else if logged.compensates.is_some() {
             undo.pop();
         } else if logged.takeback != Takeback::None {

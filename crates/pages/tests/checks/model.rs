@@ -1,5 +1,5 @@
-//! One session against a map: every verb, a secondary index, tails, transactions that roll back, as a
-//! whole or to savepoints, in a pool of 8 frames.
+//! One session against a map: every verb, a secondary index, tails, transactions that roll back (as
+//! a whole or to savepoints), in a pool of 8 frames.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

@@ -3,8 +3,8 @@
 //! ```text
 //! word 0     checksum (32 bits, high): of the generation's name, place in the log, and all words of the record; words of the record (24); kind (8)
 //! word 1     transaction; 0: none, what happens stays whatever becomes of transactions
-//! word 2     tree (32 bits), pages (8), words of a key (8), flags (8: 1 the record compensates an earlier one,
-//!            2 and the transaction goes on, which has rolled back to a savepoint)
+//! word 2     tree (32 bits), pages (8), words of a key (8), flags (8)
+//!            flag 1: the record compensates an earlier one; flag 2: and the transaction goes on
 //! a page     number (48 bits), words of its image (16); all pages, then all images
 //! then       the change, by kind; then what undoes it
 //! ```
