@@ -75,7 +75,7 @@ const TURN: Duration = Duration::from_secs(1);
 /// assert_eq!(copy, BTreeMap::from([(1, Account { id: 1, balance: 6 })]));
 ///
 /// // Later, perhaps in another process.
-/// let stored = changes.position().to_bytes();
+/// let stored = changes.last_position().to_bytes();
 /// drop(changes);
 /// database.transaction(|t| t.insert(accounts, &Account { id: 3, balance: 0 }))?;
 /// let mut changes = database.changes(ChangePosition::from_bytes(&stored)?)?;
@@ -85,7 +85,7 @@ const TURN: Duration = Duration::from_secs(1);
 ///
 /// // A reader that is registered: the log keeps what it needs.
 /// database.register_change_reader("search", transaction.position)?;
-/// database.acknowledge_changes("search", changes.position())?;
+/// database.acknowledge_changes("search", changes.last_position())?;
 /// assert_eq!(database.change_readers()?[0].name, "search");
 /// assert!(database.forget_change_reader("search")?);
 /// # drop((changes, database));
@@ -275,7 +275,7 @@ impl Changes {
     /// Returns the position behind all commits that the stream has given.
     ///
     /// [`Changes`] has an example.
-    pub fn position(&self) -> ChangePosition {
+    pub fn last_position(&self) -> ChangePosition {
         self.position
     }
 

@@ -5,9 +5,8 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use isles::{
     Builder, ChangeKind, ChangePosition, Changes, ChangesFrom, CommittedTransaction, Database, Datum, Error,
@@ -20,7 +19,7 @@ use crate::common::{Directory, SCHEMES};
 
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(group, id), index(by_size(size)))]
-struct Item {
+pub struct Item {
     group: u16,
     id: u32,
     size: i64,
@@ -42,14 +41,14 @@ struct LongItem {
 
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(id))]
-struct Counter {
-    id: u32,
-    count: u64,
+pub struct Counter {
+    pub id: u32,
+    pub count: u64,
 }
 
-struct Tables {
+pub struct Tables {
     items: Table<Item>,
-    counters: Table<Counter>,
+    pub counters: Table<Counter>,
 }
 
 fn open(builder: Builder) -> Result<(Database, Tables)> {
@@ -58,7 +57,7 @@ fn open(builder: Builder) -> Result<(Database, Tables)> {
     Ok((builder.open()?, Tables { items, counters }))
 }
 
-fn open_at(path: &Path, scheme: Scheme) -> (Database, Tables) {
+pub fn open_at(path: &Path, scheme: Scheme) -> (Database, Tables) {
     open(Database::at(path).scheme(scheme)).expect("a database")
 }
 
@@ -72,11 +71,11 @@ struct Copy {
     transactions: u64,
 }
 
-fn key_of(change: &isles::RowChange) -> Vec<Datum> {
+pub fn key_of(change: &isles::RowChange) -> Vec<Datum> {
     change.key().expect("a key")
 }
 
-fn number(datum: &Datum) -> u32 {
+pub fn number(datum: &Datum) -> u32 {
     match datum {
         Datum::Unsigned(number) => u32::try_from(*number).expect("a small number"),
         other => panic!("{other:?}"),
@@ -162,7 +161,7 @@ impl Copy {
 }
 
 /// One transaction of a worker: some changes of items, and one more on the worker's counter.
-fn step(session: &mut Session, tables: &Tables, worker: u32, random: &mut Random) -> Result<()> {
+pub fn step(session: &mut Session, tables: &Tables, worker: u32, random: &mut Random) -> Result<()> {
     let changes: Vec<_> = (0..1 + random.below(5)).map(|_| random.next()).collect();
     session.transaction(|t| {
         for word in &changes {
@@ -250,14 +249,14 @@ fn a_copy_equals_the_database_under_every_scheme() {
                 .unwrap_or_else(|gap| panic!("{scheme:?}, round {round}: {gap}"));
             copy.apply_all(&mut changes);
             copy.assert_equals(&database, &tables);
-            position = Some(changes.position());
+            position = Some(changes.last_position());
             drop(changes);
             database.acknowledge_changes("copy", position.expect("a position")).expect("acknowledged");
             match round % 2 {
                 // Some more that the reader sees after the next opening.
                 0 => {
                     let mut session = database.session().expect("a session");
-                    let mut random = Random::new(round, 0);
+                    let mut random = Random::new(round, 9);
                     (0..20).for_each(|_| step(&mut session, &tables, 7, &mut random).expect("committed"));
                     drop(session);
                     database.close().expect("closed");
@@ -297,7 +296,7 @@ fn commits_come_in_order_and_one_transaction_at_a_time() {
             })
             .expect("committed");
     }
-    let mut last = changes.position();
+    let mut last = changes.last_position();
     for count in 1..=50 {
         let transaction = changes.next().expect("a commit").expect("a log");
         assert_eq!(transaction.changes.len(), 2);
@@ -372,7 +371,7 @@ fn readers_that_are_registered_keep_the_log_within_a_bound() {
     };
     let before = segments();
     // What was acknowledged goes.
-    database.acknowledge_changes("slow", changes.position()).expect("acknowledged");
+    database.acknowledge_changes("slow", changes.last_position()).expect("acknowledged");
     drop(changes);
     assert!(segments() < before, "{before} segments stay");
     let gone = database.changes(unregistered).map(drop);
@@ -414,7 +413,7 @@ fn readers_that_are_registered_keep_the_log_within_a_bound() {
 fn without_readers_nothing_stays() {
     let directory = Directory::new("changes-none");
     let (database, tables) = open_at(&directory.0, Scheme::Silo);
-    let start = database.changes(ChangesFrom::Oldest).expect("a stream").position();
+    let start = database.changes(ChangesFrom::Oldest).expect("a stream").last_position();
     grow(&database, &tables, 100);
     database.checkpoint().expect("a checkpoint");
     assert!(!directory.0.join("isles.changes").exists());
@@ -485,7 +484,7 @@ fn where_there_is_no_stream_an_error_says_so() {
     let [first, second] = ["changes-first", "changes-second"].map(Directory::new);
     let (first, _) = open_at(&first.0, Scheme::Silo);
     let (other, tables) = open_at(&second.0, Scheme::Silo);
-    let position = first.changes(ChangesFrom::Now).expect("a stream").position();
+    let position = first.changes(ChangesFrom::Now).expect("a stream").last_position();
     assert!(matches!(other.changes(position), Err(Error::Misuse(_))));
     assert!(matches!(other.acknowledge_changes("r", position), Err(Error::Misuse(_))));
     assert!(matches!(other.register_change_reader("", ChangesFrom::Now), Err(Error::Misuse(_))));
@@ -503,7 +502,7 @@ fn where_there_is_no_stream_an_error_says_so() {
 fn positions_are_read_as_written_and_every_flipped_bit_is_seen() {
     let directory = Directory::new("changes-position");
     let (database, _) = open_at(&directory.0, Scheme::Silo);
-    let position = database.changes(ChangesFrom::Now).expect("a stream").position();
+    let position = database.changes(ChangesFrom::Now).expect("a stream").last_position();
     let mut bytes = position.to_bytes();
     assert_eq!(ChangePosition::from_bytes(&bytes), Ok(position));
     assert_eq!(position.to_string().parse(), Ok(position));
@@ -514,151 +513,4 @@ fn positions_are_read_as_written_and_every_flipped_bit_is_seen() {
     }
     assert!(ChangePosition::from_bytes(&bytes[1..]).is_err());
     assert!("".parse::<ChangePosition>().is_err() && "zz".repeat(32).parse::<ChangePosition>().is_err());
-}
-
-/// Names the directory in the process that is killed.
-const KILLED: &str = "ISLES_CHANGES_KILLED";
-const KILLS: u64 = 12;
-
-/// The reader's own state: position and counters, in one transaction with each other.
-#[derive(Row, Clone, Debug, PartialEq)]
-#[row(key(id))]
-struct Stored {
-    id: u8,
-    position: Vec<u8>,
-}
-
-struct Mirror {
-    database: Database,
-    counters: Table<Counter>,
-    stored: Table<Stored>,
-}
-
-impl Mirror {
-    fn open(path: &Path) -> Self {
-        let mut builder = Database::at(path.join("mirror")).memory_limit(64 << 20);
-        let (counters, stored) = (builder.table("counters"), builder.table("stored"));
-        Mirror { database: builder.open().expect("the mirror"), counters, stored }
-    }
-
-    fn position(&self) -> Option<ChangePosition> {
-        let stored = self.database.transaction(|t| t.get(self.stored, &0)).expect("the mirror");
-        stored.map(|stored| ChangePosition::from_bytes(&stored.position).expect("a position"))
-    }
-
-    /// Applies some commits, and stores the position with them.
-    fn apply(&self, commits: &[CommittedTransaction]) -> std::result::Result<(), String> {
-        let gap = self.database.transaction(|t| {
-            for change in commits.iter().flat_map(|commit| &commit.changes) {
-                if change.table().name() != "counters" {
-                    continue;
-                }
-                let id = number(&key_of(change)[0]);
-                let before = t.get(self.counters, &id)?.map_or(0, |counter| counter.count);
-                let mut row = Counter { id, count: before };
-                change.apply(&mut row)?;
-                row = change.row()?.unwrap_or(row);
-                if row.count != before + 1 {
-                    return Ok(Some(format!("counter {id}: {} after {before}", row.count)));
-                }
-                t.upsert(self.counters, &row)?;
-            }
-            let Some(last) = commits.last() else { return Ok(None) };
-            t.upsert(self.stored, &Stored { id: 0, position: last.position.to_bytes().to_vec() })?;
-            Ok(None)
-        });
-        gap.expect("the mirror").map_or(Ok(()), Err)
-    }
-}
-
-/// Runs until it is killed, in a process of its own.
-#[test]
-fn child_that_is_killed() {
-    let Ok(path) = std::env::var(KILLED) else { return };
-    let path = Path::new(&path);
-    let scheme = SCHEMES[std::fs::read(path.join("scheme")).expect("a number")[0] as usize];
-    let (database, tables) = open_at(&path.join("data"), scheme);
-    let mirror = Mirror::open(path);
-    let from = mirror.position().map_or(ChangesFrom::Reader("mirror".into()), ChangesFrom::Position);
-    if database.change_readers().expect("a log").is_empty() {
-        assert!(mirror.position().is_none(), "the reader is forgotten");
-        database.register_change_reader("mirror", ChangesFrom::Oldest).expect("a reader");
-    }
-    let mut changes = database.changes(from).expect("no change is lost");
-    std::thread::scope(|scope| {
-        for worker in 0..2u32 {
-            let (database, tables) = (&database, &tables);
-            scope.spawn(move || {
-                let mut session = database.session().expect("a session");
-                let mut random = Random::new(u64::from(std::process::id()), u64::from(worker));
-                for number in 1.. {
-                    match step(&mut session, tables, worker, &mut random) {
-                        Ok(()) | Err(Error::Conflict { .. }) => {}
-                        Err(error) => panic!("{error}"),
-                    }
-                    if worker == 0 && number % 40 == 0 {
-                        database.checkpoint().expect("a checkpoint");
-                    }
-                }
-            });
-        }
-        loop {
-            let mut commits = Vec::new();
-            while commits.len() < 20
-                && let Some(commit) = changes.next_within(Duration::from_millis(1)).expect("a log")
-            {
-                commits.push(commit);
-            }
-            mirror.apply(&commits).expect("no gap, and no repeat");
-            if let Some(commit) = commits.last() {
-                database.acknowledge_changes("mirror", commit.position).expect("acknowledged");
-                std::fs::write(path.join("progress"), commit.position.to_bytes()).expect("written");
-            }
-        }
-    });
-}
-
-fn start_child(path: &Path) -> Child {
-    let mut command = Command::new(std::env::current_exe().expect("this test"));
-    command.args(["--exact", "changes::child_that_is_killed", "--nocapture"]).env(KILLED, path);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a process")
-}
-
-#[test]
-fn a_reader_that_is_killed_misses_and_repeats_nothing() {
-    let directory = Directory::new("changes-kills");
-    let mut random = Random::new(5, 0);
-    for (number, scheme) in SCHEMES.iter().enumerate().filter(|(number, _)| number % 3 == 0) {
-        let path = directory.0.join(format!("{scheme:?}"));
-        std::fs::create_dir_all(&path).expect("a directory");
-        std::fs::write(path.join("scheme"), [number as u8]).expect("written");
-        for kill in 0..KILLS {
-            let mut child = start_child(&path);
-            let until = Instant::now() + Duration::from_millis(150 + random.below(250));
-            while Instant::now() < until {
-                if let Some(status) = child.try_wait().expect("a process") {
-                    let output = child.wait_with_output().expect("its output");
-                    let text = [output.stdout, output.stderr]
-                        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-                    panic!("{scheme:?}, kill {kill}: {status}: {}", text.join("\n"));
-                }
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            child.kill().expect("killed");
-            child.wait().expect("it has ended");
-        }
-        assert!(path.join("progress").exists(), "the reader got somewhere");
-        let (database, tables) = open_at(&path.join("data"), *scheme);
-        let mirror = Mirror::open(&path);
-        let mut changes =
-            database.changes(mirror.position().expect("a position")).expect("no change is lost");
-        let commits: Vec<_> =
-            changes.available().expect("a log").map(|commit| commit.expect("a commit")).collect();
-        mirror.apply(&commits).expect("no gap, and no repeat");
-        let all =
-            |database: &Database, table| database.transaction(|t| t.scan(table, ..).collect()).expect("rows");
-        let counted = all(&database, tables.counters);
-        assert_eq!(all(&mirror.database, mirror.counters), counted);
-        assert!(counted.iter().map(|counter| counter.count).sum::<u64>() > KILLS, "{counted:?}");
-    }
 }

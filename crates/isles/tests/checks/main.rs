@@ -5,6 +5,7 @@ mod at_once;
 mod backups;
 mod bad_input;
 mod changes;
+mod changes_killed;
 mod changing;
 mod common;
 mod converting;

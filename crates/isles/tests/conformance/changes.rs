@@ -28,7 +28,7 @@ pub fn call_all<R: Row + Clone + PartialEq + std::fmt::Debug>(
     make_changes(|body| database.transaction(body), table, row, &change);
     assert_eq!(call!(watch.wait_for(SOON)), Ok(true));
     check_changes(&mut changes, row, change);
-    let end = changes.position();
+    let end = changes.last_position();
     call!(database.acknowledge_changes("reader", end)).expect("acknowledged");
     let readers = call!(database.change_readers()).expect("readers");
     assert_eq!((&*readers[0].name, readers[0].position), ("reader", end));
@@ -48,7 +48,7 @@ pub fn call_on_instance<R: Row + Clone + PartialEq + std::fmt::Debug>(
     let mut session = deployment.session(instance).expect("a session");
     make_changes(|body| session.transaction(body), table, row, &change);
     check_changes(&mut changes, row, change);
-    let end = changes.position();
+    let end = changes.last_position();
     call!(deployment.acknowledge_changes(instance, "reader", end)).expect("acknowledged");
     let readers = call!(deployment.change_readers(instance)).expect("readers");
     assert_eq!((readers.len(), readers[0].is_lost), (1, false));
@@ -98,8 +98,7 @@ fn check_changes<R: Row + Clone + PartialEq + std::fmt::Debug>(
         (ChangeKind::Delete, &*name, id)
     );
 
-    let stream: &Changes = changes;
-    let position = call!(stream.position());
+    let position = call!(changes.last_position());
     let bytes = call!(position.to_bytes());
     assert_eq!(call_function!(ChangePosition::from_bytes(&bytes)), Ok(position));
 }
@@ -117,7 +116,7 @@ pub fn refuse<R: Row>(database: &Database, table: Table<R>) {
     // A position of another database, which memory gives.
     let directory = crate::engines::Directory::new("refused-changes");
     let other = Database::at(&directory.0).open().expect("a database");
-    let position = other.changes(ChangesFrom::Now).expect("a stream").position();
+    let position = other.changes(ChangesFrom::Now).expect("a stream").last_position();
     assert_refused(call!(database.acknowledge_changes("reader", position)));
 }
 
