@@ -183,6 +183,7 @@ fn shape_of(table: &TableDescription, options: &TableOptions) -> Result<TableSha
         read_only: options.read_only,
         constant: options.constant.words(),
         key_bytes: table.key_bytes(),
+        key_tail: table.key_tail_columns(),
         indexes,
     })
 }

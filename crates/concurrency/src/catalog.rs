@@ -59,6 +59,7 @@ pub(crate) struct TableDraft<P: Platform> {
     pub(crate) read_only: bool,
     pub(crate) constant: u64,
     pub(crate) key_bytes: Vec<KeyBytes>,
+    pub(crate) key_tail: Vec<usize>,
     pub(crate) indexes: Vec<IndexDraft<P>>,
 }
 
@@ -76,8 +77,9 @@ impl<P: Platform> TableDraft<P> {
             partitions: descriptors(number),
         });
         let Table { row_words, has_tail, .. } = *table;
-        let key_bytes = table.key_bytes.to_vec();
-        TableDraft { row_words, has_tail, read_only, constant, key_bytes, indexes: indexes.collect() }
+        let (key_bytes, key_tail) = (table.key_bytes.to_vec(), table.key_tail.to_vec());
+        let indexes = indexes.collect();
+        TableDraft { row_words, has_tail, read_only, constant, key_bytes, key_tail, indexes }
     }
 
     fn bytes(&self) -> usize {
@@ -85,13 +87,15 @@ impl<P: Platform> TableDraft<P> {
             Descriptors::Own(partitions) => Space::bytes_of::<Partition<P>>(partitions.len()),
             Descriptors::Shared(_) => 0,
         });
-        let key_bytes = Space::bytes_of::<KeyBytes>(self.key_bytes.len());
+        let key_bytes =
+            Space::bytes_of::<KeyBytes>(self.key_bytes.len()) + Space::bytes_of::<usize>(self.key_tail.len());
         own.sum::<usize>() + Space::bytes_of::<Index<P>>(self.indexes.len()) + key_bytes
     }
 
     /// The table, with its lists in `space`.
     fn lay_out(self, space: &mut Space) -> Table<P> {
-        let TableDraft { row_words, has_tail, read_only, constant, key_bytes, indexes: drafts } = self;
+        let TableDraft { row_words, has_tail, read_only, constant, key_bytes, key_tail, indexes: drafts } =
+            self;
         let mut indexes = Vec::with_capacity(drafts.len());
         for IndexDraft { words, first, partitions } in drafts {
             let partitions = match partitions {
@@ -100,9 +104,10 @@ impl<P: Platform> TableDraft<P> {
             };
             indexes.push(Index::new(words, first, partitions));
         }
-        let (indexes, key_bytes) = (space.list(indexes), space.list(key_bytes));
+        let (indexes, key_bytes, key_tail) =
+            (space.list(indexes), space.list(key_bytes), space.list(key_tail));
         let closed = read_only || constant != 0;
-        Table { row_words, has_tail, read_only, constant, closed, key_bytes, indexes }
+        Table { row_words, has_tail, read_only, constant, closed, key_bytes, key_tail, indexes }
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use boundary::{AnyVerbs, RowBatch, Span};
 use platform::{Intent, Nanos};
 use schema::key::KeyOf;
-use schema::row_keys::with_keys;
+use schema::row_keys::{too_long_key, with_keys};
 use schema::{Key, KeyBuffer, Row, RowId, key_words};
 use terms::Abort;
 use terms::rows::TableIndex;
@@ -448,6 +448,7 @@ impl Transaction<'_> {
     pub(crate) fn rewrite<R: Row>(&mut self, table: Table<R>, found: RowId, row: &R) -> Result<()> {
         let old = R::fetch(bytemuck::cast_slice(&self.state.words), &self.state.tail);
         if with_keys(&old, |before| with_keys(row, |after| before != after)) {
+            self.check_keys(table, row)?;
             let deleted = with_keys(&old, |keys| self.verbs.delete(found, keys));
             self.check(deleted)?;
             return self.insert_row(table, row);
@@ -467,14 +468,28 @@ impl Transaction<'_> {
         self.check(written)
     }
 
+    /// Refuses a row with a key that is too long.
+    #[inline(always)]
+    pub(crate) fn check_keys<R: Row>(&self, table: Table<R>, row: &R) -> Result<()> {
+        match too_long_key(row) {
+            None => Ok(()),
+            Some((index, bytes)) => {
+                let table = &self.shared.tables()[table.inner.number()];
+                Err(Error::Row(table.key_too_long(index, bytes)))
+            }
+        }
+    }
+
     pub(crate) fn insert_row<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<()> {
         self.check_share_of(table, row)?;
+        self.check_keys(table, row)?;
         let number = table.inner.number();
         encode(row, &mut self.state.fresh);
         let fixed = bytemuck::cast_slice(&self.state.fresh);
         let tail = row.tail();
         let inserted = with_keys(row, |keys| self.verbs.insert(number, keys, fixed, &tail));
-        let taken = inserted.as_ref().err().and_then(|abort| key_taken(abort, self.shared.tables(), fixed));
+        let taken =
+            inserted.as_ref().err().and_then(|abort| key_taken(abort, self.shared.tables(), (fixed, &tail)));
         self.check_inserted(inserted, taken)
     }
 }

@@ -63,8 +63,10 @@ impl<'t> Transaction<'t> {
             .collect();
         self.check_share(number, Some(part_of(keys[0])), Intent::Write)?;
         let inserted = self.verbs.insert(number, &keys, &row.fixed, &row.tail);
-        let taken =
-            inserted.as_ref().err().and_then(|abort| key_taken(abort, self.shared.tables(), &row.fixed));
+        let taken = inserted
+            .as_ref()
+            .err()
+            .and_then(|abort| key_taken(abort, self.shared.tables(), (&row.fixed, &row.tail)));
         self.check_inserted(inserted, taken)
     }
 

@@ -325,12 +325,15 @@ fn key_in_words(key: &Option<String>) -> String {
 /// Formats the key that an index already has, from the fixed part of the row that was to be
 /// inserted.
 #[cold]
-pub(crate) fn key_taken(abort: &Abort, tables: &[TableDescription], fixed: &[u8]) -> Option<String> {
+pub(crate) fn key_taken(
+    abort: &Abort,
+    tables: &[TableDescription],
+    (fixed, tail): (&[u8], &[u8]),
+) -> Option<String> {
     let Abort::Duplicate { table, index } = abort else { return None };
     let table = tables.get(*table as usize)?;
     let columns = &table.indexes().get(*index as usize)?.columns;
-    // Columns of keys lie in the fixed part.
-    let values = columns.iter().map(|column| table.decode_column(*column, fixed, &[]));
+    let values = columns.iter().map(|column| table.decode_column(*column, fixed, tail));
     let words: Vec<String> = values.map(|value| Some(value.ok()?.to_string())).collect::<Option<_>>()?;
     Some(words.join(", "))
 }

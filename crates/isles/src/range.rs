@@ -5,7 +5,7 @@
 
 use std::ops::{Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
-use schema::key::KEY_WORDS_MAX;
+use schema::key::{KEY_BYTES_MAX, KEY_WORDS_MAX};
 use schema::{Key, KeyBuffer, key_words};
 
 type Words = [u64; KEY_WORDS_MAX];
@@ -157,14 +157,20 @@ fn normalize<K: Key, P: Key>(low: Bound<&P>, high: Bound<&P>) -> Option<Normaliz
     let low = match low {
         Bound::Unbounded => [0; KEY_WORDS_MAX],
         Bound::Included(key) => words(key),
-        Bound::Excluded(key) => after(words(key), P::BITS)?,
+        Bound::Excluded(key) => after(words(key), bits(key))?,
     };
     let high = match high {
         Bound::Unbounded => ones(0, K::BITS),
-        Bound::Included(key) => or(words(key), ones(P::BITS, K::BITS)),
-        Bound::Excluded(key) => or(before(words(key), P::BITS)?, ones(P::BITS, K::BITS)),
+        Bound::Included(key) => or(words(key), ones(bits(key), K::BITS)),
+        Bound::Excluded(key) => or(before(words(key), bits(key))?, ones(bits(key), K::BITS)),
     };
     (low <= high).then_some(NormalizedRange { low, high })
+}
+
+/// Returns the length of a key, or of leading columns, as far as it is within the longest key.
+#[inline(always)]
+fn bits<P: Key>(key: &P) -> u32 {
+    if P::VARIABLE { KeyBuffer::of(key).bits().min(8 * KEY_BYTES_MAX as u32) } else { P::BITS }
 }
 
 fn words<K: Key>(key: &K) -> Words {

@@ -158,6 +158,7 @@ impl Transaction<'_> {
     pub fn insert_or_ignore<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<bool> {
         self.enter(table)?;
         self.check_share_of(table, row)?;
+        self.check_keys(table, row)?;
         let number = table.inner.number();
         let taken = with_keys(row, |keys| {
             for (index, key) in keys.iter().enumerate().filter(|(index, _)| R::INDEXES[*index].unique) {

@@ -67,10 +67,19 @@ pub struct Index {
 /// A column of a key.
 #[derive(Clone, Copy)]
 pub struct KeyColumn {
-    /// Position in [`Struct::columns`].
-    pub position: usize,
+    /// Its place among the columns of the struct.
+    pub place: ColumnPlace,
     pub descending: bool,
     pub nulls_first: bool,
+}
+
+/// Where a column of a struct is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum ColumnPlace {
+    /// Position in [`Struct::columns`].
+    Fixed(usize),
+    /// Number of the column in the tail.
+    Tail(usize),
 }
 
 /// A column of a key as it is declared.
@@ -200,8 +209,14 @@ impl Struct {
     fn complete(&self, declared: &Declared) -> Result<Index> {
         let mut columns: Vec<KeyColumn> = Vec::new();
         for OrderedColumn { name, descending, nulls_first } in &declared.columns {
-            let position = self.position(name)?;
-            let nullable = self.columns[position].nullable;
+            let place = self.place(name)?;
+            if matches!(place, ColumnPlace::Tail(_)) && self.indexes.is_empty() {
+                let message = format!(
+                    "column `{name}` has no fixed length: it cannot be part of the primary key; `Text<N>` can"
+                );
+                return Err(Error::new_spanned(name, message));
+            }
+            let nullable = self.column(place).nullable;
             if nullable && self.indexes.is_empty() {
                 let message = format!(
                     "column `{name}` may be without a value, so it cannot be part of the primary key"
@@ -212,22 +227,22 @@ impl Struct {
                 let message = format!("column `{name}` has a value in every row: it is no `Option`");
                 return Err(Error::new_spanned(name, message));
             }
-            if columns.iter().any(|column| column.position == position) {
+            if columns.iter().any(|column| column.place == place) {
                 return Err(Error::new_spanned(name, format!("column `{name}` appears twice in one key")));
             }
             let (descending, nulls_first) = (*descending, nulls_first.unwrap_or(*descending));
-            columns.push(KeyColumn { position, descending, nulls_first });
+            columns.push(KeyColumn { place, descending, nulls_first });
         }
         if columns.is_empty() {
             return Err(Error::new_spanned(&declared.name, "a key needs at least one column"));
         }
         if let Some(primary) = self.indexes.first().filter(|_| !declared.unique) {
-            let is_missing = |column: &&KeyColumn| columns.iter().all(|own| own.position != column.position);
+            let is_missing = |column: &&KeyColumn| columns.iter().all(|own| own.place != column.place);
             let missing: Vec<_> = primary.columns.iter().filter(is_missing).copied().collect();
             columns.extend(missing);
         }
         let Declared { name, unique, nulls_not_distinct, .. } = declared;
-        let is_nullable = |column: &KeyColumn| self.columns[column.position].nullable;
+        let is_nullable = |column: &KeyColumn| self.column(column.place).nullable;
         let has_distinct_nulls = *unique && !nulls_not_distinct && columns.iter().any(is_nullable);
         let parts = columns.len() + usize::from(has_distinct_nulls);
         if parts > KEY_COLUMNS_MAX {
@@ -240,18 +255,31 @@ impl Struct {
         Ok(Index { name, unique, nulls_not_distinct, columns, has_distinct_nulls })
     }
 
-    fn position(&self, name: &Ident) -> Result<usize> {
-        let is_in_tail = match &self.tail {
-            Tail::None => false,
-            Tail::Whole(tail) => tail.name == *name,
-            Tail::Columns(columns) => columns.iter().any(|tail| tail.column.name == *name),
-        };
-        if is_in_tail {
-            let message =
-                format!("column `{name}` has no fixed length: it cannot be part of a key; `Text<N>` can");
+    /// Returns the column at a place.
+    pub fn column(&self, place: ColumnPlace) -> &Column {
+        match (place, &self.tail) {
+            (ColumnPlace::Fixed(position), _) => &self.columns[position],
+            (ColumnPlace::Tail(number), Tail::Columns(columns)) => &columns[number].column,
+            (ColumnPlace::Tail(_), _) => unreachable!("the tail has no columns"),
+        }
+    }
+
+    fn place(&self, name: &Ident) -> Result<ColumnPlace> {
+        if let Tail::Whole(tail) = &self.tail
+            && tail.name == *name
+        {
+            let message = format!(
+                "column `{name}` has no fixed length: without `#[row(tail)]` it can be part of an index"
+            );
             return Err(Error::new_spanned(name, message));
         }
-        self.columns.iter().position(|column| column.name == *name).ok_or_else(|| {
+        if let Tail::Columns(columns) = &self.tail
+            && let Some(number) = columns.iter().position(|tail| tail.column.name == *name)
+        {
+            return Ok(ColumnPlace::Tail(number));
+        }
+        let fixed = self.columns.iter().position(|column| column.name == *name);
+        fixed.map(ColumnPlace::Fixed).ok_or_else(|| {
             let known: Vec<_> = self.columns.iter().map(Column::text).collect();
             Error::new_spanned(name, format!("no column `{name}`: the row has {}", known.join(", ")))
         })

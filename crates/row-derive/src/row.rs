@@ -49,7 +49,7 @@ fn key_type(declared: &Struct, index: &Index) -> TokenStream {
 
 /// The type of a column in keys.
 fn column_type(declared: &Struct, column: &KeyColumn) -> TokenStream {
-    let (schema, Column { kind, nullable, .. }) = (&declared.schema, &declared.columns[column.position]);
+    let (schema, Column { kind, nullable, .. }) = (&declared.schema, declared.column(column.place));
     // A descending column is the reverse of one whose nulls are at the other end.
     let ascending = match (nullable, column.nulls_first != column.descending) {
         (false, _) => quote!(#kind),
@@ -69,7 +69,7 @@ fn order(declared: &Struct, column: &KeyColumn) -> TokenStream {
 fn append_key(declared: &Struct, index: &Index) -> TokenStream {
     let schema = &declared.schema;
     let columns = index.columns.iter().map(|key_column| {
-        let Column { name, nullable, .. } = &declared.columns[key_column.position];
+        let Column { name, nullable, .. } = declared.column(key_column.place);
         let order = order(declared, key_column);
         match nullable {
             false if !key_column.descending => quote!(#schema::Key::append(&self.#name, to);),
@@ -78,15 +78,13 @@ fn append_key(declared: &Struct, index: &Index) -> TokenStream {
         }
     });
     let nulls = index.has_distinct_nulls.then(|| {
-        let nullable = index.columns.iter().map(|column| &declared.columns[column.position]);
+        let nullable = index.columns.iter().map(|column| declared.column(column.place));
         let names = nullable.filter(|column| column.nullable).map(|column| &column.name);
         let primary = &declared.indexes[0];
-        let (kind, appended) = (key_type(declared, primary), append_key(declared, primary));
+        let appended = append_key(declared, primary);
         quote! {
             if #(self.#names.is_none())||* {
                 #appended
-            } else {
-                to.skip(<#kind as #schema::Key>::BITS);
             }
         }
     });
@@ -135,7 +133,7 @@ fn trait_constants(declared: &Struct, name: &syn::Ident) -> TokenStream {
             0 => "primary".to_string(),
             _ => index.name.to_string(),
         };
-        let names = index.columns.iter().map(|column| declared.columns[column.position].text());
+        let names = index.columns.iter().map(|column| declared.column(column.place).text());
         let is_ordered = |column: &KeyColumn| column.descending || column.nulls_first;
         let ordered = index.columns.iter().rposition(is_ordered).map_or(0, |last| last + 1);
         let orders = index.columns[..ordered].iter().map(|column| order(declared, column));
@@ -149,6 +147,7 @@ fn trait_constants(declared: &Struct, name: &syn::Ident) -> TokenStream {
                 columns: &[#(#names),*],
                 orders: &[#(#orders),*],
                 key_bits: <#kind as #schema::Key>::BITS,
+                variable: <#kind as #schema::Key>::VARIABLE,
             }
         }
     });
@@ -188,7 +187,7 @@ fn trait_functions(declared: &Struct, name: &syn::Ident) -> TokenStream {
     let store = layout::store(declared, &length);
     let fields = layout::fetch(declared);
     let key = declared.indexes[0].columns.iter().map(|key_column| {
-        let column = &declared.columns[key_column.position].name;
+        let column = &declared.column(key_column.place).name;
         match key_column.descending {
             false => quote!(::core::clone::Clone::clone(&self.#column)),
             true => quote!(::core::cmp::Reverse(::core::clone::Clone::clone(&self.#column))),
@@ -311,7 +310,7 @@ mod tests {
                 "expected `nulls_not_distinct`",
             ),
             ("#[row(key(a), index(by_a(a) nulls_not_distinct))] struct Row { a: u8 }", "expected `,`"),
-            ("#[row(key(a), index(by_b(b)))] struct Row { a: u8, b: String }", "no fixed length"),
+            ("#[row(key(b))] struct Row { a: u8, b: String }", "no fixed length"),
             ("#[row(key(a))] struct Row { a: String }", "at least one field"),
             ("#[row(key(b))] struct Row { a: u8, #[row(tail)] b: Vec<u8> }", "no fixed length"),
             ("#[row(key(a))] struct Row { a: u8, #[row(tall)] b: Vec<u8> }", "expected `tail`"),

@@ -39,20 +39,44 @@ impl KeyBuffer {
         buffer
     }
 
-    /// Appends the low `bits` bits of `value` (1 to 64; higher bits of `value` are 0).
-    ///
-    /// Panics if the key grows beyond 64 bytes.
+    /// Appends the low `bits` bits of `value` (1 to 64; higher bits of `value` are 0). Bits behind
+    /// the first 64 bytes are counted only: see [`Self::is_too_long`].
     #[inline(always)]
     pub fn push(&mut self, value: u64, bits: u32) {
         let (word, used) = ((self.bits / 64) as usize, self.bits % 64);
         let free = 64 - used;
-        if bits <= free {
-            self.words[word] |= value << (free - bits);
-        } else {
-            self.words[word] |= value >> (bits - free);
-            self.words[word + 1] |= value << (64 - (bits - free));
+        if let Some(first) = self.words.get_mut(word) {
+            if bits <= free {
+                *first |= value << (free - bits);
+            } else {
+                *first |= value >> (bits - free);
+                if let Some(second) = self.words.get_mut(word + 1) {
+                    *second |= value << (64 - (bits - free));
+                }
+            }
         }
         self.bits += bits;
+    }
+
+    /// Appends bytes of any number so that keys sort by them, and no longer ones begin like shorter
+    /// ones: 0 becomes 1 1, 1 becomes 1 2, and 0 is the end.
+    pub fn push_terminated(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            match byte {
+                0 | 1 => self.push(0x0101 + u64::from(*byte), 16),
+                byte => self.push(u64::from(*byte), 8),
+            }
+        }
+        self.push(0, 8);
+    }
+
+    /// Returns true if the key has more than 64 bytes, of which only the first are there. No row
+    /// has such a key, and none has a key that begins with these bytes, since the form of each
+    /// column says where the column ends. So a search finds nothing, and ranges are as they should
+    /// be.
+    #[inline(always)]
+    pub fn is_too_long(&self) -> bool {
+        self.bits as usize > KEY_BYTES_MAX * 8
     }
 
     /// Returns the length in bits.
@@ -62,12 +86,9 @@ impl KeyBuffer {
     }
 
     /// Appends zeros.
-    ///
-    /// Panics if the key grows beyond 64 bytes.
     #[inline(always)]
     pub fn skip(&mut self, bits: u32) {
         self.bits += bits;
-        assert!(self.bits as usize <= KEY_BYTES_MAX * 8, "a key has at most 64 bytes");
     }
 
     /// Inverts all bits from this one on, which turns the order around.
@@ -132,12 +153,15 @@ impl<K: Key> AsRef<[u64]> for KeyOf<K> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a column of a key",
     label = "not for keys",
-    note = "keys are of numbers, `bool`, dates, times, intervals, UUIDs, `Text<N>`, `[u8; N]`, options of these, and tuples; not of `String`",
+    note = "keys are of numbers, `bool`, dates, times, intervals, UUIDs, `Text<N>`, `[u8; N]`, `String`, `Vec<u8>`, options of these, and tuples",
     note = "a struct or an enum of yours with `#[derive(Value)]` can be one with `#[row(key)]`"
 )]
 pub trait Key: Clone + PartialEq {
-    /// Length of the normalized form in bits: the same for all values of the type.
+    /// Length of the normalized form in bits: of all values of the type, or of the longest that
+    /// are possible if the type is variable.
     const BITS: u32;
+    /// True if values of the type have forms of several lengths.
+    const VARIABLE: bool = false;
     /// Appends the normalized form.
     fn append(&self, to: &mut KeyBuffer);
 }
@@ -190,10 +214,30 @@ impl<const N: usize> Key for Text<N> {
     }
 }
 
+/// Length of a key with a column of variable length: the longest that is possible.
+pub(crate) const VARIABLE_BITS: u32 = 8 * KEY_BYTES_MAX as u32;
+
+impl Key for String {
+    const BITS: u32 = VARIABLE_BITS;
+    const VARIABLE: bool = true;
+    fn append(&self, to: &mut KeyBuffer) {
+        to.push_terminated(self.as_bytes());
+    }
+}
+
+impl Key for Vec<u8> {
+    const BITS: u32 = VARIABLE_BITS;
+    const VARIABLE: bool = true;
+    fn append(&self, to: &mut KeyBuffer) {
+        to.push_terminated(self);
+    }
+}
+
 macro_rules! tuple_keys {
     ($($name:ident),+) => {
         impl<$($name: Key),+> Key for ($($name,)+) {
-            const BITS: u32 = 0 $(+ $name::BITS)+;
+            const BITS: u32 = if Self::VARIABLE { VARIABLE_BITS } else { 0 $(+ $name::BITS)+ };
+            const VARIABLE: bool = false $(|| $name::VARIABLE)+;
             #[inline(always)]
             fn append(&self, to: &mut KeyBuffer) {
                 #[allow(non_snake_case)]
@@ -251,6 +295,32 @@ mod tests {
         fn texts_sort_as_texts(a in "[A-Z]{0,16}", b in "[A-Z]{0,16}") {
             let (left, right) = (Text::<16>::truncated(&a), Text::<16>::truncated(&b));
             prop_assert_eq!(KeyBuffer::of(&left).cmp(&KeyBuffer::of(&right)), a.cmp(&b));
+        }
+    }
+
+    /// Bytes with many of the two that are escaped.
+    fn bytes() -> impl Strategy<Value = Vec<u8>> {
+        prop::collection::vec(prop_oneof![0..4_u8, any::<u8>()], 0..40)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 512 }))]
+        #[test]
+        fn variable_keys_sort_by_their_bytes(a in (bytes(), bytes(), any::<u16>()), b in (bytes(), bytes(), any::<u16>())) {
+            let (left, right) = (KeyBuffer::of(&a), KeyBuffer::of(&b));
+            if !left.is_too_long() && !right.is_too_long() {
+                prop_assert_eq!(left.words(8).cmp(right.words(8)), a.cmp(&b));
+            }
+            // A key that is too long is equal to no other one, and sorts like itself.
+            if left.is_too_long() && !right.is_too_long() {
+                prop_assert_eq!(left.words(8).cmp(right.words(8)), a.cmp(&b));
+                prop_assert_ne!(left.words(8), right.words(8));
+            }
+            let texts = [&a.0, &b.0].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+            let [left, right] = [0, 1].map(|number| KeyBuffer::of(&texts[number]));
+            if !left.is_too_long() && !right.is_too_long() {
+                prop_assert_eq!(left.cmp(&right), texts[0].cmp(&texts[1]));
+            }
         }
     }
 

@@ -6,6 +6,7 @@
 //! column that is not nullable:  the value's normalized form
 //! nullable column:              a byte, then the value's form, or zeros where there is none
 //!                               the byte is 1 for a value; for a null 2 (nulls last) or 0 (nulls first)
+//! variable length:              bytes with 0 as 1 1 and 1 as 1 2, and 0 at the end; a null has no zeros
 //! descending column:            all bits of the ascending form inverted
 //! ```
 //!
@@ -49,8 +50,9 @@ impl KeyOrder {
         }
     }
 
-    /// Appends a column in this order. `append` appends the ascending form of a value, which has
-    /// `bits` bits; it is not called for a null.
+    /// Appends a column in this order. `append` appends the ascending form of a value; it is not
+    /// called for a null, which has `bits` zeros: as many as a value, or none if values have
+    /// several lengths.
     #[inline(always)]
     pub(crate) fn append(
         self,
@@ -193,7 +195,8 @@ float_keys!(f32, f64);
 
 /// A nullable column, nulls last.
 impl<K: Key> Key for Option<K> {
-    const BITS: u32 = NULL_BITS + K::BITS;
+    const BITS: u32 = if K::VARIABLE { K::BITS } else { NULL_BITS + K::BITS };
+    const VARIABLE: bool = K::VARIABLE;
     #[inline(always)]
     fn append(&self, to: &mut KeyBuffer) {
         append_option(self.as_ref(), KeyOrder::ASCENDING, to);
@@ -203,6 +206,7 @@ impl<K: Key> Key for Option<K> {
 /// A descending column. Around an `Option`, nulls come first; around [`NullsFirst`], last.
 impl<K: Key> Key for Reverse<K> {
     const BITS: u32 = K::BITS;
+    const VARIABLE: bool = K::VARIABLE;
     #[inline(always)]
     fn append(&self, to: &mut KeyBuffer) {
         let start = to.bits();
@@ -216,7 +220,8 @@ impl<K: Key> Key for Reverse<K> {
 pub struct NullsFirst<K>(pub Option<K>);
 
 impl<K: Key> Key for NullsFirst<K> {
-    const BITS: u32 = NULL_BITS + K::BITS;
+    const BITS: u32 = if K::VARIABLE { K::BITS } else { NULL_BITS + K::BITS };
+    const VARIABLE: bool = K::VARIABLE;
     #[inline(always)]
     fn append(&self, to: &mut KeyBuffer) {
         append_option(self.0.as_ref(), KeyOrder { nulls_first: true, ..KeyOrder::ASCENDING }, to);
@@ -238,24 +243,23 @@ impl<K: Key> Key for DistinctNulls<K> {
     const BITS: u32 = K::BITS;
     #[inline(always)]
     fn append(&self, to: &mut KeyBuffer) {
-        match &self.0 {
-            Some(key) => key.append(to),
-            None => to.skip(K::BITS),
-        }
+        // A key is followed by zeros.
+        self.0.iter().for_each(|key| key.append(to));
     }
 }
 
 /// Used by `#[derive(Row)]`: appends a column that is not nullable.
 #[inline(always)]
 pub fn append_value<K: Key>(value: &K, order: KeyOrder, to: &mut KeyBuffer) {
-    order.append(Presence::NotNullable, K::BITS, to, |to| value.append(to));
+    order.append(Presence::NotNullable, 0, to, |to| value.append(to));
 }
 
 /// Used by `#[derive(Row)]`: appends a nullable column.
 #[inline(always)]
 pub fn append_option<K: Key>(value: Option<&K>, order: KeyOrder, to: &mut KeyBuffer) {
     let presence = if value.is_some() { Presence::Value } else { Presence::Null };
-    order.append(presence, K::BITS, to, |to| value.iter().for_each(|value| value.append(to)));
+    let bits = if K::VARIABLE { 0 } else { K::BITS };
+    order.append(presence, bits, to, |to| value.iter().for_each(|value| value.append(to)));
 }
 
 #[cfg(test)]

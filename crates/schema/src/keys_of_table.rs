@@ -7,7 +7,7 @@ use crate::datum::format_value;
 use crate::description::{
     ColumnDescription, DeclaredIndex, IndexDescription, Place, TableDescription, is_name,
 };
-use crate::key::KEY_BYTES_MAX;
+use crate::key::{KEY_BYTES_MAX, VARIABLE_BITS};
 use crate::key_order::{KeyOrder, NULL_BITS};
 use crate::table_limits::{INDEXES_MAX, KEY_COLUMNS_MAX, KeyFault, ROW_BYTES_MAX, TableFault};
 
@@ -34,10 +34,11 @@ impl TableDescription {
             let column = &self.columns[number];
             match self.places[number] {
                 _ if columns.contains(&number) => return fault(name, KeyFault::Twice),
-                _ if column.kind.is_variable() => return fault(name, KeyFault::Variable),
+                _ if column.kind.is_variable() && is_primary => return fault(name, KeyFault::Variable),
+                Place::WholeTail => return fault(name, KeyFault::WholeTail),
                 _ if column.added => return fault(name, KeyFault::Added),
                 _ if column.nullable && is_primary => return fault(name, KeyFault::Nullable),
-                _ if !column.kind.is_key() => {
+                _ if !column.kind.is_key() && !column.kind.is_variable() => {
                     return fault(name, KeyFault::Type { kind: column.kind.to_string() });
                 }
                 _ => columns.push(number),
@@ -72,16 +73,38 @@ impl TableDescription {
 
     /// Returns the length of the normalized keys of an index.
     pub(crate) fn key_bits(&self, index: &IndexDescription) -> u32 {
+        // A column of variable length has at least the byte at its end.
         let bits = |column: &usize| {
             let column = &self.columns[*column];
             let null = if column.nullable { NULL_BITS } else { 0 };
-            8 * column.kind.bytes().unwrap_or(0) as u32 + null
+            8 * column.kind.bytes().unwrap_or(1) as u32 + null
         };
         let own = index.columns.iter().map(bits).fold(0, u32::saturating_add);
+        let own = if self.is_variable(index) { own.max(VARIABLE_BITS) } else { own };
         match self.indexes.first().filter(|_| self.has_distinct_nulls(index)) {
+            // The longest key is what is possible anyway.
+            Some(_) if self.is_variable(index) => own,
             Some(primary) => own.saturating_add(primary.key_bits),
             None => own,
         }
+    }
+
+    /// Returns true if keys of the index have several lengths.
+    pub fn is_variable(&self, index: &IndexDescription) -> bool {
+        index.columns.iter().any(|column| self.columns[*column].kind.is_variable())
+    }
+
+    /// Returns the columns of the tail that belong to keys, by their numbers there.
+    pub fn key_tail_columns(&self) -> Vec<usize> {
+        let place = |column: &usize| match self.places[*column] {
+            Place::Tail(number) => Some(number),
+            _ => None,
+        };
+        let mut numbers: Vec<_> =
+            self.indexes.iter().flat_map(|index| &index.columns).filter_map(place).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers
     }
 
     /// Returns true if the keys of an index have the primary key behind its columns, where one of
@@ -122,14 +145,19 @@ impl TableDescription {
         Ok(())
     }
 
-    /// Formats the values of these columns of the fixed part of a row.
-    pub fn format_columns(&self, columns: &[usize], fixed: &[u8]) -> String {
+    /// Formats the values of these columns of a row.
+    pub fn format_columns(&self, columns: &[usize], fixed: &[u8], tail: &[u8]) -> String {
         let value = |column: &usize| {
             let ColumnDescription { name, kind, .. } = &self.columns[*column];
             match self.span(*column) {
-                Some(_) if self.is_null(*column, fixed) => format!("{name}=null"),
-                Some((start, end)) => format!("{name}={}", format_value(kind, &fixed[start..end])),
-                None => name.clone(),
+                Some((start, end)) if !self.is_null(*column, fixed) => {
+                    format!("{name}={}", format_value(kind, &fixed[start..end]))
+                }
+                Some(_) => format!("{name}=null"),
+                None => match self.decode_column(*column, fixed, tail) {
+                    Ok(value) => format!("{name}={value}"),
+                    Err(_) => name.clone(),
+                },
             }
         };
         columns.iter().map(value).collect::<Vec<_>>().join(" ")

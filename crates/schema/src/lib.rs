@@ -60,7 +60,7 @@ pub use key_order::{DistinctNulls, KeyColumn, KeyOrder, NullsFirst};
 pub use routes::{KeyRange, Route, Routes};
 pub use row::{Column, Field, IndexId, IndexInfo, NullableField, Row, TailColumn, Value};
 pub use row_derive::{Row, Value};
-pub use row_format::{RowBytes, RowError, TAIL_BYTES_MAX};
+pub use row_format::{RowBytes, RowError, TAIL_BYTES_MAX, tails_agree};
 pub use stored::{StoredIndex, StoredTable};
 pub use table::{Handle, Index, RowId, Table};
 pub use table_limits::{RowTypeError, TableError, TableFault};

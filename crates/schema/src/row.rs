@@ -112,6 +112,8 @@ pub struct IndexInfo {
     pub orders: &'static [KeyOrder],
     /// Length of the normalized key.
     pub key_bits: u32,
+    /// True if keys have several lengths.
+    pub variable: bool,
 }
 
 impl IndexInfo {

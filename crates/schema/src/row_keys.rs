@@ -1,7 +1,7 @@
 //! Keys of typed rows: all keys of a row, and the bytes of the row that belong to keys.
 
 use crate::key::{KeyBuffer, key_words};
-use crate::row::{Column, Field, Row, Value};
+use crate::row::{Column, Field, IndexInfo, Row, Value};
 use crate::table_limits::INDEXES_MAX;
 
 /// Indexes of a table whose keys are made on the stack.
@@ -24,13 +24,47 @@ pub fn with_keys<R: Row, T>(row: &R, body: impl FnOnce(&[&[u64]]) -> T) -> T {
     }
 }
 
+/// The words of a key; none if the key is too long, which every verb refuses.
+#[inline(always)]
+fn words<'k, R: Row>(key: &'k KeyBuffer, index: &IndexInfo) -> &'k [u64] {
+    if const { has_variable_keys::<R>() } && index.variable && key.is_too_long() {
+        &[]
+    } else {
+        key.words(key_words(index.key_bits))
+    }
+}
+
+/// Returns the first index of a row in which its key is too long, and the bytes of the key.
+#[inline(always)]
+pub fn too_long_key<R: Row>(row: &R) -> Option<(usize, usize)> {
+    if !const { has_variable_keys::<R>() } {
+        return None;
+    }
+    (0..R::INDEXES.len()).filter(|index| R::INDEXES[*index].variable).find_map(|index| {
+        let mut key = KeyBuffer::new();
+        row.index_key(index, &mut key);
+        key.is_too_long().then_some((index, key.bits() as usize / 8))
+    })
+}
+
+const fn has_variable_keys<R: Row>() -> bool {
+    let mut index = 0;
+    while index < R::INDEXES.len() {
+        if R::INDEXES[index].variable {
+            return true;
+        }
+        index += 1;
+    }
+    false
+}
+
 /// The keys of a row with more indexes than the stack has buffers for.
 fn with_many_keys<R: Row, T>(row: &R, body: impl FnOnce(&[&[u64]]) -> T) -> T {
     let mut buffers = vec![KeyBuffer::new(); R::INDEXES.len()];
     for (number, buffer) in buffers.iter_mut().enumerate() {
         row.index_key(number, buffer);
     }
-    let words = buffers.iter().zip(R::INDEXES).map(|(key, index)| key.words(key_words(index.key_bits)));
+    let words = buffers.iter().zip(R::INDEXES).map(|(key, index)| words::<R>(key, index));
     body(&words.collect::<Vec<_>>())
 }
 
@@ -43,7 +77,7 @@ fn with_some_keys<R: Row, const N: usize, T>(row: &R, body: impl FnOnce(&[&[u64]
     }
     let mut slices: [&[u64]; N] = [&[]; N];
     for (number, slice) in slices.iter_mut().enumerate().take(count) {
-        *slice = buffers[number].words(key_words(R::INDEXES[number].key_bits));
+        *slice = words::<R>(&buffers[number], &R::INDEXES[number]);
     }
     body(&slices[..count])
 }

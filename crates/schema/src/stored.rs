@@ -53,8 +53,13 @@ impl TableDescription {
         let mut table =
             TableDescription { name, columns, places, tail, nulls_at, row_bytes, indexes: Vec::new() };
         for StoredIndex { name, unique, nulls_not_distinct, columns, orders } in indexes {
-            let fixed = |column: &usize| matches!(table.places.get(*column), Some(Place::Fixed { .. }));
-            if !columns.iter().all(fixed) || columns.len() != orders.len() {
+            let is_primary = table.indexes.is_empty();
+            let sound = |column: &usize| match table.places.get(*column) {
+                Some(Place::Fixed { .. }) => true,
+                Some(Place::Tail(_)) => !is_primary && !table.columns[*column].added,
+                _ => false,
+            };
+            if !columns.iter().all(sound) || columns.len() != orders.len() {
                 return None;
             }
             let mut index =
@@ -67,7 +72,7 @@ impl TableDescription {
 
     fn is_sound(&self) -> bool {
         let within = |column| self.span(column).is_none_or(|(_, end)| end <= self.row_bytes);
-        let known = |columns: &[usize]| columns.iter().all(|column| self.span(*column).is_some());
+        let known = |columns: &[usize]| columns.iter().all(|column| *column < self.columns.len());
         let whole = self.places.iter().filter(|place| **place == Place::WholeTail).count();
         let last = self.places.last() == Some(&Place::WholeTail);
         let columns_are_sound = self

@@ -188,9 +188,12 @@ pub enum KeyFault {
     /// The key already contains the column.
     #[error("it is there twice")]
     Twice,
-    /// Values have no fixed length.
-    #[error("its values have no fixed length; a text of fixed length can be")]
+    /// A column of the primary key has no fixed length.
+    #[error("its values have no fixed length; a text of fixed length can be, and other indexes can have it")]
     Variable,
+    /// The column is the whole tail.
+    #[error("it is the whole tail; a column of a tail with a directory can be")]
+    WholeTail,
     /// The column was added to a table with rows.
     #[error("it was added later, and is not in the part of the row that keys are made of")]
     Added,

@@ -30,6 +30,8 @@ pub struct Table<P: Platform> {
     /// Bytes of a row that belong to keys. An empty list leaves it to the writers of rows to keep
     /// their keys.
     pub key_bytes: Listed<KeyBytes>,
+    /// Columns of the tail that belong to keys, by their numbers in its directory.
+    pub key_tail: Listed<usize>,
     /// Index 0 is the primary key.
     pub indexes: Listed<Index<P>>,
 }

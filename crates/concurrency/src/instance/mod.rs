@@ -53,6 +53,8 @@ pub struct TableShape {
     pub constant: u64,
     /// As [`Table::key_bytes`].
     pub key_bytes: Vec<KeyBytes>,
+    /// As [`Table::key_tail`].
+    pub key_tail: Vec<usize>,
     /// Index 0 is the primary key.
     pub indexes: Vec<IndexShape>,
 }
@@ -189,8 +191,8 @@ fn draft<P: Platform>(
         indexes.push(IndexDraft { words, first, partitions: Descriptors::Own(partitions) });
     }
     let TableShape { row_words, has_tail, .. } = *shape;
-    let key_bytes = shape.key_bytes.clone();
-    Ok(TableDraft { row_words, has_tail, read_only: false, constant: 0, key_bytes, indexes })
+    let (key_bytes, key_tail) = (shape.key_bytes.clone(), shape.key_tail.clone());
+    Ok(TableDraft { row_words, has_tail, read_only: false, constant: 0, key_bytes, key_tail, indexes })
 }
 
 impl<P: Platform, S: Filling<P>> Instance<P, S> {

@@ -261,6 +261,7 @@ fn instance<S: Scheme<P>>(c: VirtualCore, faults: Faults, lock_queues: bool) -> 
         read_only: false,
         constant: 0,
         key_bytes: vec![KeyBytes { from: 0, to: 8, mask: u8::MAX }],
+        key_tail: Vec::new(),
         indexes: vec![IndexShape { words: 1, first: Some(0), partitions: vec![partition; 2] }],
     };
     let options = InstanceOptions {

@@ -58,7 +58,7 @@ impl TableCodec {
                 let indexes = self.table.indexes();
                 if indexes.len() > INDEXES_INLINE {
                     let buffers: Vec<_> =
-                        (0..indexes.len()).map(|number| self.table.key_of(number, fixed)).collect();
+                        (0..indexes.len()).map(|number| self.table.key_of(number, fixed, tail)).collect();
                     let words =
                         buffers.iter().zip(indexes).map(|(key, index)| key.words(key_words(index.key_bits)));
                     return visit(&words.collect::<Vec<_>>());
@@ -68,7 +68,7 @@ impl TableCodec {
                 for (number, (buffer, key)) in
                     buffers.iter_mut().zip(&mut keys).enumerate().take(indexes.len())
                 {
-                    *buffer = self.table.key_of(number, fixed);
+                    *buffer = self.table.key_of(number, fixed, tail);
                     *key = buffer.words(key_words(indexes[number].key_bits));
                 }
                 visit(&keys[..indexes.len()]);
@@ -80,7 +80,7 @@ impl TableCodec {
     /// it: zeros in another column may be no value of the column's type, such as an enum without a
     /// variant of that number.
     fn primary_of(&self, fixed: &[u8]) -> KeyBuffer {
-        self.table.key_of(0, fixed)
+        self.table.key_of(0, fixed, &[])
     }
 
     /// The key that these bytes of its columns are.

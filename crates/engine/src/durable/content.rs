@@ -331,7 +331,7 @@ impl Content {
                         key: key(),
                         what: unreadable,
                     })?;
-                    keys.add(&row.fixed)?;
+                    keys.add(&row.fixed, &row.tail)?;
                 }
                 done += group.len() as u64;
                 if done - reported >= ROWS_PER_REPORT {
@@ -444,14 +444,14 @@ impl<'d> UniqueKeys<'d> {
         UniqueKeys { table, indexes: indexes.collect() }
     }
 
-    fn add(&mut self, row: &[u8]) -> Result<(), ContentError> {
+    fn add(&mut self, fixed: &[u8], tail: &[u8]) -> Result<(), ContentError> {
         for UniqueKey { index, keys } in &mut self.indexes {
-            if !keys.insert(self.table.key_of(*index, row)) {
+            if !keys.insert(self.table.key_of(*index, fixed, tail)) {
                 let index = &self.table.indexes()[*index];
                 return Err(ContentError::NotUnique {
                     table: self.table.name().to_owned(),
                     index: index.name.clone(),
-                    key: self.table.format_columns(&index.columns, row),
+                    key: self.table.format_columns(&index.columns, fixed, tail),
                 });
             }
         }

@@ -269,14 +269,17 @@ fn delete_rows<P: Platform, S: Scheme<P>>(
 ) -> Result<bool, Abort> {
     let indexes = description.indexes();
     let span = Span { offset: 0, bytes: description.row_bytes() };
-    let mut row = vec![0; span.words()];
+    let (mut row, mut tail) = (vec![0; span.words()], Vec::new());
     let mut any = false;
     for key in keys.chunks_exact(width) {
         let Some(found) = AnyVerbs::find(transaction, table, 0, key, Intent::Write)? else { continue };
         AnyVerbs::read(transaction, found, span, &mut row)?;
+        if description.has_tail() {
+            AnyVerbs::read_tail(transaction, found, &mut tail)?;
+        }
         let fixed = bytemuck::cast_slice(&row);
         let of_row: Vec<KeyBuffer> =
-            (0..indexes.len()).map(|number| description.key_of(number, fixed)).collect();
+            (0..indexes.len()).map(|number| description.key_of(number, fixed, &tail)).collect();
         let words = of_row.iter().zip(indexes).map(|(key, index)| key.words(key_words(index.key_bits)));
         let words: Vec<&[u64]> = words.collect();
         AnyVerbs::delete(transaction, found, &words)?;

@@ -117,7 +117,7 @@ impl Conversion {
         let description = &self.sides(reads).0.description;
         let mut words = vec![0; description.row_bytes() / 8];
         verbs.read(row, Span { offset: 0, bytes: description.row_bytes() }, &mut words)?;
-        Ok(description.key_of(0, bytemuck::cast_slice(&words)))
+        Ok(description.key_of(0, bytemuck::cast_slice(&words), &[]))
     }
 
     /// Where the primary keys of rows that are inserted together lie in what their keys are
@@ -136,18 +136,18 @@ impl Conversion {
         let old = there.map(|there| to.read(verbs, there)).transpose()?;
         match (row, there.zip(old)) {
             (None, None) => Ok(()),
-            (None, Some((there, old))) => to.with_keys(&old.0, |keys| verbs.delete(there, keys)),
+            (None, Some((there, old))) => to.with_keys(&old, |keys| verbs.delete(there, keys)),
             (Some(row), None) => {
-                let (fixed, tail) = from.convert(to, &row, &to.template)?;
-                to.with_keys(&fixed, |keys| verbs.insert(to.table, keys, &fixed, &tail))
+                let new = from.convert(to, &row, &to.template)?;
+                to.with_keys(&new, |keys| verbs.insert(to.table, keys, &new.0, &new.1))
             }
             (Some(row), Some((there, old))) => {
                 let new = from.convert(to, &row, &old)?;
                 if new == old {
                     return Ok(());
                 }
-                to.with_keys(&old.0, |before| {
-                    to.with_keys(&new.0, |after| verbs.replace(there, before, after, &new.0, &new.1))
+                to.with_keys(&old, |before| {
+                    to.with_keys(&new, |after| verbs.replace(there, before, after, &new.0, &new.1))
                 })
             }
         }
@@ -174,10 +174,10 @@ impl Side {
     }
 
     /// Calls `with` with the keys of a row, one an index.
-    fn with_keys<T>(&self, fixed: &[u8], with: impl FnOnce(&[&[u64]]) -> T) -> T {
+    fn with_keys<T>(&self, (fixed, tail): &RowImage, with: impl FnOnce(&[&[u64]]) -> T) -> T {
         let indexes = self.description.indexes();
         let keys: Vec<KeyBuffer> =
-            (0..indexes.len()).map(|number| self.description.key_of(number, fixed)).collect();
+            (0..indexes.len()).map(|number| self.description.key_of(number, fixed, tail)).collect();
         let words: Vec<&[u64]> =
             keys.iter().zip(indexes).map(|(key, index)| key.words(key_words(index.key_bits))).collect();
         with(&words)

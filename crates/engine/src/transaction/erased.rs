@@ -3,7 +3,7 @@
 use boundary::{AnyVerbs, Reader, RowVisitor, Savepoint, Span};
 use concurrency::{Ahead, Holder, KeyList, NewRows, RowWords, Scheme};
 use platform::{Code, Intent, Platform, Work};
-use schema::{Routes, RowId};
+use schema::{Routes, RowId, tails_agree};
 use storage::Index;
 use storage::tree::{Direction, ScanOrder};
 use terms::Abort;
@@ -13,6 +13,9 @@ use super::{MakeRow, Transaction};
 
 /// Words of the rows that a scan reads at a time, at most.
 const ROOM_WORDS_MAX: usize = 1 << 16;
+
+/// Error of a write that would change a key.
+const KEY_CHANGES: &str = "bytes of a key change by deleting the row and inserting another";
 
 impl<'i, P: Platform, S: Scheme<P>> Transaction<'_, 'i, P, S> {
     /// An index of a table; an error if there is none, or if its keys are not as long as `key`.
@@ -39,10 +42,26 @@ impl<'i, P: Platform, S: Scheme<P>> Transaction<'_, 'i, P, S> {
             }
             let before = self.read_bytes(row, from, to)?;
             if key.are_changed(from, before, &bytes[from - offset..to - offset]) {
-                return self.misuse("bytes of a key change by deleting the row and inserting another");
+                return self.misuse(KEY_CHANGES);
             }
         }
         Ok(())
+    }
+
+    /// Refuses a tail that would change a key of the row.
+    #[inline]
+    fn keep_tail_keys(&mut self, row: u32, tail: &[u8]) -> Result<(), Abort> {
+        let (inner, cx) = self.parts();
+        let table = &cx.tables[S::table_of(inner, row)];
+        if table.key_tail.is_empty() {
+            return Ok(());
+        }
+        let mut before = Vec::new();
+        call!(self, |inner, cx| S::read_tail(inner, cx, row, &mut before))?;
+        match tails_agree(&table.key_tail, &before, tail) {
+            true => Ok(()),
+            false => self.misuse(KEY_CHANGES),
+        }
     }
 
     /// Copies words of a row's fixed part, from number `first` on, to where a copier of rows needs
@@ -298,6 +317,7 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
     fn write_tail(&mut self, row: RowId, bytes: &[u8]) -> Result<(), Abort> {
         let row = self.number(row)?;
         self.check_tail_bytes(bytes.len())?;
+        self.keep_tail_keys(row, bytes)?;
         call!(self, |inner, cx| S::write_tail(inner, cx, row, bytes))
     }
 

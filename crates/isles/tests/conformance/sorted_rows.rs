@@ -21,7 +21,9 @@ use crate::rows::{Aspect, Atom, OnField, OnGroup, OnIndex, Probe, TestRow, signe
     index(by_amount(part, amount)),
     index(by_most(part, desc(amount))),
     index(by_flag(part, flag)),
-    index(by_ratio(part, ratio))
+    index(by_ratio(part, ratio)),
+    index(by_text(part, text, desc(flag))),
+    unique_index(by_name(part, desc(name), bytes))
 )]
 pub struct Sorted {
     part: u16,
@@ -36,6 +38,8 @@ pub struct Sorted {
     amount: i64,
     note: Option<u8>,
     text: String,
+    name: Option<String>,
+    bytes: Vec<u8>,
 }
 
 /// A nullable column: nulls are larger than values.
@@ -69,8 +73,8 @@ impl Sorted {
 
 impl TestRow for Sorted {
     const TABLE: &'static str = "sorted";
-    const HASHED: &'static [bool] = &[false; 11];
-    const FRONTS: &'static [usize] = &[1, 2, 2, 2, 3, 2, 1, 2, 2, 2, 2];
+    const HASHED: &'static [bool] = &[false; 13];
+    const FRONTS: &'static [usize] = &[1, 2, 2, 2, 3, 2, 1, 2, 2, 2, 2, 2, 2];
     const GROUPS: usize = 2;
 
     fn make(Probe { part, id, salt }: Probe) -> Self {
@@ -88,7 +92,9 @@ impl TestRow for Sorted {
             only: (!is(8)).then_some((id * 2 + salt % 3) as u16),
             amount: i64::from(salt % 7) - 3,
             note: is(2).then_some(salt as u8),
-            text: "t".repeat(salt as usize % 5),
+            text: ["", "t", "t\0", "t\u{1}", "to", "t\u{7f}é"][salt as usize % 6].repeat(salt as usize % 3),
+            name: (!is(3)).then(|| "n".repeat((id * 2 + salt % 3) as usize % 20)),
+            bytes: vec![salt as u8 % 3; salt as usize % 4],
         }
     }
 
@@ -96,11 +102,11 @@ impl TestRow for Sorted {
         let from = other.clone();
         match aspect {
             Aspect::Values => self.note = from.note,
-            Aspect::Tail => self.text = from.text,
+            Aspect::Tail => (self.text, self.name, self.bytes) = (from.text, from.name, from.bytes),
             Aspect::Key => (self.part, self.id) = (from.part, from.id),
             Aspect::Indexed => {
-                let Sorted { part, id, note, text, .. } = self.clone();
-                *self = Sorted { part, id, note, text, ..from };
+                let Sorted { part, id, note, .. } = self.clone();
+                *self = Sorted { part, id, note, ..from };
             }
         }
     }
@@ -112,6 +118,8 @@ impl TestRow for Sorted {
         let label = self.label.map(|label| Atom::Bytes(label.as_bytes().to_vec()));
         let serial = or_null(self.serial.map(unsigned));
         let own = self.serial.is_none().then(|| [part.clone(), id.clone()]);
+        let name = or_null(self.name.clone().map(|name| Atom::Bytes(name.into_bytes())));
+        let own_name = self.name.is_none().then(|| [part.clone(), id.clone()]);
         // A descending column is the reverse of one with the nulls at the other end.
         let low = descending(self.rank.map_or(Atom::First, signed));
         let only = descending(or_null(self.only.map(unsigned)));
@@ -126,7 +134,13 @@ impl TestRow for Sorted {
             vec![signed(self.amount), id.clone()],
             vec![descending(signed(self.amount)), id.clone()],
             vec![flag, id.clone()],
-            vec![self.ratio_atom(), id],
+            vec![self.ratio_atom(), id.clone()],
+            vec![Atom::Bytes(self.text.clone().into_bytes()), descending(unsigned(u8::from(self.flag))), id],
+            [
+                vec![descending(name), Atom::Bytes(self.bytes.clone())],
+                own_name.into_iter().flatten().collect(),
+            ]
+            .concat(),
         ];
         keys.into_iter().map(|key| [vec![part.clone()], key].concat()).collect()
     }
@@ -146,6 +160,8 @@ impl TestRow for Sorted {
             Datum::Signed(self.amount),
             or_null(self.note.map(|note| Datum::Unsigned(note.into()))),
             Datum::Text(self.text.clone()),
+            or_null(self.name.clone().map(Datum::Text)),
+            Datum::Bytes(self.bytes.clone()),
         ]
     }
 
@@ -198,10 +214,23 @@ impl TestRow for Sorted {
                 |row| (row.part, row.flag, Reverse(row.id)),
                 |row| (row.part, row.flag),
             ),
-            _ => visitor.visit(
+            10 => visitor.visit(
                 call!(table.by(S::BY_RATIO)),
                 |row| (row.part, row.ratio, Reverse(row.id)),
                 |row| (row.part, row.ratio),
+            ),
+            11 => visitor.visit(
+                call!(table.by(S::BY_TEXT)),
+                |row| (row.part, row.text.clone(), Reverse(row.flag), Reverse(row.id)),
+                |row| (row.part, row.text.clone()),
+            ),
+            _ => visitor.visit(
+                call!(table.by(S::BY_NAME)),
+                |row| {
+                    let own = DistinctNulls(row.name.is_none().then(|| row.key()));
+                    (row.part, Reverse(row.name.clone()), row.bytes.clone(), own)
+                },
+                |row| (row.part, Reverse(row.name.clone())),
             ),
         }
     }

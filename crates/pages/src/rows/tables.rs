@@ -25,6 +25,8 @@ pub(crate) struct Table {
     pub constant: u64,
     /// Bytes of the fixed part that belong to keys.
     pub key_bytes: Vec<KeyBytes>,
+    /// Columns of the tail that belong to keys, by their numbers in its directory.
+    pub key_tail: Vec<usize>,
     /// By number of the index; the first is that of the primary key.
     pub trees: Vec<Tree>,
     /// Has what of rows does not fit a record, if there can be such rows.
@@ -77,8 +79,18 @@ impl Table {
         };
         let overflow = if overflows { trees.pop() } else { None };
         let division = Division::new(fixed_words, primary, page_words);
-        let TableShape { has_tail, read_only, constant, key_bytes, .. } = shape;
-        Ok(Table { fixed_words, has_tail, read_only, constant, key_bytes, trees, overflow, division })
+        let TableShape { has_tail, read_only, constant, key_bytes, key_tail, .. } = shape;
+        Ok(Table {
+            fixed_words,
+            has_tail,
+            read_only,
+            constant,
+            key_bytes,
+            key_tail,
+            trees,
+            overflow,
+            division,
+        })
     }
 
     /// The trees of its indexes, then that of pieces of rows, if there is one: the order of their

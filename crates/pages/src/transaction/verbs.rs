@@ -93,7 +93,7 @@ impl<P: Files> AnyVerbs for Transaction<'_, '_, P> {
     }
 
     fn write_tail(&mut self, row: RowId, bytes: &[u8]) -> Result<(), Abort> {
-        self.verb(|own| own.replace_record(row, None, bytes))
+        self.verb(|own| own.write_tail_bytes(row, bytes))
     }
 
     fn insert(&mut self, table: usize, keys: &[&[u64]], fixed: &[u8], tail: &[u8]) -> Result<(), Abort> {

@@ -2,7 +2,7 @@
 
 use platform::files::Files;
 use platform::{Code, Work};
-use schema::RowId;
+use schema::{RowId, tails_agree};
 use terms::rows::KeyBytes;
 use terms::{Abort, Category};
 
@@ -13,6 +13,9 @@ use crate::log::record::Takeback;
 use crate::page::{RecordParts, WordSpan};
 use crate::rows::overflow::piece_key;
 use crate::tree::{Inserted, InsertionPlace, NextKey, Tree, WriteRoom};
+
+/// Error of a write that would change a key.
+const KEY_CHANGES: &str = "bytes of a key change by deleting the row and inserting another";
 
 /// The record of a row, or one of its pieces.
 #[derive(Clone, Copy)]
@@ -200,11 +203,23 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
                 session.owner.undo.push(tree, &key, first, Takeback::Write { words: &before });
                 Ok(())
             }
-            None if changes_key => {
-                Err(Abort::Misuse("bytes of a key change by deleting the row and inserting another"))
-            }
+            None if changes_key => Err(Abort::Misuse(KEY_CHANGES)),
             None => Err(self.missing(number)),
         }
+    }
+
+    /// Replaces a row's tail, in which no column of a key changes.
+    pub(super) fn write_tail_bytes(&mut self, row: RowId, bytes: &[u8]) -> Result<(), Abort> {
+        let number = self.number(row)?;
+        let table = self.table(self.session.rows[number].table)?;
+        if !table.key_tail.is_empty() {
+            let mut before = Vec::new();
+            self.read_tail_bytes(row, &mut before)?;
+            if !tails_agree(&table.key_tail, &before, bytes) {
+                return Err(Abort::Misuse(KEY_CHANGES));
+            }
+        }
+        self.replace_record(row, None, bytes)
     }
 
     /// Replaces a row's tail; with `fixed`, its fixed part, too.

@@ -58,7 +58,6 @@ fn columns_that_no_key_can_have_are_refused() {
         TableFault::Key { index, column, fault } if index == "by_c" && column == "c" => fault,
         other => panic!("{other}"),
     };
-    assert_eq!(key(ValueType::String), KeyFault::Variable);
     let pair = || ValueType::Array(Box::new(ValueType::Unsigned(2)), 2);
     assert_eq!(key(pair()), KeyFault::Type { kind: "[u16; 2]".into() });
     let of = |builder: TableBuilder| match fault(builder) {
@@ -70,6 +69,8 @@ fn columns_that_no_key_can_have_are_refused() {
     assert_eq!(of(with(number()).index("i", ["c", "c"])), KeyFault::Twice);
     let nullable = with(number()).column(column("n", number()).nullable());
     assert_eq!(of(nullable.key(["n"])), KeyFault::Nullable);
+    assert_eq!(of(with(ValueType::String).key(["c"])), KeyFault::Variable);
+    assert_eq!(of(with(ValueType::Bytes).compact().index("i", ["c"])), KeyFault::WholeTail);
 }
 
 /// The longest key, and one byte more, alone and with the primary key.
@@ -121,6 +122,17 @@ fn keys_with_nulls_are_longer() {
         (same.indexes()[1].key_bits, &*same.format_index(1)),
         (168, "unique i (t) nulls not distinct")
     );
+}
+
+/// A key with a column of variable length has the longest length, and has room for the others.
+#[test]
+fn variable_keys_have_room() {
+    let table = |bytes| with(ValueType::String).column(column("t", ValueType::Text(bytes)));
+    let fits = table(KEY_BYTES_MAX - 9).index("i", ["t", "c"]).build().expect("a table");
+    assert_eq!(fits.indexes()[1].key_bits, 8 * KEY_BYTES_MAX as u32);
+    assert_eq!((fits.key_tail_columns(), fits.has_ordered_keys()), (vec![0], true));
+    let long = TableFault::KeyTooLong { index: "i".into(), bytes: KEY_BYTES_MAX + 1 };
+    assert_eq!(fault(table(KEY_BYTES_MAX - 8).index("i", ["c", "t"])), long);
 }
 
 /// The null bit of a column of a key is all that belongs to the key in its byte.

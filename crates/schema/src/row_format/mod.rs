@@ -28,7 +28,7 @@
 
 use crate::datum::{Datum, Misfit, unsigned};
 use crate::description::{IndexDescription, Place, TableDescription, TailForm};
-use crate::key::{Key, KeyBuffer};
+use crate::key::{KEY_BYTES_MAX, Key, KeyBuffer};
 use crate::key_order::{Presence, ordered_float};
 use crate::row::Value;
 use crate::temporal::Interval;
@@ -105,6 +105,19 @@ pub enum RowError {
         /// The table.
         table: String,
         /// Bytes.
+        bytes: usize,
+    },
+    /// A key with columns of variable length is too long.
+    #[error(
+        "a row of table {table:?} has a key of {bytes} bytes in index {index:?}, with a byte more for the end of each column of \
+         variable length and for each byte 0 or 1 there, and at most {KEY_BYTES_MAX} are possible"
+    )]
+    KeyTooLong {
+        /// The table.
+        table: String,
+        /// The index.
+        index: String,
+        /// Bytes of the key.
         bytes: usize,
     },
     /// The bytes are not a row of the table.
@@ -199,6 +212,12 @@ impl<'a> TailColumns<'a> {
     }
 }
 
+/// Returns true if these columns are the same in two tails with directories.
+pub fn tails_agree(columns: &[usize], left: &[u8], right: &[u8]) -> bool {
+    let (left, right) = (TailColumns::of(left), TailColumns::of(right));
+    columns.iter().all(|column| left.bytes(*column) == right.bytes(*column))
+}
+
 /// Builder of a tail with a directory.
 #[derive(Default)]
 pub struct TailWriter {
@@ -278,8 +297,20 @@ impl TableDescription {
         }
         self.finish_tail(&writer, tail)?;
         keys.clear();
-        keys.extend((0..self.indexes.len()).map(|index| self.key_of(index, fixed)));
+        for index in 0..self.indexes.len() {
+            let key = self.key_of(index, fixed, tail);
+            if key.is_too_long() {
+                return Err(self.key_too_long(index, key.bits() as usize / 8));
+            }
+            keys.push(key);
+        }
         Ok(())
+    }
+
+    /// The error for a key of this many bytes.
+    pub fn key_too_long(&self, index: usize, bytes: usize) -> RowError {
+        let (table, index) = (self.name.clone(), self.indexes[index].name.clone());
+        RowError::KeyTooLong { table, index, bytes }
     }
 
     /// Writes one value.
@@ -383,34 +414,36 @@ impl TableDescription {
         found.ok_or_else(|| self.damaged(column))
     }
 
-    /// Returns the normalized key in index number `index` of a row with this fixed part.
-    pub fn key_of(&self, index: usize, fixed: &[u8]) -> KeyBuffer {
+    /// Returns the normalized key in index number `index` of a row. The primary key is in the
+    /// fixed part.
+    pub fn key_of(&self, index: usize, fixed: &[u8], tail: &[u8]) -> KeyBuffer {
         let mut key = KeyBuffer::new();
-        let has_null = self.append_columns(index, fixed, &mut key);
-        if self.has_distinct_nulls(&self.indexes[index]) {
-            match has_null {
-                true => _ = self.append_columns(0, fixed, &mut key),
-                false => key.skip(self.indexes[0].key_bits),
-            }
+        let has_null = self.append_columns(index, fixed, tail, &mut key);
+        if has_null && self.has_distinct_nulls(&self.indexes[index]) {
+            self.append_columns(0, fixed, tail, &mut key);
         }
         key
     }
 
     /// Appends the columns of index number `index`. Returns true if one of them is null.
-    fn append_columns(&self, index: usize, fixed: &[u8], to: &mut KeyBuffer) -> bool {
+    fn append_columns(&self, index: usize, fixed: &[u8], tail: &[u8], to: &mut KeyBuffer) -> bool {
         let IndexDescription { columns, orders, .. } = &self.indexes[index];
         let mut has_null = false;
         for (number, order) in columns.iter().zip(orders) {
             let column = &self.columns[*number];
-            let Some((start, end)) = self.span(*number) else { continue };
-            let presence = match column.nullable {
-                false => Presence::NotNullable,
-                true if self.is_null(*number, fixed) => Presence::Null,
-                true => Presence::Value,
+            // A row that cannot be read was refused before.
+            let value = match self.stored(*number, fixed, tail) {
+                Ok(Stored::Value(bytes)) => Some(bytes),
+                _ => None,
+            };
+            let presence = match (column.nullable, value) {
+                (false, _) => Presence::NotNullable,
+                (true, None) => Presence::Null,
+                (true, Some(_)) => Presence::Value,
             };
             has_null |= presence == Presence::Null;
-            order.append(presence, 8 * (end - start) as u32, to, |to| {
-                append_key(&column.kind, &fixed[start..end], to);
+            order.append(presence, 8 * column.kind.bytes().unwrap_or(0) as u32, to, |to| {
+                append_key(&column.kind, value.unwrap_or(&[]), to);
             });
         }
         has_null
@@ -431,11 +464,17 @@ impl TableDescription {
             let (table, values, columns) = (self.name.clone(), values.len(), columns.len());
             return Err(RowError::Count { table, values, columns });
         }
-        let mut fixed = vec![0; self.row_bytes];
-        for (column, value) in columns.iter().zip(values) {
-            self.put(*column, value, &mut fixed, &mut Vec::new(), &mut TailWriter::default())?;
+        // A row with these columns and no others.
+        let (mut fixed, mut tail, mut writer) = (vec![0; self.row_bytes], Vec::new(), TailWriter::default());
+        for number in 0..self.columns.len() {
+            match columns.iter().position(|column| *column == number) {
+                Some(place) => self.put(number, &values[place], &mut fixed, &mut tail, &mut writer)?,
+                None if matches!(self.places[number], Place::Tail(_)) => writer.end(true),
+                None => {}
+            }
         }
-        Ok(self.key_of(index, &fixed))
+        self.finish_tail(&writer, &mut tail)?;
+        Ok(self.key_of(index, &fixed, &tail))
     }
 
     /// Converts a row of this table to a row of `to`. Columns are identified by their names. A
@@ -512,6 +551,7 @@ fn append_key(kind: &ValueType, bytes: &[u8], to: &mut KeyBuffer) {
             let bits = 8 * *length as u32;
             to.push(ordered_float(unsigned(bytes), bits), bits);
         }
+        ValueType::Bytes | ValueType::String => to.push_terminated(bytes),
         ValueType::Interval => Interval::fetch(bytes).append(to),
         kind => match kind.integer_bytes() {
             Some(length) => append_key(&ValueType::Signed(length), bytes, to),

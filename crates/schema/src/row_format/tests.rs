@@ -93,6 +93,23 @@ struct Mixed {
     flag: bool,
 }
 
+/// Keys of columns in the tail.
+#[derive(row_derive::Row, Clone, Debug, PartialEq)]
+#[row(
+    key(id),
+    index(by_name(name, size), by_both(desc(data), nulls_first(alias))),
+    unique_index(by_alias(desc(alias))),
+    crate = crate
+)]
+struct Named {
+    id: u32,
+    size: Option<u16>,
+    name: String,
+    notes: Vec<u8>,
+    alias: Option<String>,
+    data: Vec<u8>,
+}
+
 fn mixed_value(row: &Mixed) -> Vec<Datum> {
     fn or_null<T>(value: &Option<T>, datum: impl Fn(&T) -> Datum) -> Datum {
         value.as_ref().map_or(Datum::Null, datum)
@@ -195,9 +212,51 @@ proptest! {
             let mut key = KeyBuffer::new();
             row.index_key(index, &mut key);
             prop_assert_eq!(*described, key, "index {}", index);
-            prop_assert_eq!(key.bits(), table.indexes()[index].key_bits);
+            prop_assert!(key.bits() <= table.indexes()[index].key_bits);
         }
         prop_assert_eq!(KeyBuffer::of(&row.key()), bytes.keys[0]);
+    }
+
+    #[test]
+    fn keys_of_the_tail(
+        id: u32, size: Option<u16>, name in "\\PC{0,20}", alias in prop::option::of("[\0-c]{0,60}"),
+        data in prop::collection::vec(0..4_u8, 0..20),
+    ) {
+        let row = Named { id, size, name, notes: vec![1; 100], alias, data };
+        let table = TableDescription::of::<Named>("named").expect("a table");
+        let mut fixed = vec![0; Named::BYTES];
+        row.store(&mut fixed);
+        let values = table.decode_row(&fixed, &row.tail()).expect("a row");
+        let mut bytes = RowBytes::default();
+        let encoded = table.encode_row(&values, &mut bytes);
+        let keys: Vec<_> = (0..4).map(|index| {
+            let mut key = KeyBuffer::new();
+            row.index_key(index, &mut key);
+            key
+        }).collect();
+        for (index, key) in keys.iter().enumerate() {
+            prop_assert_eq!(table.key_of(index, &fixed, &row.tail()), *key, "index {}", index);
+        }
+        match crate::row_keys::too_long_key(&row) {
+            None => {
+                prop_assert_eq!(encoded, Ok(()));
+                prop_assert_eq!(&bytes.keys, &keys);
+                let by_name = [values[2].clone(), values[1].clone(), values[0].clone()];
+                prop_assert_eq!(table.encode_key(1, &by_name), Ok(keys[1]));
+            }
+            Some((index, length)) => {
+                prop_assert!(keys[index].is_too_long() && keys[..index].iter().all(|key| !key.is_too_long()));
+                prop_assert_eq!(encoded, Err(table.key_too_long(index, length)));
+            }
+        }
+        let are_there = crate::row_keys::with_keys(&row, |words| {
+            words.iter().zip(&keys).all(|(words, key)| words.is_empty() == key.is_too_long())
+        });
+        prop_assert!(are_there);
+        let changed = Named { alias: Some("other".into()), ..row.clone() };
+        prop_assert!(!tails_agree(&table.key_tail_columns(), &row.tail(), &changed.tail()));
+        let kept = Named { notes: vec![2; 7], ..row.clone() };
+        prop_assert!(tails_agree(&table.key_tail_columns(), &row.tail(), &kept.tail()));
     }
 
     /// Rows written before columns were added have the defaults of these columns.

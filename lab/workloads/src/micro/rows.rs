@@ -64,6 +64,7 @@ impl<const PAYLOAD: usize> Row for FixedRow<PAYLOAD> {
         columns: &["id"],
         orders: &[],
         key_bits: u64::BITS,
+        variable: false,
     }];
     const HAS_TAIL: bool = false;
     type Key = u64;
