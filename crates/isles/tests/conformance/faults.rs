@@ -11,7 +11,7 @@ use crate::model::Fault;
 use crate::programs::Program;
 
 /// Number of programs in which a fault has to be found.
-const PROGRAMS: u64 = 16;
+const PROGRAMS: u64 = 60;
 
 /// A model that differs from the engine stands for an engine that differs from the model.
 #[test]

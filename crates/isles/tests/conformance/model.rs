@@ -391,9 +391,11 @@ impl ModelRange {
         match kind {
             RangeKind::Full => true,
             RangeKind::From => key >= from,
+            RangeKind::To if traits.fault == Some(Fault::EndIncluded) => key <= to,
+            RangeKind::HalfOpen if traits.fault == Some(Fault::EndIncluded) => from <= key && key <= to,
+            RangeKind::Prefixes if traits.fault == Some(Fault::EndIncluded) => low <= short && short <= high,
             RangeKind::To => key < to,
             RangeKind::ToInclusive => key <= to,
-            RangeKind::HalfOpen if traits.fault == Some(Fault::EndIncluded) => from <= key && key <= to,
             RangeKind::HalfOpen => from <= key && key < to,
             RangeKind::Inclusive => from <= key && key <= to,
             RangeKind::Bounds => from < key && key < to,
