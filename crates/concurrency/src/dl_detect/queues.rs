@@ -14,8 +14,9 @@
 //! Concurrency: a bit of the word says that its queue is not empty. It is set and cleared with the
 //! list latched, in the same exchange that sees that the lock is not free, or that takes it for the
 //! last one that waits. To give something back is to change the word first: either that sees the
-//! bit, or the transaction that would set the bit sees the change. A word belongs to a row that may be reused
-//! when no transaction waits for it any more; so nothing is done to a word whose queue is empty.
+//! bit, or the transaction that would set the bit sees the change. A word belongs to a row that may
+//! be reused when no transaction waits for it any more; so nothing is done to a word whose queue is
+//! empty.
 
 use std::sync::atomic::Ordering;
 

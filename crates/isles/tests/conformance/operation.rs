@@ -287,6 +287,14 @@ impl Scope {
         self.operation_of(draw, kind)
     }
 
+    /// An operation of a transaction beside which no other one runs.
+    pub fn operation_alone(&self, draw: &mut Draw) -> Operation {
+        match !self.only_reads && draw.one_in(12) {
+            true => self.operation_of(draw, SKIPPING),
+            false => self.operation(draw),
+        }
+    }
+
     /// An operation of this kind, below [`KINDS`], or [`SKIPPING`].
     pub fn operation_of(&self, draw: &mut Draw, kind: u64) -> Operation {
         let probe = self.probe(draw);

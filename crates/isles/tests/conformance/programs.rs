@@ -275,12 +275,7 @@ fn planned(engine: Engine, draw: &mut Draw, instance: usize, parts: Vec<u16>) ->
         (false, false) => &RangeKind::ALL[..],
     };
     let scope = Scope { parts, ids: IDS, one_part: of_procedure, only_reads, tables, ranges };
-    let count = draw.below(OPERATIONS_MAX);
-    let draw_one = |_| match !only_reads && draw.one_in(12) {
-        true => scope.operation_of(draw, SKIPPING),
-        false => scope.operation(draw),
-    };
-    let operations = (0..1 + count).map(draw_one).collect();
+    let operations = (0..1 + draw.below(OPERATIONS_MAX)).map(|_| scope.operation_alone(draw)).collect();
     Planned { instance, call, end, operations }
 }
 
