@@ -17,27 +17,27 @@ const SESSIONS: u64 = 16;
 const ACCOUNTS: u64 = 10_000;
 const TELLERS: u64 = 10;
 
-/// A row of accounts, tellers and branches.
+/// The balance of an account, a teller or a branch.
 #[derive(Row, Clone, Debug)]
 #[row(key(id))]
 pub struct Balance {
-    /// Number of the account, teller or branch.
+    /// Its number.
     pub id: u64,
-    /// Money, in cents.
+    /// The money.
     pub amount: i64,
 }
 
-/// A row of the history.
+/// An entry of the history.
 #[derive(Row, Clone, Debug)]
 #[row(key(session, number))]
 pub struct Entry {
-    /// Number of the session.
+    /// The session that has made it.
     pub session: u64,
-    /// Number of its transaction.
+    /// Its number among those of the session.
     pub number: u64,
     /// The account.
     pub account: u64,
-    /// Change of the balance, in cents.
+    /// The money that was moved.
     pub delta: i64,
 }
 
@@ -48,9 +48,9 @@ pub struct Report {
     pub throughput: f64,
     /// Attempts that conflicted.
     pub conflicts: u64,
-    /// Median of the times of transactions.
+    /// Half of the transactions took no longer than this.
     pub median: Duration,
-    /// Longest time of a transaction.
+    /// The longest time of a transaction.
     pub longest: Duration,
 }
 
@@ -87,7 +87,7 @@ pub fn run(scheme: Scheme, lock_wait: Option<Duration>, transactions: u64) -> is
                     for entry in 0..transactions {
                         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(2 * number + 1);
                         let (account, teller) = ((random >> 33) % ACCOUNTS, (random >> 20) % TELLERS);
-                        let delta = (random >> 50) as i64 - (1 << 13);
+                        let delta = (random >> 50).cast_signed() - (1 << 13);
                         let before = Instant::now();
                         session.transaction(|t| {
                             for (table, id) in [(accounts, account), (tellers, teller), (branches, 0)] {
