@@ -106,7 +106,7 @@ impl Watch {
         if change.table().name() != self.table {
             return false;
         }
-        let key = change.table().key_of(0, &change.with_key());
+        let key = change.table().key_of(0, &change.with_key(), &[]);
         let words = key_words(change.table().indexes()[0].key_bits);
         let key = key.words(words);
         low[..words] <= *key && *key <= high[..words]
