@@ -205,7 +205,7 @@ impl TransactionOptions {
     /// // A server ends them at their bound, whatever their clients do.
     /// let mut conversations = vec![begin()?, begin()?];
     /// std::thread::sleep(2 * limit);
-    /// conversations[1].get(accounts, &1).expect_err("it was idle, too");
+    /// assert!(conversations[1].get(accounts, &1).is_err(), "it was idle, too");
     /// conversations.retain(|open| open.idle_for().is_none_or(|idle| idle <= limit));
     /// assert!(conversations.is_empty());
     /// # Ok::<(), isles::Error>(())
