@@ -134,10 +134,11 @@ impl<'c, R: Row> TableChange<'c, R> {
 impl Database {
     /// Changes a table to rows of type `R` while the database is in use: columns may be added,
     /// removed or reordered, and indexes may differ. Columns are identified by their names. The
-    /// primary key and the type of each column have to stay the same. When the call returns, the
-    /// change is durable if the database is; a crash before that leaves the table unchanged. If the
-    /// table already has rows of this type, nothing happens, so a program may call this method at
-    /// every start.
+    /// primary key has to stay the same. Values of a column whose type differs are converted, if
+    /// none is rounded or cut: exact numbers to each other, dates and timestamps to each other, and
+    /// all types of one value to and from texts. When the call returns, the change is durable if
+    /// the database is; a crash before that leaves the table unchanged. If the table already has
+    /// rows of this type, nothing happens, so a program may call this method at every start.
     ///
     /// Other sessions continue during the change. Until the change is complete, transactions use
     /// the table through their old handles. Transactions that began before continue to do so to

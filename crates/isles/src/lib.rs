@@ -55,15 +55,16 @@
 //!
 //! `#[derive(Row)]` takes a struct with named fields: integers of 1 to 16 bytes, floats, `bool`,
 //! [`Text`], [`Numeric`], [`Date`], [`Time`], [`Timestamp`], [`TimestampTz`], [`Interval`],
-//! [`Uuid`], `SystemTime`, `Duration`, arrays of these, types with `#[derive(Value)]` (structs, structs around one value,
-//! enums without fields), `Option`s of all these, and `String`, `Vec<u8>` and their `Option`s, of
-//! any length. With the features `time` and `uuid`, types of these crates are values too. The
-//! attributes of a row are `#[row(key(..), index(name(..)), unique_index(name(..)))]`. The derive
-//! adds a constant for each field of fixed length (`Account::BALANCE`), for each index
-//! (`Account::BY_OWNER`), and `KEY`. A key has up to 8 columns and 64 bytes. Its columns have a
-//! fixed length and are not `Option`s. The library appends the primary key to the keys of an index
-//! that is not unique. A complete key therefore always identifies one row; a [`prefix`] identifies
-//! many rows.
+//! [`Uuid`], [`Char`], `SystemTime`, `Duration`, arrays of these, types with `#[derive(Value)]`
+//! (structs, structs around one value, enums without fields), `Option`s of all these, and `String`,
+//! [`VarChar`], [`JsonText`], `Vec<u8>`, `Vec`s of values of fixed length and of `String`, and
+//! their `Option`s, of any length. With the features `time` and `uuid`, types of these crates are
+//! values too. The attributes of a row are `#[row(key(..), index(name(..)),
+//! unique_index(name(..)))]`. The derive adds a constant for each field of fixed length
+//! (`Account::BALANCE`), for each index (`Account::BY_OWNER`), and `KEY`. A key has up to 8 columns
+//! and 64 bytes. Its columns have a fixed length and are not `Option`s. The library appends the
+//! primary key to the keys of an index that is not unique. A complete key therefore always
+//! identifies one row; a [`prefix`] identifies many rows.
 //!
 //! A program that imports this crate under another name passes that name to the derive:
 //! `#[row(crate = name::schema, key(..))]`.
@@ -245,9 +246,9 @@ pub use savepoint::Savepoint;
 pub use scan::Scan;
 pub use schema::row::{Field, IndexId, NullableField, Row, Value};
 pub use schema::{
-    ColumnDescription, Date, Datum, Decimal, DistinctNulls, IndexDescription, Interval, Key, KeyOrder,
-    NullsFirst, Numeric, RowError, TableDescription, Text, TextError, Time, Timestamp, TimestampTz, Uuid,
-    ValueError, ValueType, text,
+    Char, ColumnDescription, Date, Datum, Decimal, DistinctNulls, IndexDescription, Interval, JsonText, Key,
+    KeyOrder, NullsFirst, Numeric, RowError, TableDescription, TailValue, Text, TextError, Time, Timestamp,
+    TimestampTz, Uuid, ValueError, ValueType, VarChar, text,
 };
 pub use select::{Assign, Select};
 pub use sequence::{Sequence, SequenceOptions};

@@ -40,12 +40,12 @@ fn embedded() -> Path {
 ///   for one in which nulls conflict;
 /// - `crate = path`: the path of the schema crate, by default `::schema`.
 ///
-/// Fields are values of fixed length, `Option`s of these, and `String`, `Vec<u8>` and their
-/// `Option`s, which have any length. The derive recognizes `Option`, `String` and `Vec` by their
-/// names. Columns of the primary key have a fixed length and are no `Option`s.
-/// `desc(column)`, `nulls_first(column)` and `desc(nulls_last(column))` are columns of keys in
-/// another order. The last field may be a `Vec<u8>` marked `#[row(tail)]`: it is then the whole
-/// variable-length part, without a directory, which saves 4 bytes in each row.
+/// Fields are values of fixed length, `Option`s of these, and `String`, `VarChar`, `JsonText`,
+/// `Vec` and their `Option`s, which have any length. The derive recognizes these by their names.
+/// Columns of the primary key have a fixed length and are no `Option`s. `desc(column)`,
+/// `nulls_first(column)` and `desc(nulls_last(column))` are columns of keys in another order. The
+/// last field may be a `Vec<u8>` marked `#[row(tail)]`: it is then the whole variable-length part,
+/// without a directory, which saves 4 bytes in each row.
 ///
 /// Besides the trait, the struct gets the constants `KEY` (its primary key's `IndexId`;
 /// `PRIMARY_KEY` where a field is called `key`), one `Field` for each field of the fixed part

@@ -27,8 +27,18 @@ pub struct TailColumn {
     pub column: Column,
     /// Its number among all fields.
     pub position: usize,
-    /// True for a `String`, false for bytes.
-    pub is_text: bool,
+    pub form: TailForm,
+}
+
+/// How a field of variable length is stored.
+#[derive(Clone, Copy)]
+pub enum TailForm {
+    /// `String`.
+    Text,
+    /// `Vec<u8>`.
+    Bytes,
+    /// By `TailValue`.
+    Other,
 }
 
 /// The variable-length part.
@@ -403,12 +413,12 @@ fn fields(input: &DeriveInput) -> Result<(Vec<Column>, Tail)> {
         if is_tail(field)? {
             if position + 1 < named.named.len() || !in_tail.is_empty() {
                 let message = "a field that is all of the tail must be the last one, and alone of its kind: without `#[row(tail)]` \
-                               rows have any number of `String` and `Vec<u8>`";
+                               rows have any number of `String`, `Vec<u8>` and others";
                 return Err(Error::new_spanned(&column.name, message));
             }
             whole = Some(column);
-        } else if let Some(is_text) = variable(&column.kind) {
-            in_tail.push(TailColumn { column, position, is_text });
+        } else if let Some(form) = variable(&column.kind) {
+            in_tail.push(TailColumn { column, position, form });
         } else {
             columns.push(column);
         }
@@ -453,13 +463,20 @@ fn argument_of<'t>(name: &str, kind: &'t Type) -> Option<&'t Type> {
     }
 }
 
-/// Returns `Some` for a type of variable length: true for text, false for bytes.
-fn variable(kind: &Type) -> Option<bool> {
-    if last_segment(kind).is_some_and(|segment| segment.ident == "String" && segment.arguments.is_none()) {
-        return Some(true);
+/// Returns the form of a type of variable length, which is recognized by its name.
+fn variable(kind: &Type) -> Option<TailForm> {
+    let segment = last_segment(kind)?;
+    let (name, has_arguments) = (segment.ident.to_string(), !segment.arguments.is_none());
+    match (&*name, has_arguments) {
+        ("String", false) => Some(TailForm::Text),
+        ("Vec", true) => {
+            let element = argument_of("Vec", kind).and_then(last_segment);
+            let is_byte = element.is_some_and(|element| element.ident == "u8");
+            Some(if is_byte { TailForm::Bytes } else { TailForm::Other })
+        }
+        ("VarChar", true) | ("JsonText", false) => Some(TailForm::Other),
+        _ => None,
     }
-    let element = argument_of("Vec", kind).and_then(last_segment)?;
-    (element.ident == "u8").then_some(false)
 }
 
 fn is_tail(field: &Field) -> Result<bool> {

@@ -5,7 +5,7 @@ use quote::quote;
 use syn::{DeriveInput, Path, Result};
 
 use crate::layout;
-use crate::model::{Column, Index, KeyColumn, Struct, Tail, TailColumn, upper};
+use crate::model::{Column, Index, KeyColumn, Struct, Tail, TailColumn, TailForm, upper};
 
 /// Generates the implementation of `Row`, and the constants of fields and indexes.
 pub fn expand(input: &DeriveInput, schema: &Path) -> Result<TokenStream> {
@@ -159,10 +159,16 @@ fn trait_constants(declared: &Struct, name: &syn::Ident) -> TokenStream {
             quote!(const TAIL_NAME: &'static str = #name;)
         }
         Tail::Columns(columns) => {
-            let columns = columns.iter().map(|TailColumn { column, position, is_text }| {
-                let (name, nullable) = (column.text(), column.nullable);
+            let columns = columns.iter().map(|TailColumn { column, position, form }| {
+                let (name, field, nullable) = (column.text(), &column.kind, column.nullable);
+                let kind = match form {
+                    TailForm::Bytes => quote!(#schema::row::bytes_type),
+                    TailForm::Text | TailForm::Other => {
+                        quote!(<#field as #schema::row::TailValue>::value_type)
+                    }
+                };
                 quote! {
-                    #schema::TailColumn { name: #name, position: #position, is_text: #is_text, nullable: #nullable }
+                    #schema::TailColumn { name: #name, position: #position, kind: #kind, nullable: #nullable }
                 }
             });
             quote!(const TAIL_COLUMNS: &'static [#schema::TailColumn] = &[#(#columns),*];)
@@ -243,22 +249,32 @@ fn tail(declared: &Struct) -> (TokenStream, TokenStream, TokenStream) {
             (quote!(), field, function)
         }
         Tail::Columns(columns) => {
-            let fields = columns.iter().enumerate().map(|(number, TailColumn { column, is_text, .. })| {
-                let name = &column.name;
-                let value = match is_text {
-                    true => quote!(columns.text(#number)),
-                    false => quote!(columns.bytes(#number).map(<[u8]>::to_vec)),
+            let fields = columns.iter().enumerate().map(|(number, TailColumn { column, form, .. })| {
+                let (name, kind) = (&column.name, &column.kind);
+                let value = match form {
+                    TailForm::Text => quote!(columns.text(#number)),
+                    TailForm::Bytes => quote!(columns.bytes(#number).map(<[u8]>::to_vec)),
+                    TailForm::Other => {
+                        quote!(columns.bytes(#number).map(<#kind as #schema::row::TailValue>::from_bytes))
+                    }
                 };
                 match column.nullable {
                     true => quote!(#name: #value),
                     false => quote!(#name: #value.unwrap_or_default()),
                 }
             });
-            let written = columns.iter().map(|TailColumn { column, is_text, .. }| {
-                let name = &column.name;
-                let bytes = match is_text {
-                    true => quote!(::std::string::String::as_bytes),
-                    false => quote!(::std::vec::Vec::as_slice),
+            let written = columns.iter().map(|TailColumn { column, form, .. }| {
+                let (name, kind) = (&column.name, &column.kind);
+                let bytes = match form {
+                    TailForm::Text => quote!(::std::string::String::as_bytes),
+                    TailForm::Bytes => quote!(::std::vec::Vec::as_slice),
+                    TailForm::Other => {
+                        let bytes = quote!(<#kind as #schema::row::TailValue>::to_bytes);
+                        return match column.nullable {
+                            true => quote!(to.column(self.#name.as_ref().map(#bytes).as_deref());),
+                            false => quote!(to.column(::core::option::Option::Some(&*#bytes(&self.#name)));),
+                        };
+                    }
                 };
                 match column.nullable {
                     true => quote!(to.column(self.#name.as_ref().map(#bytes));),

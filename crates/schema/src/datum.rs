@@ -2,8 +2,11 @@
 
 use std::fmt;
 
+use crate::bounded::{padded, without_blanks};
 use crate::decimal::{Decimal, power};
+use crate::json_text::json_fault;
 use crate::row::Value;
+use crate::tail_value::{append_texts, read_texts};
 use crate::temporal::{Date, Interval, Time, Timestamp, TimestampTz};
 use crate::uuid::Uuid;
 use crate::value_type::{LONG, ValueType};
@@ -25,11 +28,11 @@ pub enum Datum {
     Float(f64),
     /// A truth value.
     Bool(bool),
-    /// A text, padded or of any length.
+    /// A text, padded or of any length, or JSON.
     Text(String),
     /// Bytes of any length, or an array of `u8`.
     Bytes(Vec<u8>),
-    /// The members of any other array, or of a group.
+    /// The members of any other array, of a list, or of a group.
     List(Vec<Datum>),
     /// An exact decimal number.
     Numeric(Decimal),
@@ -57,6 +60,29 @@ pub enum Misfit {
 }
 
 impl Datum {
+    /// Returns zero, an empty text or list, a list of these, or for JSON `null`.
+    pub(crate) fn empty(kind: &ValueType) -> Datum {
+        match kind {
+            ValueType::Signed(LONG) => Datum::Signed128(0),
+            ValueType::Numeric { scale, .. } => {
+                Datum::Numeric(Decimal::new(0, *scale).unwrap_or(Decimal::ZERO))
+            }
+            ValueType::Array(of, count) if **of != ValueType::Unsigned(1) => {
+                Datum::List(vec![Datum::empty(of); *count])
+            }
+            ValueType::Group(members) => {
+                Datum::List(members.iter().map(|(_, kind)| Datum::empty(kind)).collect())
+            }
+            ValueType::String | ValueType::VarChar(_) => Datum::Text(String::new()),
+            ValueType::Json => Datum::Text("null".to_owned()),
+            ValueType::List(_) => Datum::List(Vec::new()),
+            kind => {
+                let zeros = vec![0; kind.bytes().unwrap_or(0)];
+                Datum::fetch(kind, &zeros).unwrap_or(Datum::Null)
+            }
+        }
+    }
+
     /// Writes a value of fixed length to `to`, which has the same length and contains zeros.
     pub(crate) fn store(&self, kind: &ValueType, to: &mut [u8]) -> Result<(), Misfit> {
         match (kind, self) {
@@ -86,10 +112,8 @@ impl Datum {
             (ValueType::Float(4), Datum::Float(value)) => to.copy_from_slice(&(*value as f32).to_le_bytes()),
             (ValueType::Float(_), Datum::Float(value)) => to.copy_from_slice(&value.to_le_bytes()),
             (ValueType::Bool, Datum::Bool(value)) => to[0] = u8::from(*value),
-            (ValueType::Text(bytes), Datum::Text(text)) => {
-                if text.len() > *bytes || text.contains('\0') {
-                    return Err(Misfit::Range);
-                }
+            (ValueType::Text(_) | ValueType::Char(_), Datum::Text(text)) => {
+                let text = padded_text(text, kind)?;
                 to[..text.len()].copy_from_slice(text.as_bytes());
             }
             (ValueType::Array(of, count), Datum::Bytes(value)) if **of == ValueType::Unsigned(1) => {
@@ -162,6 +186,29 @@ impl Datum {
         match (kind, self) {
             (ValueType::Bytes, Datum::Bytes(bytes)) => to.extend_from_slice(bytes),
             (ValueType::String, Datum::Text(text)) => to.extend_from_slice(text.as_bytes()),
+            (ValueType::VarChar(characters), Datum::Text(text)) => {
+                if text.chars().count() > *characters {
+                    return Err(Misfit::Range);
+                }
+                to.extend_from_slice(text.as_bytes());
+            }
+            (ValueType::Json, Datum::Text(text)) => {
+                if json_fault(text).is_some() {
+                    return Err(Misfit::Type);
+                }
+                to.extend_from_slice(text.as_bytes());
+            }
+            (ValueType::List(of), Datum::List(values)) if **of == ValueType::String => {
+                let text = |value: &Datum| match value {
+                    Datum::Text(text) => Ok(text.clone()),
+                    _ => Err(Misfit::Type),
+                };
+                let texts = values.iter().map(text).collect::<Result<Vec<_>, _>>()?;
+                append_texts(texts.iter().map(String::as_str), to);
+            }
+            (ValueType::List(of), Datum::List(values)) => {
+                values.iter().try_for_each(|value| value.append(of, to))?;
+            }
             _ => {
                 let (start, bytes) = (to.len(), kind.bytes().ok_or(Misfit::Type)?);
                 to.resize(start + bytes, 0);
@@ -206,6 +253,39 @@ impl Datum {
             }
             ValueType::Bytes => Datum::Bytes(from.to_vec()),
             ValueType::String => Datum::Text(std::str::from_utf8(from).ok()?.to_owned()),
+            ValueType::Char(_) | ValueType::VarChar(_) | ValueType::Json | ValueType::List(_) => {
+                return Datum::fetch_text(kind, from);
+            }
+            _ => return Datum::fetch_number(kind, from),
+        })
+    }
+
+    /// Reads a text with a bound or a form, or a list.
+    fn fetch_text(kind: &ValueType, from: &[u8]) -> Option<Datum> {
+        Some(match kind {
+            ValueType::Char(characters) => {
+                let end = from.iter().position(|byte| *byte == 0).unwrap_or(from.len());
+                let text = std::str::from_utf8(&from[..end]).ok()?;
+                Datum::Text(padded(text, *characters)).within(*characters)?
+            }
+            ValueType::VarChar(characters) => {
+                Datum::Text(std::str::from_utf8(from).ok()?.to_owned()).within(*characters)?
+            }
+            ValueType::Json => Datum::Text(std::str::from_utf8(from).ok()?.to_owned()),
+            ValueType::List(of) if **of == ValueType::String => {
+                Datum::List(read_texts(from)?.into_iter().map(|text| Datum::Text(text.to_owned())).collect())
+            }
+            ValueType::List(of) => {
+                let values = from.chunks(of.bytes()?).map(|value| Datum::fetch(of, value));
+                Datum::List(values.collect::<Option<_>>()?)
+            }
+            _ => return None,
+        })
+    }
+
+    /// Reads a number of SQL, a date, a time, an interval or an identifier.
+    fn fetch_number(kind: &ValueType, from: &[u8]) -> Option<Datum> {
+        Some(match kind {
             ValueType::Numeric { precision, scale } => {
                 let number = match from.len() {
                     LONG => i128::fetch(from),
@@ -220,7 +300,14 @@ impl Datum {
             ValueType::TimestampTz => Datum::TimestampTz(TimestampTz::from_micros(i64::fetch(from)).ok()?),
             ValueType::Interval => Datum::Interval(Interval::fetch(from)),
             ValueType::Uuid => Datum::Uuid(Uuid::fetch(from)),
+            _ => return None,
         })
+    }
+
+    /// Returns a text if it has at most this many characters.
+    fn within(self, characters: usize) -> Option<Datum> {
+        let fits = matches!(&self, Datum::Text(text) if text.chars().count() <= characters);
+        fits.then_some(self)
     }
 
     /// Returns the value of an integer as unsigned; `Some(None)` if it is negative, `None` if it is
@@ -250,6 +337,18 @@ impl Datum {
             _ => 0,
         }
     }
+}
+
+/// Returns a text that fits into a column in which zeros follow it.
+fn padded_text<'t>(text: &'t str, kind: &ValueType) -> Result<&'t str, Misfit> {
+    let (text, fits) = match kind {
+        ValueType::Char(characters) => {
+            let text = without_blanks(text);
+            (text, text.chars().count() <= *characters)
+        }
+        kind => (text, kind.bytes().is_some_and(|bytes| text.len() <= bytes)),
+    };
+    if fits && !text.contains('\0') { Ok(text) } else { Err(Misfit::Range) }
 }
 
 /// The sign bit, which is inverted in a signed integer of 16 bytes.
@@ -282,8 +381,9 @@ impl fmt::Display for Datum {
                 bytes.iter().try_for_each(|byte| write!(to, "{byte:02x}"))
             }
             Datum::List(values) => {
+                to.write_str("(")?;
                 for (number, value) in values.iter().enumerate() {
-                    write!(to, "{}{value}", if number == 0 { "(" } else { ", " })?;
+                    write!(to, "{}{value}", if number == 0 { "" } else { ", " })?;
                 }
                 to.write_str(")")
             }

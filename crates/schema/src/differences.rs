@@ -44,8 +44,8 @@ impl TableDescription {
         })
     }
 
-    /// Describes a column, whose type is `alike` if both are stored alike; `None` for a tail that is
-    /// one column's value, because not every directory stores its name.
+    /// Describes a column, whose type is `alike` if both are stored alike; `None` for a tail that
+    /// is one column's value, because not every directory stores its name.
     fn format_column(&self, number: usize, alike: Option<&ValueType>) -> Option<String> {
         let column = self.columns.get(number)?;
         let kind = alike.filter(|kind| column.kind.is_stored_like(kind)).unwrap_or(&column.kind);
@@ -141,7 +141,7 @@ impl TableDescription {
             )),
             Some(own) => {
                 let own = &self.columns[own];
-                if !own.kind.is_stored_like(&column.kind) {
+                if !own.kind.casts_to(&column.kind) {
                     return Some(format!(
                         "column {:?} is {}, and cannot be {}",
                         own.name, own.kind, column.kind

@@ -5,14 +5,15 @@
 //! at run time ([`TableBuilder`]). Both lead to the same [`TableDescription`], and their rows have
 //! the same bytes ([`RowBytes`]).
 //!
-//! - `value_type`, `datum`, `value_error`: types of columns, values whose type is known at run time,
-//!   and errors of texts and numbers that are no values;
-//! - `text`, `decimal`, `temporal`, `uuid`: types of values: short texts, exact numbers, dates and
-//!   times, identifiers;
+//! - `value_type`, `datum`, `value_error`: types of columns, values whose type is known at run
+//!   time, and errors of texts and numbers that are no values;
+//! - `text_form`, `casts`: values from and to texts, and to other types;
+//! - `text`, `bounded`, `json_text`, `decimal`, `temporal`, `uuid`: types of values: texts, exact
+//!   numbers, dates and times, identifiers;
 //! - `key`, `key_order`: keys in normalized form, which sort by their bytes, and the orders of their
 //!   columns;
-//! - `row`, `column_set`, `foreign`: typed rows, sets of their columns, and types that are stored as
-//!   others;
+//! - `row`, `tail_value`, `column_set`, `foreign`: typed rows, their values of variable length,
+//!   sets of their columns, and types that are stored as others;
 //! - `description`, `keys_of_table`, `stored`, `differences`, `table_limits`: descriptions of
 //!   tables, their keys, descriptions read from files, differences between two descriptions, and
 //!   limits;
@@ -27,6 +28,8 @@
 #[cfg(test)]
 extern crate self as schema;
 
+mod bounded;
+mod casts;
 mod column_set;
 mod datum;
 mod decimal;
@@ -34,6 +37,7 @@ mod declaring;
 pub mod description;
 mod differences;
 mod foreign;
+mod json_text;
 pub mod key;
 pub mod key_order;
 mod keys_of_table;
@@ -44,17 +48,22 @@ pub mod row_keys;
 mod stored;
 pub mod table;
 pub mod table_limits;
+mod tail_value;
 mod temporal;
 pub mod text;
+mod text_form;
 mod uuid;
 mod value_error;
 mod value_type;
 
+pub use self::uuid::Uuid;
+pub use bounded::{Char, VarChar};
 pub use column_set::{ColumnSet, ConstantColumns, OTHER_COLUMN, RowPart, extent};
 pub use datum::{Datum, Misfit};
 pub use decimal::{Decimal, Numeric};
 pub use declaring::{HashPlan, IndexKind, Inspector, Loader, Partitioning, Schema, TableOptions};
 pub use description::{ColumnDescription, IndexDescription, TableBuilder, TableDescription};
+pub use json_text::JsonText;
 pub use key::{Key, KeyBuffer, key_words};
 pub use key_order::{DistinctNulls, KeyColumn, KeyOrder, NullsFirst};
 pub use routes::{KeyRange, Route, Routes};
@@ -64,8 +73,8 @@ pub use row_format::{RowBytes, RowError, TAIL_BYTES_MAX, tails_agree};
 pub use stored::{StoredIndex, StoredTable};
 pub use table::{Handle, Index, RowId, Table};
 pub use table_limits::{RowTypeError, TableError, TableFault};
+pub use tail_value::TailValue;
 pub use temporal::{Date, Interval, Time, Timestamp, TimestampTz};
 pub use text::{Text, TextError};
-pub use uuid::Uuid;
 pub use value_error::ValueError;
 pub use value_type::{UnknownType, ValueType};

@@ -43,6 +43,7 @@ use crate::text::Text;
 use crate::value_type::ValueType;
 // Used by `#[derive(Row)]`.
 pub use crate::row_format::{TAIL_BYTES_MAX, TailColumns, TailWriter};
+pub use crate::tail_value::{TailValue, bytes_type};
 pub use crate::value_type::align_up;
 
 /// A value of fixed length that can be a field of a row. `#[derive(Value)]` implements the trait
@@ -50,9 +51,9 @@ pub use crate::value_type::align_up;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the type of a column",
     label = "not the type of a column",
-    note = "columns are integers, floats, `bool`, `Numeric<P, S>`, `Date`, `Time`, `Timestamp`, `TimestampTz`, `Interval`, `Uuid`, `SystemTime`, `Duration`, `Text<N>`, arrays `[V; N]`, `String`, `Vec<u8>`, and options of these",
+    note = "columns are integers, floats, `bool`, `Numeric<P, S>`, `Date`, `Time`, `Timestamp`, `TimestampTz`, `Interval`, `Uuid`, `SystemTime`, `Duration`, `Text<N>`, `Char<N>`, arrays `[V; N]`, `String`, `VarChar<N>`, `Vec<u8>`, `Vec<V>`, `JsonText`, and options of these",
     note = "a struct or an enum of yours can be one with `#[derive(Value)]`",
-    note = "a list of any length is rows of another table, or bytes in a `Vec<u8>`"
+    note = "a list of lists is rows of another table, or bytes in a `Vec<u8>`"
 )]
 pub trait Value: Sized {
     /// Length in bytes, a multiple of [`Self::ALIGN`].
@@ -91,8 +92,8 @@ pub struct TailColumn {
     pub name: &'static str,
     /// Its number among all fields of the row.
     pub position: usize,
-    /// True for text, false for bytes.
-    pub is_text: bool,
+    /// Returns its type: [`TailValue::value_type`].
+    pub kind: fn() -> ValueType,
     /// True if the field is nullable.
     pub nullable: bool,
 }

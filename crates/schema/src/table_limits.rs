@@ -62,7 +62,8 @@ pub enum TableFault {
     /// The type of a column is invalid.
     #[error(
         "column {column:?} has type {kind}: integers have 1, 2, 4, 8 or 16 bytes, floating-point numbers 4 or 8, exact numbers 1 \
-         to 38 digits, at most as many behind the point, and what is inside an array or a group has a fixed length"
+         to 38 digits, at most as many behind the point, texts 1 character or more, lists hold texts or values of fixed length \
+         other than u8, and what is inside an array or a group has a fixed length"
     )]
     Type {
         /// The column.

@@ -12,7 +12,7 @@ pub enum ValueError {
         /// Start of the text.
         text: String,
         /// The type.
-        kind: &'static str,
+        kind: String,
         /// A text of the type.
         example: &'static str,
     },
@@ -25,6 +25,12 @@ pub enum ValueError {
         kind: String,
         /// The limits, and the cure.
         limits: &'static str,
+    },
+    /// The text is not JSON, or not that of the value.
+    #[error("no JSON: {fault}")]
+    Json {
+        /// The fault, and its line and column.
+        fault: String,
     },
     /// The text has more characters than the type allows.
     #[error(
@@ -44,8 +50,8 @@ pub enum ValueError {
 }
 
 impl ValueError {
-    pub(crate) fn form(text: &str, kind: &'static str, example: &'static str) -> Self {
-        ValueError::Form { text: start_of(text).to_owned(), kind, example }
+    pub(crate) fn form(text: &str, kind: impl Into<String>, example: &'static str) -> Self {
+        ValueError::Form { text: start_of(text).to_owned(), kind: kind.into(), example }
     }
 
     pub(crate) fn limits(value: impl ToString, kind: impl Into<String>, limits: &'static str) -> Self {

@@ -10,13 +10,15 @@ const VALUE_BYTES_MAX: usize = 1 << 24;
 /// Most digits of decimal numbers, and most of those that are stored in 8 bytes.
 pub(crate) const DIGITS_MAX: u8 = 38;
 pub(crate) const SHORT_DIGITS_MAX: u8 = 18;
+/// Most bytes of a character.
+pub(crate) const CHARACTER_BYTES_MAX: usize = 4;
 /// Bytes of the longest integers.
 pub(crate) const LONG: usize = 16;
 /// Maximum nesting depth of types.
 const DEPTH_MAX: usize = 16;
 
 /// Types that are written as one word. A word stands before those that it begins with.
-const WORDS: [(&str, ValueType); 9] = [
+const WORDS: [(&str, ValueType); 10] = [
     ("bool", ValueType::Bool),
     ("bytes", ValueType::Bytes),
     ("string", ValueType::String),
@@ -26,7 +28,18 @@ const WORDS: [(&str, ValueType); 9] = [
     ("time", ValueType::Time),
     ("interval", ValueType::Interval),
     ("uuid", ValueType::Uuid),
+    ("json", ValueType::Json),
 ];
+
+/// Other names of types, which are those of SQL.
+const OTHER_NAMES: [(&str, ValueType); 2] = [("text", ValueType::String), ("bytea", ValueType::Bytes)];
+
+/// A type of this length.
+type OfLength = fn(usize) -> ValueType;
+
+/// Types that are written with a length.
+const LENGTHS: [(&str, OfLength); 3] =
+    [("text(", ValueType::Text), ("char(", ValueType::Char), ("varchar(", ValueType::VarChar)];
 
 /// The type of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +83,14 @@ pub enum ValueType {
     Interval,
     /// Universally unique identifier: [`crate::Uuid`].
     Uuid,
+    /// Text of this many characters, padded with blanks: [`crate::Char`].
+    Char(usize),
+    /// Text of any length in bytes, and of at most this many characters: [`crate::VarChar`].
+    VarChar(usize),
+    /// JSON, as it is written: [`crate::JsonText`].
+    Json,
+    /// Any number of values of one type, which has a fixed length or is [`ValueType::String`].
+    List(Box<ValueType>),
 }
 
 impl ValueType {
@@ -80,6 +101,7 @@ impl ValueType {
             ValueType::Bool => Some(1),
             ValueType::Text(bytes) => Some(*bytes),
             ValueType::Interval | ValueType::Uuid => Some(16),
+            ValueType::Char(characters) => characters.checked_mul(CHARACTER_BYTES_MAX),
             ValueType::Numeric { .. }
             | ValueType::Date
             | ValueType::Time
@@ -90,7 +112,7 @@ impl ValueType {
                 let end = ValueType::offsets(members)?.last().copied().unwrap_or(0);
                 Some(align_up(end, self.align()))
             }
-            ValueType::Bytes | ValueType::String => None,
+            _ => None,
         }
     }
 
@@ -119,9 +141,7 @@ impl ValueType {
             | ValueType::Time
             | ValueType::Timestamp
             | ValueType::TimestampTz => self.integer_bytes().filter(|bytes| *bytes != LONG).unwrap_or(1),
-            ValueType::Bool | ValueType::Text(_) | ValueType::Bytes | ValueType::String | ValueType::Uuid => {
-                1
-            }
+            _ => 1,
         }
     }
 
@@ -158,10 +178,17 @@ impl ValueType {
             ValueType::Numeric { precision, scale } => {
                 (1..=DIGITS_MAX).contains(precision) && scale <= precision
             }
+            ValueType::Char(characters) | ValueType::VarChar(characters) => *characters > 0,
+            // Lists of `u8` are bytes.
+            ValueType::List(of) => {
+                let has_length = inside(of) && **of != ValueType::Unsigned(1) && of.bytes() != Some(0);
+                has_length || **of == ValueType::String && depth > 0
+            }
             ValueType::Bool
             | ValueType::Text(_)
             | ValueType::Bytes
             | ValueType::String
+            | ValueType::Json
             | ValueType::Date
             | ValueType::Time
             | ValueType::Timestamp
@@ -210,7 +237,14 @@ impl ValueType {
 
     /// Returns true for types of variable length.
     pub fn is_variable(&self) -> bool {
-        matches!(self, ValueType::Bytes | ValueType::String)
+        matches!(
+            self,
+            ValueType::Bytes
+                | ValueType::String
+                | ValueType::VarChar(_)
+                | ValueType::Json
+                | ValueType::List(_)
+        )
     }
 
     /// Returns true if values can be columns of keys.
@@ -221,7 +255,8 @@ impl ValueType {
     /// Returns true if values could be columns of keys before keys had orders.
     pub(crate) fn is_early_key(&self) -> bool {
         match self {
-            ValueType::Unsigned(_) | ValueType::Text(_) | ValueType::Interval | ValueType::Uuid => true,
+            ValueType::Unsigned(_) | ValueType::Text(_) | ValueType::Char(_) => true,
+            ValueType::Interval | ValueType::Uuid => true,
             ValueType::Array(of, _) => **of == ValueType::Unsigned(1),
             _ => self.integer_bytes().is_some(),
         }
@@ -254,6 +289,10 @@ impl ValueType {
             }
             ValueType::Interval => ("an interval", "give it a shorter one"),
             ValueType::Uuid => ("a UUID", "give it a UUID"),
+            ValueType::Char(_) => ("a text", "shorten it, leave out zero bytes, or make the column longer"),
+            ValueType::VarChar(_) => ("a text", "shorten it, or make the column longer"),
+            ValueType::Json => ("a text that is JSON", "give it a text that is JSON"),
+            ValueType::List(_) => ("a list", "shorten it"),
         }
     }
 
@@ -262,6 +301,9 @@ impl ValueType {
         let depth = depth.checked_sub(1)?;
         if take(rest, "[") {
             let of = ValueType::parse(rest, depth)?;
+            if take(rest, "]") {
+                return Some(ValueType::List(Box::new(of)));
+            }
             let count = take(rest, "; ").then(|| number(rest))??;
             return take(rest, "]").then(|| ValueType::Array(Box::new(of), count));
         }
@@ -277,9 +319,11 @@ impl ValueType {
                 take(rest, ", ").then_some(())?;
             }
         }
-        if take(rest, "text(") {
-            let bytes = number(rest)?;
-            return take(rest, ")").then_some(ValueType::Text(bytes));
+        for (front, kind) in LENGTHS {
+            if take(rest, front) {
+                let length = number(rest)?;
+                return take(rest, ")").then(|| kind(length));
+            }
         }
         if take(rest, "numeric(") {
             let precision = u8::try_from(number(rest)?).ok()?;
@@ -287,7 +331,7 @@ impl ValueType {
             let scale = u8::try_from(scale).ok()?;
             return take(rest, ")").then_some(ValueType::Numeric { precision, scale });
         }
-        if let Some((_, kind)) = WORDS.into_iter().find(|(word, _)| take(rest, word)) {
+        if let Some((_, kind)) = WORDS.into_iter().chain(OTHER_NAMES).find(|(word, _)| take(rest, word)) {
             return Some(kind);
         }
         let of_bytes = match () {
@@ -327,6 +371,9 @@ impl fmt::Display for ValueType {
             ValueType::Signed(bytes) => write!(to, "i{}", 8 * bytes),
             ValueType::Float(bytes) => write!(to, "f{}", 8 * bytes),
             ValueType::Text(bytes) => write!(to, "text({bytes})"),
+            ValueType::Char(characters) => write!(to, "char({characters})"),
+            ValueType::VarChar(characters) => write!(to, "varchar({characters})"),
+            ValueType::List(of) => write!(to, "[{of}]"),
             ValueType::Array(of, count) => write!(to, "[{of}; {count}]"),
             ValueType::Group(members) => {
                 for (number, (name, kind)) in members.iter().enumerate() {
@@ -343,6 +390,7 @@ impl fmt::Display for ValueType {
             | ValueType::Timestamp
             | ValueType::TimestampTz
             | ValueType::Interval
+            | ValueType::Json
             | ValueType::Uuid => {
                 let word = WORDS.iter().find(|(_, kind)| kind == self);
                 to.write_str(word.map_or("", |(word, _)| word))
@@ -355,7 +403,8 @@ impl fmt::Display for ValueType {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is no type of a column: there are u8 to u128, i8 to i128, f32, f64, bool, numeric(10, 2), date, time, timestamp, \
-     timestamptz, interval, uuid, text(16), [u8; 4], {{day: u16, hour: u8}}, bytes and string"
+     timestamptz, interval, uuid, text(16), char(2), varchar(40), string (or text), bytes (or bytea), json, [u8; 4], [i32], \
+     [string] and {{day: u16, hour: u8}}"
 )]
 pub struct UnknownType(pub String);
 
@@ -383,6 +432,7 @@ mod tests {
             prop::sample::select(vec![4, 8]).prop_map(ValueType::Float),
             Just(ValueType::Bool),
             (0..40_usize).prop_map(ValueType::Text),
+            (1..40_usize).prop_map(ValueType::Char),
             (1..=38_u8, 0..=38_u8)
                 .prop_map(|(precision, scale)| ValueType::Numeric { precision, scale: scale.min(precision) }),
             prop::sample::select(vec![
@@ -423,6 +473,13 @@ mod tests {
             "string",
             "numeric(38, 38)",
             "[timestamptz; 2]",
+            "char(2)",
+            "varchar(4000)",
+            "json",
+            "[i32]",
+            "[[u16; 2]]",
+            "[string]",
+            "[{day: date, hour: u8}]",
         ] {
             assert_eq!(text.parse::<ValueType>().map(|kind| kind.to_string()), Ok(text.to_owned()));
         }
@@ -439,6 +496,21 @@ mod tests {
             "numeric(3,1)",
             "dates",
             "timestamptzz",
+        ] {
+            assert!(text.parse::<ValueType>().is_err(), "{text}");
+        }
+        for (text, name) in [("text", "string"), ("bytea", "bytes"), ("[text]", "[string]")] {
+            assert_eq!(text.parse::<ValueType>().map(|kind| kind.to_string()), Ok(name.to_owned()));
+        }
+        for text in [
+            "char(0)",
+            "varchar(0)",
+            "[bytes]",
+            "[[i32]]",
+            "[json]",
+            "[varchar(2)]",
+            "[text(0)]",
+            "[[i32]; 2]",
         ] {
             assert!(text.parse::<ValueType>().is_err(), "{text}");
         }

@@ -255,6 +255,11 @@ impl<P: Platform, S: Scheme<P>> MemorySession<'_, P, S> {
                 Err(ChangeError::NotUnique { table: name, index, row: self.name_row(conversion, at) })
             }
             Err(Abort::OutOfMemory(out)) => Err(out.into()),
+            Err(Abort::Storage(reason)) => {
+                let table = self.tables.get()[conversion.before()].name().to_owned();
+                let reason = format!("{reason}: the row is {}", self.name_row(conversion, at));
+                Err(ChangeError::Form { table, reason })
+            }
             Err(abort) => Err(ChangeError::Rows(abort)),
         }
     }

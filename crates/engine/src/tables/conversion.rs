@@ -170,7 +170,11 @@ impl Side {
     fn convert(&self, to: &Side, row: &RowImage, template: &RowImage) -> Result<RowImage, Abort> {
         let template = Some((&*template.0, &*template.1));
         let converted = self.description.convert(&to.description, &row.0, &row.1, template);
-        converted.map_err(|_: RowError| Abort::Misuse(DAMAGED))
+        converted.map_err(|error| match error {
+            RowError::Damaged { .. } => Abort::Misuse(DAMAGED),
+            // A value that a column of another type cannot have.
+            error => Abort::Storage(error.to_string()),
+        })
     }
 
     /// Calls `with` with the keys of a row, one an index.

@@ -31,6 +31,7 @@ mod procedures;
 #[path = "../../src/range.rs"]
 mod range;
 mod read_copies;
+mod retyping;
 mod savepoints;
 mod sequences;
 mod sleeping;

@@ -68,6 +68,9 @@ fn name(kind: &ValueType) -> String {
         ValueType::Text(_) => "text".to_owned(),
         ValueType::Array(of, _) => format!("array of {}", name(of)),
         ValueType::Group(_) => "group".to_owned(),
+        ValueType::Char(_) => "char".to_owned(),
+        ValueType::VarChar(_) => "varchar".to_owned(),
+        ValueType::List(of) => format!("list of {}", name(of)),
         ValueType::Numeric { precision, .. } => format!("numeric of {precision} digits"),
         ValueType::Bytes
         | ValueType::String
@@ -76,6 +79,7 @@ fn name(kind: &ValueType) -> String {
         | ValueType::Timestamp
         | ValueType::TimestampTz
         | ValueType::Interval
+        | ValueType::Json
         | ValueType::Uuid => kind.to_string(),
     }
 }
@@ -115,6 +119,11 @@ fn every_type_of_column_and_kind_of_index_is_in_a_table() {
         "timestamptz",
         "interval",
         "uuid",
+        "char",
+        "varchar",
+        "json",
+        "list of i32",
+        "list of string",
     ];
     let missing: Vec<_> = all.iter().filter(|kind| !kinds(false).contains(**kind)).collect();
     assert!(missing.is_empty(), "no table has columns of {missing:?}");

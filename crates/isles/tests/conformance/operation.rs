@@ -260,7 +260,7 @@ pub struct Scope {
 
 /// Sizes of the tables for the generator, by number: indexes, fields, groups.
 pub const SHAPES: [(usize, usize, usize); 7] =
-    [(3, 26, 5), (3, 3, 3), (4, 1, 2), (2, 2, 2), (2, 0, 1), (13, 1, 2), (4, 16, 2)];
+    [(3, 26, 5), (3, 3, 3), (4, 1, 2), (2, 2, 2), (2, 0, 1), (13, 1, 2), (5, 17, 2)];
 /// Tables and hash indexes, if the engine has hash indexes.
 const HASHED: [(usize, usize); 3] = [(2, 0), (2, 1), (2, 2)];
 /// Number of kinds of verbs that only read, and of all kinds.

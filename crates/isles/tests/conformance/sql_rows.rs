@@ -1,8 +1,12 @@
 //! A table with the types that SQL has: exact numbers, dates and times, UUIDs.
+// Times are values of columns.
+#![allow(clippy::disallowed_types)]
 
 use std::time::{Duration, SystemTime};
 
-use isles::{Date, Datum, Interval, Numeric, Row, Table, Time, Timestamp, TimestampTz, Uuid};
+use isles::{
+    Char, Date, Datum, Interval, JsonText, Numeric, Row, Table, Time, Timestamp, TimestampTz, Uuid, VarChar,
+};
 
 use crate::calls::call;
 use crate::rows::{Aspect, Atom, OnField, OnGroup, OnIndex, Probe, TestRow, signed, unsigned};
@@ -13,7 +17,7 @@ const DAY: i64 = 86_400_000_000;
 /// Each type is in a key, and each in a column that belongs to none.
 #[derive(Row, Clone, Debug)]
 #[row(key(part, day, price, id), index(by_moment(part, moment, length)), index(by_time(part, time, local)))]
-#[row(unique_index(by_uuid(part, uuid, total)))]
+#[row(unique_index(by_uuid(part, uuid, total)), index(by_code(part, code)))]
 pub struct Booking {
     part: u16,
     day: Date,
@@ -41,6 +45,15 @@ pub struct Booking {
     no_length: Option<Interval>,
     no_system: Option<SystemTime>,
     days: [Date; 2],
+    code: Char<3>,
+    other_code: Char<2>,
+    title: VarChar<20>,
+    no_title: Option<VarChar<5>>,
+    json: JsonText,
+    no_json: Option<JsonText>,
+    numbers: Vec<i32>,
+    names: Vec<String>,
+    no_moments: Option<Vec<TimestampTz>>,
 }
 
 fn moment(salt: u32) -> TimestampTz {
@@ -49,6 +62,10 @@ fn moment(salt: u32) -> TimestampTz {
         5 => TimestampTz::MIN,
         _ => TimestampTz::from_micros((i64::from(salt) - 1_000) * DAY / 3).expect("in range"),
     }
+}
+
+fn code(salt: u32) -> Char<3> {
+    Char::try_from(["", "a", "a b", "é", "ab "][salt as usize % 5]).expect("three characters")
 }
 
 fn interval(salt: u32) -> Interval {
@@ -61,12 +78,12 @@ fn numeric<const P: u8, const S: u8>(digits: i128) -> Numeric<P, S> {
 
 impl TestRow for Booking {
     const TABLE: &'static str = "bookings";
-    const HASHED: &'static [bool] = &[false; 4];
-    const FRONTS: &'static [usize] = &[2, 3, 2, 1];
+    const HASHED: &'static [bool] = &[false; 5];
+    const FRONTS: &'static [usize] = &[2, 3, 2, 1, 2];
     const GROUPS: usize = 2;
 
     fn make(Probe { part, id, salt }: Probe) -> Self {
-        let sign = if salt % 2 == 0 { 1 } else { -1 };
+        let sign = if salt.is_multiple_of(2) { 1 } else { -1 };
         let day = |days: u32| Date::from_days(days as i32 % 1_000 - 500).expect("in range");
         let time = |micros: i64| Time::from_micros(micros.rem_euclid(DAY + 1)).expect("in range");
         let uuid = |number: u32| Uuid::from_u128(u128::from(number).wrapping_mul(u128::MAX / 7));
@@ -96,19 +113,40 @@ impl TestRow for Booking {
             no_price: (salt % 3 == 1).then(|| numeric(i128::from(salt) % 9_999)),
             no_moment: (salt % 4 == 1).then(|| moment(salt / 3)),
             no_length: (salt % 5 == 1).then(|| interval(salt / 2)),
-            no_system: (salt % 2 == 0).then(|| SystemTime::UNIX_EPOCH - after),
+            no_system: salt.is_multiple_of(2).then(|| SystemTime::UNIX_EPOCH - after),
             days: [day(salt), Date::MAX],
+            code: code(salt),
+            other_code: Char::try_from("é ").expect("two characters"),
+            title: VarChar::try_from("é".repeat(salt as usize % 21)).expect("short"),
+            no_title: salt.is_multiple_of(2).then(|| VarChar::try_from("").expect("short")),
+            json: JsonText::of(&(salt, "a\"b", [1.5; 2])).expect("JSON"),
+            no_json: salt.is_multiple_of(3).then(JsonText::default),
+            numbers: (0..if salt % 16 == 7 { 3_000 } else { salt as i32 % 5 })
+                .map(|number| number - 9)
+                .collect(),
+            names: (0..salt % 5).map(|number| "n".repeat(number as usize)).collect(),
+            no_moments: (salt % 2 == 1).then(|| (0..salt % 4).map(moment).collect()),
         }
     }
 
     fn take_over(&mut self, aspect: Aspect, other: &Self) {
-        let Booking { part, day, price, id, moment, length, time, local, uuid, total, .. } = *self;
         let from = other.clone();
         match aspect {
-            Aspect::Values | Aspect::Tail => {
-                *self = Booking { part, day, price, id, moment, length, time, local, uuid, total, ..from };
+            Aspect::Values => {
+                let Booking { part, day, price, id, moment, length, time, local, uuid, total, .. } = *self;
+                let Booking { code, title, no_title, json, no_json, numbers, names, no_moments, .. } =
+                    self.clone();
+                let own =
+                    Booking { code, title, no_title, json, no_json, numbers, names, no_moments, ..from };
+                *self = Booking { part, day, price, id, moment, length, time, local, uuid, total, ..own };
+            }
+            Aspect::Tail => {
+                (self.title, self.no_title) = (from.title, from.no_title);
+                (self.json, self.no_json) = (from.json, from.no_json);
+                (self.numbers, self.names, self.no_moments) = (from.numbers, from.names, from.no_moments);
             }
             Aspect::Indexed => {
+                self.code = from.code;
                 (self.moment, self.length, self.time) = (from.moment, from.length, from.time);
                 (self.local, self.uuid, self.total) = (from.local, from.uuid, from.total);
             }
@@ -129,6 +167,10 @@ impl TestRow for Booking {
             with([signed(self.moment.micros()), Atom::Signed(self.length.span())]),
             with([signed(self.time.micros()), signed(self.local.micros())]),
             vec![part(), unsigned(self.uuid.as_u128()), Atom::Signed(self.total.digits())],
+            [part(), Atom::Bytes(self.code.as_str().as_bytes().to_vec())]
+                .into_iter()
+                .chain(primary.clone())
+                .collect(),
         ]
     }
 
@@ -161,6 +203,19 @@ impl TestRow for Booking {
             or_null(self.no_length.map(Datum::Interval)),
             or_null(self.no_system.map(|system| Datum::TimestampTz(system.into()))),
             Datum::List(self.days.map(Datum::Date).to_vec()),
+            Datum::Text(self.code.to_string()),
+            Datum::Text(self.other_code.to_string()),
+            Datum::Text(self.title.to_string()),
+            or_null(self.no_title.as_ref().map(|title| Datum::Text(title.to_string()))),
+            Datum::Text(self.json.to_string()),
+            or_null(self.no_json.as_ref().map(|json| Datum::Text(json.to_string()))),
+            Datum::List(self.numbers.iter().map(|number| Datum::Signed((*number).into())).collect()),
+            Datum::List(self.names.iter().cloned().map(Datum::Text).collect()),
+            or_null(
+                self.no_moments
+                    .as_ref()
+                    .map(|moments| Datum::List(moments.iter().copied().map(Datum::TimestampTz).collect())),
+            ),
         ]
     }
 
@@ -177,10 +232,15 @@ impl TestRow for Booking {
                 |row| (row.part, row.time, row.local, row.day, row.price, row.id),
                 |row| (row.part, row.time),
             ),
-            _ => visitor.visit(
+            3 => visitor.visit(
                 call!(table.by(Booking::BY_UUID)),
                 |row| (row.part, row.uuid, row.total),
                 |row| row.part,
+            ),
+            _ => visitor.visit(
+                call!(table.by(Booking::BY_CODE)),
+                |row| (row.part, row.code.clone(), row.day, row.price, row.id),
+                |row| (row.part, row.code.clone()),
             ),
         }
     }
@@ -188,7 +248,7 @@ impl TestRow for Booking {
     fn on_field<V: OnField<Self>>(field: usize, visitor: V) -> V::Output {
         macro_rules! field {
             ($constant:ident $field:ident) => {
-                visitor.visit(Booking::$constant, |row| row.$field, |row, value| row.$field = value)
+                visitor.visit(Booking::$constant, |row| row.$field.clone(), |row, value| row.$field = value)
             };
         }
         match field {
@@ -207,7 +267,8 @@ impl TestRow for Booking {
             12 => field!(NO_MOMENT no_moment),
             13 => field!(NO_LENGTH no_length),
             14 => field!(NO_SYSTEM no_system),
-            _ => field!(DAYS days),
+            15 => field!(DAYS days),
+            _ => field!(OTHER_CODE other_code),
         }
     }
 

@@ -60,15 +60,9 @@ impl ColumnDescription {
 
     /// Returns the value of an empty row: null, the default, zeros or an empty text.
     pub fn empty_value(&self) -> Datum {
-        match (self.absent_value(), self.kind.bytes()) {
-            (Datum::Null, Some(bytes)) if !self.nullable => {
-                Datum::fetch(&self.kind, &vec![0; bytes]).unwrap_or(Datum::Null)
-            }
-            (Datum::Null, None) if !self.nullable => match self.kind {
-                ValueType::String => Datum::Text(String::new()),
-                _ => Datum::Bytes(Vec::new()),
-            },
-            (absent, _) => absent.clone(),
+        match self.absent_value() {
+            Datum::Null if !self.nullable => Datum::empty(&self.kind),
+            absent => absent.clone(),
         }
     }
 }
@@ -374,8 +368,7 @@ impl TableDescription {
             places.push(Place::Fixed { offset: column.offset, null });
         }
         for (number, column) in R::TAIL_COLUMNS.iter().enumerate() {
-            let kind = if column.is_text { ValueType::String } else { ValueType::Bytes };
-            let described = ColumnDescription::new(column.name, kind);
+            let described = ColumnDescription::new(column.name, (column.kind)());
             columns.insert(column.position, if column.nullable { described.nullable() } else { described });
             places.insert(column.position, Place::Tail(number));
         }

@@ -27,7 +27,7 @@
 //! Decision 0014 gives the reasons for this format.
 
 use crate::datum::{Datum, Misfit, unsigned};
-use crate::description::{IndexDescription, Place, TableDescription, TailForm};
+use crate::description::{ColumnDescription, IndexDescription, Place, TableDescription, TailForm};
 use crate::key::{KEY_BYTES_MAX, Key, KeyBuffer};
 use crate::key_order::{Presence, ordered_float};
 use crate::row::Value;
@@ -342,19 +342,23 @@ impl TableDescription {
                 appended
             }
         };
-        written.map_err(|misfit| {
-            let (table, column, kind) = (self.name.clone(), column.name.clone(), column.kind.to_string());
-            let value = value.to_string();
-            let value = match start_of(&value) {
-                start if start.len() < value.len() => format!("{start}..."),
-                _ => value,
-            };
-            let (values, limits) = self.columns[number].kind.values_and_limits();
-            match misfit {
-                Misfit::Type => RowError::Type { table, column, kind, value, cure: values },
-                Misfit::Range => RowError::Range { table, column, kind, value, cure: limits },
-            }
-        })
+        written.map_err(|misfit| self.misfit(number, value, misfit))
+    }
+
+    /// The error of a value that does not fit into a column.
+    fn misfit(&self, number: usize, value: &Datum, misfit: Misfit) -> RowError {
+        let ColumnDescription { name, kind, .. } = &self.columns[number];
+        let (values, limits) = kind.values_and_limits();
+        let (table, column, kind, value) =
+            (self.name.clone(), name.clone(), kind.to_string(), value.to_string());
+        let value = match start_of(&value) {
+            start if start.len() < value.len() => format!("{start}..."),
+            _ => value,
+        };
+        match misfit {
+            Misfit::Type => RowError::Type { table, column, kind, value, cure: values },
+            Misfit::Range => RowError::Range { table, column, kind, value, cure: limits },
+        }
     }
 
     fn set_null(&self, bit: usize, fixed: &mut [u8]) {
@@ -495,6 +499,19 @@ impl TableDescription {
                 None => None,
             };
             let own = own.filter(|value| *value != Err(&Datum::Null) || column.nullable);
+            if let (Some(own_value), Some(own)) = (own, self.counterpart(to, number)) {
+                let kind = &self.columns[own].kind;
+                if !kind.is_stored_like(&column.kind) {
+                    let value = match own_value {
+                        Ok(bytes) => Datum::fetch(kind, bytes).ok_or_else(|| self.damaged(own))?,
+                        Err(value) => value.clone(),
+                    };
+                    let cast = value.clone().cast(kind, &column.kind);
+                    let cast = cast.map_err(|misfit| to.misfit(number, &value, misfit))?;
+                    to.put(number, &cast, &mut new, &mut new_tail, &mut writer)?;
+                    continue;
+                }
+            }
             let value = match (own, template) {
                 (Some(own), _) => own,
                 (None, Some((fixed, tail))) => to.value(number, fixed, tail)?,
@@ -562,3 +579,5 @@ fn append_key(kind: &ValueType, bytes: &[u8], to: &mut KeyBuffer) {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod typed_tests;

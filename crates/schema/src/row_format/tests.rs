@@ -341,7 +341,10 @@ fn values_that_do_not_fit_are_refused() {
     let short = table.encode_row(&row()[1..], &mut RowBytes::default());
     assert!(matches!(short, Err(RowError::Count { values: 6, columns: 7, .. })));
     let refused = refused(1, Datum::Signed(70_000)).to_string();
-    assert_eq!(refused, "70000 does not fit into u16: column \"age\" of table \"mixed\"");
+    assert_eq!(
+        refused,
+        "70000 does not fit into u16: column \"age\" of table \"mixed\"; give it a smaller one that is not negative, or make the column longer"
+    );
     // Integers are stored independent of the signedness of their `Datum`.
     let mut values = row();
     values[1] = Datum::Signed(7);

@@ -98,7 +98,7 @@ impl Scanner<'_> {
         rest.is_some()
     }
 
-    /// Takes a number of so many digits.
+    /// Takes a number of this number of digits.
     pub(crate) fn number(&mut self, digits_min: usize, digits_max: usize) -> Option<i64> {
         let end = self.rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(self.rest.len());
         let (digits, rest) = self.rest.split_at(end);
@@ -149,11 +149,13 @@ impl Scanner<'_> {
             return Some(0);
         }
         let sign = if self.take("-") { -1 } else { self.take("+").then_some(1)? };
-        let (hour, minute) = match self.number(2, 4)? {
-            number if number > 99 || self.rest.starts_with(char::is_alphanumeric) => {
-                (number / 100, number % 100)
-            }
-            hour => (hour, if self.take(":") { self.number(2, 2)? } else { 0 }),
+        let before = self.rest.len();
+        let number = self.number(2, 4)?;
+        let (hour, minute) = match before - self.rest.len() {
+            2 if self.take(":") => (number, self.number(2, 2)?),
+            2 => (number, 0),
+            4 => (number / 100, number % 100),
+            _ => return None,
         };
         (hour < 16 && minute < 60).then_some(sign * (hour * 60 + minute) * 60 * SECOND)
     }

@@ -2,7 +2,7 @@
 //! numbers and the texts of PostgreSQL.
 //!
 //! Days and microseconds are counted from 2000-01-01, as PostgreSQL does, so that its whole range
-//! fits: from 4713 BC to the year 5,874,897 (dates) or 294,276 (timestamps). The least and the
+//! fits: from 4714 BC to the year 5,874,897 (dates) or 294,276 (timestamps). The least and the
 //! greatest number are `-infinity` and `infinity`.
 
 use std::fmt;
@@ -15,8 +15,8 @@ use crate::temporal::calendar::{Civil, DAY, SECOND, Scanner, write_time};
 use crate::value_error::{ValueError, debug_as_text, serialize_as};
 use crate::value_type::ValueType;
 
-const DATE_LIMITS: &str = "dates go from 4713-11-24 BC to 5874897-12-31";
-const TIMESTAMP_LIMITS: &str = "timestamps go from 4713-11-24 BC to the end of the year 294276";
+const DATE_LIMITS: &str = "dates go from 4714-11-24 BC to 5874897-12-31";
+const TIMESTAMP_LIMITS: &str = "timestamps go from 4714-11-24 BC to the end of the year 294276";
 const DATE_EXAMPLE: &str = "2026-11-28, 0044-03-15 BC or infinity";
 const TIME_EXAMPLE: &str = "04:35:00 or 04:35:00.123456";
 const TIMESTAMP_EXAMPLE: &str = "2026-11-28 04:35:00.123456 or infinity";
@@ -31,7 +31,7 @@ pub struct Date {
 impl Date {
     /// Before all other dates.
     pub const NEG_INFINITY: Date = Date { days: i32::MIN };
-    /// The first day: 4713-11-24 BC.
+    /// The first day: 4714-11-24 BC.
     pub const MIN: Date = Date { days: -2_451_545 };
     /// The last day: 5874897-12-31.
     pub const MAX: Date = Date { days: 2_145_031_948 };
@@ -176,7 +176,7 @@ pub struct Timestamp {
 impl Timestamp {
     /// Before all other timestamps.
     pub const NEG_INFINITY: Timestamp = Timestamp { micros: i64::MIN };
-    /// The first finite one: 4713-11-24 00:00:00 BC.
+    /// The first finite one: 4714-11-24 00:00:00 BC.
     pub const MIN: Timestamp = Timestamp { micros: -211_813_488_000_000_000 };
     /// The last finite one: 294276-12-31 23:59:59.999999.
     pub const MAX: Timestamp = Timestamp { micros: 9_223_371_331_199_999_999 };
@@ -369,7 +369,7 @@ mod tests {
     #[test]
     fn limits_are_those_of_postgresql() {
         for (date, text) in [
-            (Date::MIN, "4713-11-24 BC"),
+            (Date::MIN, "4714-11-24 BC"),
             (Date::MAX, "5874897-12-31"),
             (Date::NEG_INFINITY, "-infinity"),
             (Date::INFINITY, "infinity"),
@@ -378,7 +378,7 @@ mod tests {
             assert_eq!(Date::from_days(date.days()), Ok(date));
         }
         for (moment, text) in [
-            (Timestamp::MIN, "4713-11-24 00:00:00 BC"),
+            (Timestamp::MIN, "4714-11-24 00:00:00 BC"),
             (Timestamp::MAX, "294276-12-31 23:59:59.999999"),
             (Timestamp::NEG_INFINITY, "-infinity"),
             (Timestamp::INFINITY, "infinity"),
@@ -421,6 +421,7 @@ mod tests {
             "2026-11-28 06:35:00.5+02",
             "2026-11-28T10:05:00.5+0530",
             "2026-11-27 20:35:00.5-08:00",
+            "2026-11-28 05:05:00.5+0030",
         ] {
             assert_eq!(text.parse(), Ok(utc), "{text}");
         }

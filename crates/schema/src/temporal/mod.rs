@@ -3,8 +3,8 @@
 //! - `calendar`: days of the calendar, and digits;
 //! - `dates`: [`Date`], [`Time`], [`Timestamp`], [`TimestampTz`];
 //! - `interval`: [`Interval`];
-//! - `elsewhere`: `SystemTime` and `Duration` of the standard library as columns, and conversions to
-//!   and from the crate `time` (feature `time`).
+//! - `elsewhere`: `SystemTime` and `Duration` of the standard library as columns, and conversions
+//!   to and from the crate `time` (feature `time`).
 
 mod calendar;
 mod dates;

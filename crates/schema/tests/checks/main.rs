@@ -47,9 +47,12 @@ fn a_program_without_errors_compiles() {
 
 #[test]
 fn a_wrong_column_is_named_with_what_can_be_one() {
-    let list =
-        errors_of("list", "#[derive(Row)]\n#[row(key(id))]\nstruct Student { id: u64, marks: Vec<u64> }");
-    for part in ["`Vec<u64>` cannot be the type of a column", "marks: Vec<u64>", "rows of another table"] {
+    let list = errors_of(
+        "list",
+        "#[derive(Row)]\n#[row(key(id))]\nstruct Student { id: u64, marks: Vec<Vec<u64>> }",
+    );
+    for part in ["`Vec<u64>` cannot be the type of a column", "marks: Vec<Vec<u64>>", "rows of another table"]
+    {
         assert!(list.contains(part), "{part}: {list}");
     }
     let own =

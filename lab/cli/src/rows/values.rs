@@ -3,75 +3,33 @@
 //!
 //! Integers and floats are digits, a float that is no number is `NaN`, `inf` or `-inf`; bytes are
 //! `0x` and digits; exact numbers are digits with a point; dates, times, intervals and UUIDs are
-//! their texts of ISO 8601; arrays are lists, and groups objects by the names of their members, in CSV as
-//! JSON in one field. Every value is read back as it was.
+//! their texts of ISO 8601; arrays are lists, and groups objects by the names of their members, in
+//! CSV as JSON in one field. Every value is read back as it was.
 
-use isles::{Datum, ValueError, ValueType};
+use isles::{Datum, ValueType};
 
 use super::json::{self, Json};
 
-/// A text that is no value of the type.
-pub(super) fn misfit(text: &str, kind: &ValueType) -> String {
-    format!("{text:?} is no {kind}")
-}
-
 /// Reads a field of CSV.
 pub(super) fn of_text(text: &str, kind: &ValueType) -> Result<Datum, String> {
-    let misfit = || misfit(text, kind);
-    match kind {
-        ValueType::Unsigned(_) | ValueType::Signed(_) => of_integer(text, kind).ok_or_else(misfit),
-        ValueType::Float(bytes) => of_float(text, *bytes).ok_or_else(misfit),
-        ValueType::Bool => text.parse().map(Datum::Bool).map_err(|_| misfit()),
-        ValueType::Text(_) | ValueType::String => Ok(Datum::Text(text.to_owned())),
-        ValueType::Bytes => of_bytes(text).ok_or_else(misfit),
-        ValueType::Array(of, _) if **of == ValueType::Unsigned(1) => of_bytes(text).ok_or_else(misfit),
-        ValueType::Numeric { .. } => parsed(text, Datum::Numeric),
-        ValueType::Date => parsed(text, Datum::Date),
-        ValueType::Time => parsed(text, Datum::Time),
-        ValueType::Timestamp => parsed(text, Datum::Timestamp),
-        ValueType::TimestampTz => parsed(text, Datum::TimestampTz),
-        ValueType::Interval => parsed(text, Datum::Interval),
-        ValueType::Uuid => parsed(text, Datum::Uuid),
-        ValueType::Array(..) | ValueType::Group(_) => {
-            let value = json::parse(text).map_err(|fault| format!("{}: {}", misfit(), fault.what))?;
-            of_json(&value, kind)
-        }
+    let has_lists = match kind {
+        ValueType::Array(of, _) => **of != ValueType::Unsigned(1),
+        kind => matches!(kind, ValueType::List(_) | ValueType::Group(_)),
+    };
+    if has_lists {
+        let value = json::parse(text).map_err(|fault| format!("{text:?} is no {kind}: {}", fault.what))?;
+        return of_json(&value, kind);
     }
-}
-
-/// Reads a value by the rules of its own type, whose errors say how a text has to look.
-fn parsed<T: std::str::FromStr<Err = ValueError>>(text: &str, to: fn(T) -> Datum) -> Result<Datum, String> {
-    text.parse().map(to).map_err(|error| error.to_string())
+    Datum::parse(text, kind).map_err(|error| error.to_string())
 }
 
 /// Reads a value of JSON that is not null.
 pub(super) fn of_json(value: &Json, kind: &ValueType) -> Result<Datum, String> {
-    let misfit = || format!("{} is no {kind}", shown(value));
     match (kind, value) {
-        (ValueType::Unsigned(_) | ValueType::Signed(_), Json::Number(text)) => {
-            of_integer(text, kind).ok_or_else(misfit)
-        }
-        (ValueType::Float(bytes), Json::Number(text) | Json::Text(text)) => {
-            of_float(text, *bytes).ok_or_else(misfit)
-        }
-        (ValueType::Bool, Json::Bool(value)) => Ok(Datum::Bool(*value)),
-        (ValueType::Text(_) | ValueType::String, Json::Text(text)) => Ok(Datum::Text(text.clone())),
-        (ValueType::Bytes, Json::Text(text)) => of_bytes(text).ok_or_else(misfit),
-        // Digits are read as they are written, never by way of a float.
-        (ValueType::Numeric { .. }, Json::Number(text) | Json::Text(text)) => of_text(text, kind),
-        (
-            ValueType::Date
-            | ValueType::Time
-            | ValueType::Timestamp
-            | ValueType::TimestampTz
-            | ValueType::Interval
-            | ValueType::Uuid,
-            Json::Text(text),
-        ) => of_text(text, kind),
-        (ValueType::Array(of, _), Json::Text(text)) if **of == ValueType::Unsigned(1) => {
-            of_bytes(text).ok_or_else(misfit)
-        }
-        (ValueType::Array(of, _), Json::List(values)) if **of != ValueType::Unsigned(1) => {
+        (ValueType::Array(of, _), Json::Text(text)) if **of == ValueType::Unsigned(1) => of_text(text, kind),
+        (ValueType::Array(of, _) | ValueType::List(of), Json::List(values))
+            if **of != ValueType::Unsigned(1) =>
+        {
             values.iter().map(|value| of_json(value, of)).collect::<Result<_, _>>().map(Datum::List)
         }
         (ValueType::Group(members), Json::Object(given)) => {
@@ -87,7 +45,23 @@ pub(super) fn of_json(value: &Json, kind: &ValueType) -> Result<Datum, String> {
             };
             members.iter().map(member).collect::<Result<_, _>>().map(Datum::List)
         }
-        _ => Err(misfit()),
+        (ValueType::Bool, Json::Bool(value)) => Ok(Datum::Bool(*value)),
+        // Digits are read as they are written, never by way of a float.
+        (
+            ValueType::Unsigned(_) | ValueType::Signed(_) | ValueType::Float(_) | ValueType::Numeric { .. },
+            Json::Number(text),
+        ) => of_text(text, kind),
+        (
+            ValueType::Bool
+            | ValueType::Unsigned(_)
+            | ValueType::Signed(_)
+            | ValueType::Array(..)
+            | ValueType::List(_)
+            | ValueType::Group(_),
+            _,
+        ) => Err(format!("{} is no {kind}", shown(value))),
+        (_, Json::Text(text)) => of_text(text, kind),
+        _ => Err(format!("{} is no {kind}", shown(value))),
     }
 }
 
@@ -102,56 +76,12 @@ fn shown(value: &Json) -> String {
     }
 }
 
-fn of_integer(text: &str, kind: &ValueType) -> Option<Datum> {
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    if !digits.bytes().all(|digit| digit.is_ascii_digit()) {
-        return None;
-    }
-    match kind {
-        ValueType::Unsigned(16) => return text.parse().ok().map(Datum::Unsigned128),
-        ValueType::Signed(16) => return text.parse().ok().map(Datum::Signed128),
-        _ => {}
-    }
-    match text.parse::<u64>() {
-        Ok(value) => Some(Datum::Unsigned(value)),
-        Err(_) => text.parse().ok().map(Datum::Signed),
-    }
-}
-
-fn of_float(text: &str, bytes: usize) -> Option<Datum> {
-    // The digits of a short one are read at once as one: by way of a long one they would be rounded
-    // twice.
-    let value = if bytes == 4 { f64::from(text.parse::<f32>().ok()?) } else { text.parse().ok()? };
-    // A number that is too large for its type is none.
-    let fits = value.is_finite();
-    (fits || matches!(text, "NaN" | "inf" | "-inf")).then_some(Datum::Float(value))
-}
-
-fn of_bytes(text: &str) -> Option<Datum> {
-    let digits =
-        text.strip_prefix("0x").filter(|digits| digits.is_ascii() && digits.len().is_multiple_of(2))?;
-    let byte = |at: usize| digits.get(at..at + 2).filter(|pair| !pair.starts_with('+'));
-    let bytes = (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(byte(at)?, 16).ok());
-    bytes.collect::<Option<Vec<u8>>>().map(Datum::Bytes)
-}
-
 /// Appends a value as JSON.
 pub(super) fn write_json(value: &Datum, kind: &ValueType, to: &mut String) {
     match (value, kind) {
         (Datum::Null, _) => to.push_str("null"),
-        (Datum::Float(number), _) if !number.is_finite() => json::write_text(&plain(value, kind), to),
-        (
-            Datum::Text(_)
-            | Datum::Bytes(_)
-            | Datum::Date(_)
-            | Datum::Time(_)
-            | Datum::Timestamp(_)
-            | Datum::TimestampTz(_)
-            | Datum::Interval(_)
-            | Datum::Uuid(_),
-            _,
-        ) => json::write_text(&plain(value, kind), to),
-        (Datum::List(values), ValueType::Array(of, _)) => {
+        (Datum::Float(number), _) if !number.is_finite() => json::write_text(&value.to_text(kind), to),
+        (Datum::List(values), ValueType::Array(of, _) | ValueType::List(of)) => {
             to.push('[');
             for (number, value) in values.iter().enumerate() {
                 to.push_str(if number > 0 { ", " } else { "" });
@@ -169,7 +99,17 @@ pub(super) fn write_json(value: &Datum, kind: &ValueType, to: &mut String) {
             }
             to.push('}');
         }
-        _ => to.push_str(&plain(value, kind)),
+        (
+            Datum::Float(_)
+            | Datum::Bool(_)
+            | Datum::Unsigned(_)
+            | Datum::Signed(_)
+            | Datum::Unsigned128(_)
+            | Datum::Signed128(_)
+            | Datum::Numeric(_),
+            _,
+        ) => to.push_str(&value.to_text(kind)),
+        _ => json::write_text(&value.to_text(kind), to),
     }
 }
 
@@ -181,16 +121,7 @@ pub(super) fn to_text(value: &Datum, kind: &ValueType) -> String {
             write_json(value, kind, &mut text);
             text
         }
-        _ => plain(value, kind),
-    }
-}
-
-fn plain(value: &Datum, kind: &ValueType) -> String {
-    match (value, kind) {
-        (Datum::Text(text), _) => text.clone(),
-        // As few digits as give the short one back.
-        (Datum::Float(number), ValueType::Float(4)) => (*number as f32).to_string(),
-        (value, _) => value.to_string(),
+        _ => value.to_text(kind),
     }
 }
 
@@ -235,6 +166,12 @@ mod tests {
             ("timestamptz", Datum::TimestampTz("2026-11-28 04:35:00+02".parse().expect("a moment"))),
             ("interval", Datum::Interval("P-1Y2DT-0.5S".parse().expect("an interval"))),
             ("uuid", Datum::Uuid(isles::Uuid::from_u128(5))),
+            ("char(3)", Datum::Text("é  ".into())),
+            ("varchar(3)", Datum::Text("".into())),
+            ("json", Datum::Text(" {\"a\": [1.0, \"b\"]}\n".into())),
+            ("[i64]", Datum::List(vec![Datum::Signed(i64::MIN), Datum::Signed(5)])),
+            ("[string]", Datum::List(vec![Datum::Text("".into()), Datum::Text("a, \"b\"".into())])),
+            ("[timestamp]", Datum::List(vec![])),
             ("[numeric(5, 2); 1]", Datum::List(vec![Datum::Numeric("1.50".parse().expect("digits"))])),
             ("{at: timestamptz}", Datum::List(vec![Datum::TimestampTz(isles::TimestampTz::MIN)])),
         ] {
@@ -288,6 +225,9 @@ mod tests {
             ("2026-01-01 00:00:00", "timestamptz"),
             ("1 fortnight", "interval"),
             ("1234", "uuid"),
+            ("{", "json"),
+            ("[1, x]", "[i64]"),
+            ("1", "[i64]"),
         ] {
             assert!(of_text(text, &kind(of)).is_err(), "{text} as {of}");
         }

@@ -1,12 +1,15 @@
 //! `isles import` and `isles export` of the types of SQL and of the longest integers: digits and
 //! times are read as they were written.
-// The test makes files, and has times of the standard library in its rows.
+// The test makes files, and times are values of columns.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use isles::{Database, Date, Interval, Numeric, Row, Table, Time, Timestamp, TimestampTz, Uuid};
+use isles::{
+    Char, Database, Date, Interval, JsonText, Numeric, Row, Table, Time, Timestamp, TimestampTz, Uuid,
+    VarChar,
+};
 
 use crate::support::{Outcome, Scratch, isles};
 
@@ -28,6 +31,11 @@ struct Booking {
     system: SystemTime,
     duration: Option<Duration>,
     days: [Date; 2],
+    code: Char<4>,
+    title: VarChar<20>,
+    json: Option<JsonText>,
+    numbers: Vec<i128>,
+    names: Option<Vec<String>>,
 }
 
 fn booking(number: u32) -> Booking {
@@ -52,6 +60,11 @@ fn booking(number: u32) -> Booking {
         system: SystemTime::UNIX_EPOCH + after,
         duration: (number % 2 == 1).then_some(after),
         days: [Date::INFINITY, Date::MAX],
+        code: ["", "a", "é, b"][number as usize % 3].parse().expect("short"),
+        title: [" ", "a\nb", ""][number as usize % 3].parse().expect("short"),
+        json: number.is_multiple_of(2).then(|| " {\"a\": 1e400,\n \"b\": \"\"}".parse().expect("JSON")),
+        numbers: vec![i128::MAX - i128::from(number); number as usize % 4],
+        names: (!number.is_multiple_of(3)).then(|| vec!["a\"b".to_owned(), String::new()]),
     }
 }
 
