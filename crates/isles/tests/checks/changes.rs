@@ -225,10 +225,14 @@ fn run_beside(
                 }
             }
         });
-        workers.into_iter().for_each(|worker| worker.join().expect("no panic"));
-        database.flush().expect("a disk");
+        // The reader ends even if a worker has panicked.
+        let ended: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
+        let flushed = database.flush();
         done.store(true, Ordering::SeqCst);
-        reader.join().expect("no panic")
+        let read = reader.join().expect("no panic");
+        ended.into_iter().for_each(|worker| worker.expect("no panic"));
+        flushed.expect("a disk");
+        read
     })
 }
 

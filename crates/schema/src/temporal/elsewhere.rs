@@ -1,8 +1,6 @@
 //! Types of the standard library and of the crate `time` beside those of this crate.
 // A time of the program is a value here; nothing reads the clock.
 #![allow(clippy::disallowed_types)]
-// Times are values of the program here; no clock is read.
-#![allow(clippy::disallowed_types)]
 
 use std::time::{Duration, SystemTime};
 
