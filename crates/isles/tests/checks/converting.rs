@@ -169,7 +169,7 @@ struct ByEmail {
 #[row(key(id))]
 struct OtherType {
     id: u64,
-    age: u64,
+    age: [u8; 4],
 }
 
 fn refused<R: Row>(database: &Database, change: TableChange<'_, R>, what: &str) {
@@ -186,7 +186,7 @@ fn an_impossible_change_leaves_the_rows_unchanged() {
     let (database, people) = people(Scheme::Silo, 40).expect("a database");
     refused::<Citizen>(&database, TableChange::new(), "give one");
     refused::<ByEmail>(&database, TableChange::new(), "primary key (id u64)");
-    refused::<OtherType>(&database, TableChange::new(), "cannot be u64");
+    refused::<OtherType>(&database, TableChange::new(), "cannot be [u8; 4]");
     // Several people live in the same city.
     refused::<Mayor>(&database, TableChange::new(), "by_city");
     let token = CancelToken::new();

@@ -18,6 +18,15 @@ struct Half {
     filling: String,
 }
 
+/// Sets a flag at the end of a thread, also if the thread panics.
+struct SetAtEnd<'f>(&'f AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 fn declare(path: &Path, pages: bool) -> (Builder, isles::Table<Half>) {
     let builder = Database::at(path).sessions(4).memory_limit(64 << 20).scheme(Scheme::Silo);
     let mut builder = if pages { builder.pages(8 << 20) } else { builder };
@@ -46,6 +55,7 @@ fn copies_are_consistent(pages: bool) {
     std::thread::scope(|scope| {
         let (database, acknowledged, done) = (&database, &acknowledged, &done);
         scope.spawn(move || {
+            let _ended = SetAtEnd(done);
             let mut session = database.session().expect("a session");
             for count in 1.. {
                 if done.load(Ordering::SeqCst) {
@@ -65,9 +75,11 @@ fn copies_are_consistent(pages: bool) {
                 }
             }
         });
+        let _ended = SetAtEnd(done);
         let mut last = 0;
         for _ in 0..8 {
             while acknowledged.load(Ordering::SeqCst) < last + 30 {
+                assert!(!done.load(Ordering::SeqCst), "the writer has ended");
                 std::thread::yield_now();
             }
             let least = acknowledged.load(Ordering::SeqCst);
@@ -84,7 +96,6 @@ fn copies_are_consistent(pages: bool) {
             drop(copy);
             assert!(names(&scratch.0).is_empty(), "the copy is removed");
         }
-        done.store(true, Ordering::SeqCst);
     });
     // Without a writer at work, a copy changes nothing.
     let before = names(&directory.0);

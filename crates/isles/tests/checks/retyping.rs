@@ -82,6 +82,7 @@ fn columns_get_other_types_while_rows_change() {
         assert!(by_day.is_sorted_by_key(|row| (row.day, row.price)));
         by_day.sort_by_key(|row| row.id);
         assert_eq!(by_day, expected);
+        drop(session);
         database.close().expect("closed");
         let mut builder = Database::at(&directory.0).scheme(scheme);
         let now = builder.table::<After>("things");

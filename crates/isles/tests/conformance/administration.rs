@@ -24,6 +24,15 @@ struct Note {
     text: String,
 }
 
+/// A row of a table whose parts are divided among instances.
+#[derive(Row, Clone, Debug, PartialEq)]
+#[row(key(part, id))]
+struct OwnNote {
+    part: u16,
+    id: u32,
+    text: String,
+}
+
 /// The same table with an index and one more column.
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(id), index(by_stars(stars)))]
@@ -288,10 +297,11 @@ fn call_on_deployment() {
         let division = Division { instances: 2, workers: 2, parts: 2 };
         let mut builder = call_function!(Deployment::at(path, division));
         let notes = call!(builder.copied_table("notes", (0..20).map(note).collect()));
-        let own = builder.table::<Note>("own");
+        let own = builder.table::<OwnNote>("own");
         let deployment = builder.open::<NoProcedure>(()).expect("a deployment");
-        let rename = |note: &mut Note| note.text = "another text".to_owned();
-        changes::call_on_instance(&deployment, deployment.instance_of(0), own, &note(1), rename);
+        let rename = |note: &mut OwnNote| note.text = "another text".to_owned();
+        let row = OwnNote { part: 0, id: 1, text: "a text".to_owned() };
+        changes::call_on_instance(&deployment, deployment.instance_of(0), own, &row, rename);
         for instance in 0..deployment.instances() {
             let mut session = deployment.session(instance).expect("a session");
             assert_eq!(session.transaction(|t| t.scan(notes, ..).count()), Ok(20));

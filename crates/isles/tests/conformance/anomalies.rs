@@ -304,10 +304,11 @@ fn behind_savepoints() -> Vec<(&'static str, Schedule)> {
             "a row that was changed and deleted in vain",
             vec![
                 (0, in_vain(vec![set(0, 1), delete(0), insert(PLAIN, 0, 2)])),
+                (0, get(1)),
                 (1, get(0)),
                 (1, set(1, 1)),
-                (0, get(1)),
                 (1, Commit),
+                (0, set(0, 3)),
                 (0, Commit),
             ],
         ),
