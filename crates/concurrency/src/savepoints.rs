@@ -18,7 +18,7 @@ pub struct SavepointMark {
     pub(crate) rows: usize,
     /// Words of keys.
     pub(crate) words: usize,
-    /// What it had written and not applied.
+    /// End of its writes that are not applied.
     pub(crate) writes: WriteMark,
     /// Entries in its list of things to take back.
     pub(crate) steps: usize,

@@ -64,7 +64,7 @@ pub(crate) struct WriteBuffer {
     saved: Vec<u64>,
 }
 
-/// What a transaction has written at a savepoint.
+/// The writes of a transaction at a savepoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WriteMark {
     words: usize,

@@ -5,7 +5,7 @@
 //! ```
 //! use isles::{Database, Row, Text, text};
 //!
-//! // A row type: a primary key, and as many indexes as are needed (up to 8).
+//! // A row type: a primary key, and as many indexes as are needed (up to 255).
 //! #[derive(Row, Clone, Debug, PartialEq)]
 //! #[row(key(id), unique_index(by_owner(owner)))]
 //! struct Account {
@@ -98,9 +98,6 @@
 //! | [`Error::Backup`] | a directory cannot be copied | the text names the file and the reason |
 //! | [`Error::NotChanged`] | a table cannot be changed to the requested rows | the text names the obstacle |
 //! | [`Error::NoSnapshots`] | a snapshot under a scheme that keeps no versions | use [`Scheme::Mvcc`], or a transaction |
-//! | [`Error::ChangesLost`] | a reader of changes is further behind than the log keeps them | copy the rows, and read on from there; register the reader |
-//! | [`Error::NoSuchReader`] | no reader of changes of this name is registered | register it |
-//! | [`Error::NoChanges`] | in memory and over pages there is no stream of changes | use [`Database::at`] without pages |
 //! | [`Error::NotCompiled`] | the program is built without the scheme | enable the feature `all-schemes`, or use another scheme |
 //! | [`Error::SequenceEnd`] | a [`Sequence`] has given its last number | create a sequence with more numbers |
 //! | [`Error::Text`] | a text is longer than its [`Text`] column | shorten it, or use a `String` |
@@ -159,10 +156,7 @@
 //   (verbs without a row type), `open` and `owned` (transaction objects), `nesting`.
 // - Ranges: `range`, `scan`, `rows` (iterators), `select` (fields that are read or written),
 //   `table` (handles).
-// - Durability: `durable_wait`, `ticket`, `on_disk` and `waiters` (futures), `backup`, `check`,
-//   `read_copy` (reads beside another process).
-// - Streams of committed changes: `changes`, `changed` (transactions and rows), `position`; `watch`
-//   (notification of changes of a range).
+// - Durability: `durable_wait`, `ticket`, `on_disk` and `waiters` (futures), `backup`, `check`.
 // - `sequence`, `sequence_list`: numbers that are given once.
 // - Changes of tables: `changing` (creation and removal), `converting` (other columns and indexes).
 // - Figures: `ledger` (users and counters), `statistics`, `latency`, `event`, `upkeep`.
@@ -172,8 +166,6 @@ mod attempt;
 mod attempts;
 mod backup;
 mod builder;
-mod changed;
-mod changes;
 mod changing;
 mod check;
 mod converting;
@@ -193,10 +185,8 @@ mod on_disk;
 mod open;
 mod options;
 mod owned;
-mod position;
 mod process_owned;
 mod range;
-mod read_copy;
 mod rows;
 mod savepoint;
 mod scan;
@@ -211,17 +201,13 @@ mod ticket;
 mod transaction;
 mod upkeep;
 mod waiters;
-mod watch;
 
 pub use attempt::Transaction;
 pub use backup::{Backup, copy_directory};
 pub use boundary::{Progress as OpenProgress, Stage as OpenStage, Stats};
 pub use builder::{
-    Builder, MEMORY_LIMIT_DEFAULT, RETAINED_CHANGES_DEFAULT, SESSIONS_DEFAULT, SESSIONS_MAX,
-    SPARE_TABLES_DEFAULT, SPARE_TABLES_MAX,
+    Builder, MEMORY_LIMIT_DEFAULT, SESSIONS_DEFAULT, SESSIONS_MAX, SPARE_TABLES_DEFAULT, SPARE_TABLES_MAX,
 };
-pub use changed::{ChangeKind, CommittedTransaction, RowChange};
-pub use changes::{AvailableChanges, ChangeReader, Changes};
 pub use check::Check;
 pub use converting::TableChange;
 pub use database::{Database, Scheme};
@@ -234,9 +220,7 @@ pub use on_disk::{BlockingJob, OnDisk};
 pub use open::OpenTransaction;
 pub use options::{ATTEMPTS_DEFAULT, CancelToken, DEADLINE_DEFAULT, Durability, TransactionOptions};
 pub use owned::OwnedTransaction;
-pub use position::{ChangePosition, ChangesFrom};
 pub use range::{KeyRange, NormalizedRange, Prefix, Prefixes, prefix, prefixes};
-pub use read_copy::ReadCopy;
 /// Derives a row type from a struct: see [Rows](crate#rows).
 pub use row_derive::EmbeddedRow as Row;
 /// Derives a group of columns from a struct: see [Rows](crate#rows).
@@ -258,7 +242,6 @@ pub use statistics::{
 };
 pub use table::{Index, Lookup, Table, TableOptions};
 pub use ticket::Ticket;
-pub use watch::Watch;
 
 /// Used by the code that the derives generate; not part of the interface.
 #[doc(hidden)]

@@ -345,8 +345,8 @@ impl Sequence {
     fn take(&self, count: u64) -> Result<u64> {
         let state = &*self.state;
         let total = state.row.total();
-        // Relaxed: as in `raise_to`. A place beyond the total is not taken, so that the count cannot
-        // overflow.
+        // Relaxed: as in `raise_to`. A place beyond the total is not taken, so that the count
+        // cannot overflow.
         let taken = state.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| {
             next.checked_add(count).filter(|end| *end <= total)
         });

@@ -37,14 +37,11 @@
 //! - `format`, `names`: layout of segments, blocks and records; names of files;
 //! - `manifest`: the root of a directory;
 //! - `cut`, `checkpoint`: checkpoints of a running log, and their files;
-//! - `change_cursor`, `readers`: commits in their order while the log is written, and who reads them;
-//! - `retention`, `manifest_writer`: superseded segments that readers still need;
 //! - `recovery`, `image`, `found`: reading a directory, its segments, and which files may be
 //!   removed;
 //! - `survey`: surveys for tools; `error`: errors.
 
 mod ahead;
-mod change_cursor;
 mod checkpoint;
 mod cut;
 mod driver;
@@ -56,11 +53,8 @@ mod found;
 mod goal;
 mod image;
 mod manifest;
-mod manifest_writer;
 mod names;
-mod readers;
 mod recovery;
-mod retention;
 mod segment;
 mod segments;
 mod slot;
@@ -76,7 +70,6 @@ use platform::{LINE_BYTES, Nanos, Node, OutOfMemory, Platform};
 use storage::Epochs;
 
 pub use ahead::next_zeros;
-pub use change_cursor::{ChangeCursor, ChangesError, ChangesFrom, LoggedCommit};
 pub use checkpoint::{BlockReader, CheckpointFileWriter, CheckpointReader};
 pub use cut::Cut;
 pub use error::LogError;
@@ -84,16 +77,14 @@ pub use format::{Record, Records};
 pub use goal::Target;
 pub use manifest::{Checkpoint, Generation, Manifest, StreamStart};
 pub use names::{MANIFEST, PAGES_CHECKPOINT, parse_checkpoint_file_name, parse_segment_name, segment_name};
-pub use readers::ReaderPlace;
 pub use recovery::{LogBlock, OpenedDirectory, RecoveredLog, open};
-pub use retention::{LogPosition, READER_NAME_BYTES_MAX, READERS_MAX};
 pub use spares::Spares;
 pub use survey::{Examiner, SegmentSurvey, Survey, examine, survey};
 
 use driver::LogDriver;
 use format::SegmentHeader;
 use goal::{DriveGoal, DriveOutcome};
-use manifest_writer::ManifestWriter;
+use manifest::ManifestWriter;
 use slot::{BlockMemory, Slots};
 use spares::buffer_bytes;
 use stream::{IoExecutor, Stream, StreamPlan};
@@ -124,8 +115,6 @@ pub struct LogOptions {
     pub buffer_bytes: usize,
     /// Past the operating system's cache or not.
     pub access: Access,
-    /// Bytes of superseded segments that stay for readers of changes, at most.
-    pub retained_bytes: u64,
 }
 
 impl Default for LogOptions {
@@ -135,7 +124,6 @@ impl Default for LogOptions {
             segment_bytes: 64 << 20,
             buffer_bytes: 256 << 10,
             access: Access::Direct,
-            retained_bytes: 1 << 30,
         }
     }
 }
@@ -302,9 +290,6 @@ impl<P: Files> Log<P> {
                 generation.starts = starts;
                 writer.leaving.extend(names);
             }
-        }
-        if writer.has_retention_file {
-            writer.write_retention(c)?;
         }
         writer.manifest.write::<P>(c, &mut writer.queue)?;
         // A file that stays is removed at the next opening.
@@ -554,11 +539,6 @@ impl<P: Files> Log<P> {
             group_nanos: driver.group_nanos,
             epoch: epochs.current(c).0,
         })
-    }
-
-    /// The directory.
-    pub(crate) fn directory(&self) -> &P::Directory {
-        &self.directory
     }
 
     fn with_driver<T>(&self, c: P::Core, body: impl FnOnce(&mut LogDriver<P>) -> T) -> T {

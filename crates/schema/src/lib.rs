@@ -10,8 +10,8 @@
 //! - `text_form`, `casts`: values from and to texts, and to other types;
 //! - `text`, `bounded`, `json_text`, `decimal`, `temporal`, `uuid`: types of values: texts, exact
 //!   numbers, dates and times, identifiers;
-//! - `key`, `key_order`: keys in normalized form, which sort by their bytes, and the orders of their
-//!   columns;
+//! - `key`, `key_order`: keys in normalized form, which sort by their bytes, and the orders of
+//!   their columns;
 //! - `row`, `tail_value`, `column_set`, `foreign`: typed rows, their values of variable length,
 //!   sets of their columns, and types that are stored as others;
 //! - `description`, `keys_of_table`, `stored`, `differences`, `table_limits`: descriptions of

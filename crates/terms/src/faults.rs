@@ -79,8 +79,6 @@ pub enum Fault {
     ForgottenParts,
     /// A checkpoint leaves out the records of parts that are not decided, in memory and over pages.
     CheckpointWithoutParts,
-    /// A stream of changes skips a commit now and then.
-    SkippedCommit,
     /// While a table gets another form, transactions change one form only.
     SingleForm,
     /// Rows get another form before the transactions have ended that do not use it.

@@ -8,7 +8,7 @@
 //! - `entries`: the entries of new and deleted rows in indexes, and how one row takes over
 //!   another's;
 //! - `runs`: several new rows at once;
-//! - `partial`: rolling back to a savepoint;
+//! - `partial`, `partial_step`: rolling back to a savepoint;
 //! - `allocation`: making and retiring rows with their tails;
 //! - `tails`: tails that the transaction has made and no row has yet;
 //! - `whole`, `copies`: copies of whole rows, where they are made;
@@ -19,6 +19,7 @@ mod copies;
 mod entries;
 mod free;
 mod partial;
+mod partial_step;
 mod places;
 mod row;
 mod runs;
@@ -37,7 +38,7 @@ use crate::meter::Meter;
 use crate::new_rows::NewRow;
 use crate::writes::{Chain, WriteBuffer};
 use free::{FreeRow, FreeRows};
-use partial::PartialStep;
+use partial_step::PartialStep;
 use places::Places;
 use unnamed::UnnamedRows;
 use whole::WholeRows;
@@ -108,7 +109,7 @@ pub(crate) struct Accesses<P: Platform, H> {
     has_extras: bool,
     /// True if the transaction may roll back to a savepoint.
     has_savepoints: bool,
-    /// What a roll-back to a savepoint takes back besides what is found elsewhere.
+    /// Further changes that a roll-back to a savepoint takes back.
     partial: Vec<PartialStep>,
 }
 

@@ -10,20 +10,11 @@ use storage::{Local, RecordHeader, Table};
 
 use super::Accesses;
 use super::entries::UNKNOWN_KEYS;
+use super::partial_step::PartialStep;
 use super::row::{Access, DELETED, INSERTED, NEW_TAIL, WRITTEN};
 use crate::savepoints::SavepointMark;
 
-/// One thing to take back that shows nowhere else.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum PartialStep {
-    /// The transaction has deleted a row that it had inserted, and that was to take over the
-    /// entries of these bits.
-    OwnDeleted { number: u32, inherits: u16 },
-    /// A row has another new tail than this one, which stays until the transaction ends.
-    TailReplaced { number: u32, tail: u64 },
-}
-
-/// What a scheme does and knows about rows when it rolls back to a savepoint.
+/// Rules of a scheme about rows when it rolls back to a savepoint.
 pub(crate) struct PartialRules<D, T> {
     /// A row is not deleted any more.
     pub undeleted: D,

@@ -6,7 +6,7 @@ use storage::{Local, RecordHeader, Table};
 
 use super::Accesses;
 use super::allocation::retire_row;
-use super::partial::PartialStep;
+use super::partial_step::PartialStep;
 use super::row::{NEW_TAIL, WRITTEN};
 use terms::Abort;
 

@@ -30,7 +30,6 @@
 // Threads and handles belong to the program, not to the engine.
 #![allow(clippy::disallowed_types)]
 
-mod changes;
 mod copy;
 mod division;
 mod procedure;

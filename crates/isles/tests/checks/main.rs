@@ -4,8 +4,6 @@
 mod at_once;
 mod backups;
 mod bad_input;
-mod changes;
-mod changes_killed;
 mod changing;
 mod common;
 mod converting;
@@ -30,7 +28,6 @@ mod procedures;
 #[allow(dead_code)]
 #[path = "../../src/range.rs"]
 mod range;
-mod read_copies;
 mod retyping;
 mod savepoints;
 mod sequences;

@@ -266,7 +266,7 @@ const HASHED: [(usize, usize); 3] = [(2, 0), (2, 1), (2, 2)];
 /// Number of kinds of verbs that only read, and of all kinds.
 const READING: u64 = 14;
 pub const KINDS: u64 = PARTS_FROM + PartEnd::ALL.len() as u64;
-/// Of these kinds are operations that may be rolled back together.
+/// The first kind of operations that may be rolled back together.
 const PARTS_FROM: u64 = 34;
 /// Operations of a part.
 const PART_MAX: u64 = 4;

@@ -169,7 +169,7 @@ mod tests {
             ("char(3)", Datum::Text("é  ".into())),
             ("varchar(3)", Datum::Text("".into())),
             ("json", Datum::Text(" {\"a\": [1.0, \"b\"]}\n".into())),
-            ("[i64]", Datum::List(vec![Datum::Signed(i64::MIN), Datum::Signed(5)])),
+            ("[i64]", Datum::List(vec![Datum::Signed(i64::MIN), Datum::Unsigned(5)])),
             ("[string]", Datum::List(vec![Datum::Text("".into()), Datum::Text("a, \"b\"".into())])),
             ("[timestamp]", Datum::List(vec![])),
             ("[numeric(5, 2); 1]", Datum::List(vec![Datum::Numeric("1.50".parse().expect("digits"))])),
