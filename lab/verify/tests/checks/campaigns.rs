@@ -191,7 +191,7 @@ fn mutants_of_several_instances_are_caught() {
         (1_500, mutant(NoWait, "no-wait whose reads are free at the vote", &[Fault::EarlyReadUnlock])),
         (0, mutant(Silo, "silo that decides before all votes", &[Fault::MissingVote])),
         (0, mutant(Silo, "silo that commits what is to abort", &[Fault::IgnoredAborts])),
-        (42_600, Subject::of(Mvcc).with_snapshots("mvcc with snapshots of one instance")),
+        (17_200, Subject::of(Mvcc).with_snapshots("mvcc with snapshots of one instance")),
         (1_290, mutant(Silo, "silo without frozen absences", &[Fault::UnfrozenAbsences])),
         (1_290, mutant(TicToc, "tictoc without frozen absences", &[Fault::UnfrozenAbsences])),
         (1_225, mutant(Hstore, "hstore whose participants let go", &[Fault::EarlyParticipantUnlock])),
