@@ -119,13 +119,14 @@ fn bytes<P: Platform, S: Scheme<P>>(c: P::Core, rounds: u64, seed: u64, ways: Wa
 fn assert_bounded(early: u64, late: u64, rounds: u64) {
     let written = WORKERS as u64 * rounds * size_of::<[u64; 50]>() as u64 / 2;
     println!("{early} bytes after a quarter, {late} in the end; {written} and more were written");
-    // On a busy machine a session that is not running holds versions of rows for a while.
-    assert!(late < written / 3, "{early} bytes after a quarter of the rounds, {late} in the end");
+    assert!(late < written / 6, "{early} bytes after a quarter of the rounds, {late} in the end");
 }
 
 #[test]
 fn memory_is_bounded_on_threads() {
-    const ROUNDS: u64 = 10_000;
+    // Versions of rows stay for some epochs: up to 1.7 MB under `mvcc` on a fast machine, however
+    // many rounds there are.
+    const ROUNDS: u64 = 20_000;
     for ways in [Ways::default(), LATCH] {
         concurrency::for_each_scheme!(S => {
             let (early, late) = bytes::<Hardware, S>(Hardware::core(), ROUNDS, 1, ways);
