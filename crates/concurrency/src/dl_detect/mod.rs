@@ -191,7 +191,7 @@ impl WaitPolicy for Detecting {
             worker.draw_age(seeker.c, shared);
             let Timestamp(age) = worker.age.unwrap_or_default();
             let sleeper = Sleeper { number: worker.number, age, search: &mut worker.search, longest };
-            return queues.wait(&shared.graph, sleeper, &seeker, faults);
+            return queues.wait(&shared.graph, sleeper, &seeker);
         }
         let (now, graph) = (P::now(seeker.c), &shared.graph);
         worker.draw_age(seeker.c, shared);

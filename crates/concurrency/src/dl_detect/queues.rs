@@ -317,7 +317,6 @@ impl<P: Platform> Queues<P> {
         graph: &WaitsFor<P>,
         mut sleeper: Sleeper<'_>,
         seeker: &Seeker<'_, P>,
-        faults: Faults,
     ) -> Result<(), Refusal> {
         let (c, number) = (seeker.c, sleeper.number);
         let answer_of = |answer: u64| if answer == GRANTED { Ok(()) } else { Err(Refusal::Held) };
@@ -327,7 +326,7 @@ impl<P: Platform> Queues<P> {
             Arrival::Waits => {}
         }
         let mut is_shown = false;
-        let end = self.sleep(graph, &mut sleeper, seeker, &mut is_shown, faults);
+        let end = self.sleep(graph, &mut sleeper, seeker, &mut is_shown);
         if is_shown {
             graph.hide(c, number);
         }
@@ -347,9 +346,8 @@ impl<P: Platform> Queues<P> {
         sleeper: &mut Sleeper<'_>,
         seeker: &Seeker<'_, P>,
         is_shown: &mut bool,
-        faults: Faults,
     ) -> Result<u64, Refusal> {
-        let (c, number, lock) = (seeker.c, sleeper.number, seeker.lock);
+        let (c, number, lock, faults) = (seeker.c, sleeper.number, seeker.lock, self.faults);
         let answer = &self.worker(number)[ANSWER];
         let began = P::now(c);
         let (ends, spins_until) = (began.plus(sleeper.longest), began.plus(SPIN_NANOS));

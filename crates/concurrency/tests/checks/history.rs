@@ -148,27 +148,22 @@ impl<S: Scheme<P>> OpenTransaction<'_, '_, S> {
                 let fixed = [first as u64, number].map(u64::to_ne_bytes);
                 S::insert(t, cx, 0, &[&key], fixed.as_flattened(), &[])?;
             }
-            'q' => {
+            'q' | 'k' => {
                 let (high, mut found) = (key_of(last), String::from("="));
                 let range = KeyBounds { low: &key, high: &high };
-                S::scan(self, 0, 0, range, Direction::Forward, Intent::Read, &mut |open, row| {
+                let mut visit = |open: &mut Self, row| {
                     let (t, mut cx) = open.parts();
                     S::read(t, &mut cx, row, 0, &mut words)?;
                     found.extend(char::from_u32(words[0] as u32));
                     Ok(true)
-                })?;
-                return Ok(found);
-            }
-            'k' => {
-                let (high, mut found) = (key_of(last), String::from("="));
-                let range = KeyBounds { low: &key, high: &high };
-                let place = TableIndex { table: 0, index: 0 };
-                S::scan_or_skip(self, place, range, Direction::Forward, &mut |open, row| {
-                    let (t, mut cx) = open.parts();
-                    S::read(t, &mut cx, row, 0, &mut words)?;
-                    found.extend(char::from_u32(words[0] as u32));
-                    Ok(true)
-                })?;
+                };
+                match verb {
+                    'q' => S::scan(self, 0, 0, range, Direction::Forward, Intent::Read, &mut visit)?,
+                    _ => {
+                        let place = TableIndex { table: 0, index: 0 };
+                        S::scan_or_skip(self, place, range, Direction::Forward, &mut visit)?;
+                    }
+                }
                 return Ok(found);
             }
             _ => {
