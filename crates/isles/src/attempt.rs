@@ -489,7 +489,7 @@ impl Transaction<'_> {
         let tail = row.tail();
         let inserted = with_keys(row, |keys| self.verbs.insert(number, keys, fixed, &tail));
         let taken =
-            inserted.as_ref().err().and_then(|abort| key_taken(abort, self.shared.tables(), (fixed, &tail)));
+            inserted.as_ref().err().and_then(|abort| key_taken(abort, self.shared.tables(), fixed, &tail));
         self.check_inserted(inserted, taken)
     }
 }

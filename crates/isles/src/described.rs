@@ -66,7 +66,7 @@ impl<'t> Transaction<'t> {
         let taken = inserted
             .as_ref()
             .err()
-            .and_then(|abort| key_taken(abort, self.shared.tables(), (&row.fixed, &row.tail)));
+            .and_then(|abort| key_taken(abort, self.shared.tables(), &row.fixed, &row.tail));
         self.check_inserted(inserted, taken)
     }
 

@@ -302,13 +302,14 @@ fn key_in_words(key: &Option<String>) -> String {
     key.as_ref().map_or_else(|| "this key".to_owned(), |key| format!("the key {key}"))
 }
 
-/// Formats the key that an index already has, from the fixed part of the row that was to be
-/// inserted.
+/// Formats the key that an index already has, from the fixed part and the tail of the row that was
+/// to be inserted.
 #[cold]
 pub(crate) fn key_taken(
     abort: &Abort,
     tables: &[TableDescription],
-    (fixed, tail): (&[u8], &[u8]),
+    fixed: &[u8],
+    tail: &[u8],
 ) -> Option<String> {
     let Abort::Duplicate { table, index } = abort else { return None };
     let table = tables.get(*table as usize)?;

@@ -61,10 +61,11 @@
 //! their `Option`s, of any length. With the features `time` and `uuid`, types of these crates are
 //! values too. The attributes of a row are `#[row(key(..), index(name(..)),
 //! unique_index(name(..)))]`. The derive adds a constant for each field of fixed length
-//! (`Account::BALANCE`), for each index (`Account::BY_OWNER`), and `KEY`. A key has up to 8 columns
-//! and 64 bytes. Its columns have a fixed length and are not `Option`s. The library appends the
-//! primary key to the keys of an index that is not unique. A complete key therefore always
-//! identifies one row; a [`prefix`] identifies many rows.
+//! (`Account::BALANCE`), for each index (`Account::BY_OWNER`), and `KEY`. A key has up to 12
+//! columns and 64 bytes. Columns of the primary key have a fixed length and are not `Option`s;
+//! other indexes have no such limits. `desc(column)` and `nulls_first(column)` are columns in
+//! another order. The library appends the primary key to the keys of an index that is not unique.
+//! A complete key therefore always identifies one row; a [`prefix`] identifies many rows.
 //!
 //! A program that imports this crate under another name passes that name to the derive:
 //! `#[row(crate = name::schema, key(..))]`.
@@ -88,6 +89,8 @@
 //! | [`Error::Duplicate`] | the named key is taken in the named table and index | use another key, or replace the row with [`Transaction::upsert`] if the primary key is taken |
 //! | [`Error::OutOfMemory`] | the memory limit, or the machine's memory, is used up | delete rows, or raise the limit |
 //! | [`Error::Deadline`] | the deadline passed | allow more time, or split the transaction |
+//! | [`Error::LockTimeout`] | another transaction held a lock for longer than [`TransactionOptions::lock_wait`] | try again later; allow more time |
+//! | [`Error::Idle`] | the program left a transaction object idle for longer than [`TransactionOptions::idle`] | begin again |
 //! | [`Error::Cancelled`] | the program set the token | none |
 //! | [`Error::DurabilityUnknown`] | committed, but not on disk when the deadline passed | do not repeat the transaction: read the rows |
 //! | [`Error::Nested`] | a transaction inside the closure of another transaction of the same database | use the transaction that the closure receives |

@@ -241,9 +241,8 @@ impl Database {
     ///
     /// [`Sequence`](crate::Sequence) has an example.
     pub fn sequence(&self, name: &str, options: SequenceOptions) -> Result<Sequence> {
-        self.check_changeable()?;
-        let row = row_of(name, &options)?;
         let table = self.table_of_sequences()?;
+        let row = row_of(name, &options)?;
         let mut open = self.shared.sequences.lock();
         if let Some(state) = open.get(name) {
             let state = state.downcast::<SequenceState>().expect("the list has sequences alone");
@@ -276,9 +275,8 @@ impl Database {
     ///
     /// [`Sequence`](crate::Sequence) has an example.
     pub fn drop_sequence(&self, name: &str) -> Result<bool> {
-        self.check_changeable()?;
-        let key = name_of(name)?;
         let table = self.table_of_sequences()?;
+        let key = name_of(name)?;
         let open = self.shared.sequences.lock();
         if open.get(name).is_some() {
             return Err(Error::Misuse("a sequence is dropped after all of its handles"));
@@ -287,6 +285,10 @@ impl Database {
     }
 
     fn table_of_sequences(&self) -> Result<Table<SequenceRow>> {
+        self.shared.check_outside()?;
+        if self.shared.share.is_some() {
+            return Err(Error::Misuse("an instance of a deployment has no sequences"));
+        }
         self.table(TABLE).map_err(|error| match error {
             Error::NoSuchTable(_) => Error::NoSuchTable(
                 "the database was opened without sequences: call `Builder::sequences` before `open`"
