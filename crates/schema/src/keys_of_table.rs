@@ -38,7 +38,7 @@ impl TableDescription {
                 Place::WholeTail => return fault(name, KeyFault::WholeTail),
                 _ if column.added => return fault(name, KeyFault::Added),
                 _ if column.nullable && is_primary => return fault(name, KeyFault::Nullable),
-                _ if !column.kind.is_key() && !column.kind.is_variable() => {
+                _ if !column.kind.is_key() && !column.kind.is_variable_key() => {
                     return fault(name, KeyFault::Type { kind: column.kind.to_string() });
                 }
                 _ => columns.push(number),
@@ -91,7 +91,7 @@ impl TableDescription {
 
     /// Returns true if keys of the index have several lengths.
     pub fn is_variable(&self, index: &IndexDescription) -> bool {
-        index.columns.iter().any(|column| self.columns[*column].kind.is_variable())
+        index.columns.iter().any(|column| self.columns[*column].kind.is_variable_key())
     }
 
     /// Returns the columns of the tail that belong to keys, by their numbers there.

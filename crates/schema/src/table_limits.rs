@@ -203,7 +203,7 @@ pub enum KeyFault {
     Nullable,
     /// Keys do not support the order of this type.
     #[error(
-        "it has type {kind}; keys are made of numbers, bool, dates, times, intervals, UUIDs, texts of fixed length and arrays of u8"
+        "it has type {kind}; keys are made of numbers, bool, dates, times, intervals, UUIDs, texts of fixed length and arrays of u8, those of indexes also of strings and bytes"
     )]
     Type {
         /// The type.

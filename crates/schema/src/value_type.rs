@@ -252,6 +252,12 @@ impl ValueType {
         matches!(self, ValueType::Float(_) | ValueType::Bool) || self.is_early_key()
     }
 
+    /// Returns true if values of any length can be columns of secondary indexes: keys have their
+    /// bytes with an end that sorts.
+    pub fn is_variable_key(&self) -> bool {
+        matches!(self, ValueType::Bytes | ValueType::String)
+    }
+
     /// Returns true if values could be columns of keys before keys had orders.
     pub(crate) fn is_early_key(&self) -> bool {
         match self {

@@ -60,6 +60,10 @@ fn columns_that_no_key_can_have_are_refused() {
     };
     let pair = || ValueType::Array(Box::new(ValueType::Unsigned(2)), 2);
     assert_eq!(key(pair()), KeyFault::Type { kind: "[u16; 2]".into() });
+    // Keys have no end of such a value that sorts.
+    for kind in ["varchar(9)", "json", "[i32]", "[string]"] {
+        assert_eq!(key(kind.parse().expect("a type")), KeyFault::Type { kind: kind.into() });
+    }
     let of = |builder: TableBuilder| match fault(builder) {
         TableFault::Key { fault, .. } => fault,
         other => panic!("{other}"),
