@@ -8,10 +8,9 @@ use terms::rows::KeyBounds;
 use crate::any_verbs::{AnyVerbs, Span};
 use crate::row_batch::RowBatch;
 use crate::verbs::{Fields, Verbs, Visitor};
+use schema::long_key::with_words;
 use schema::row_keys::{touches_key, with_keys};
-use schema::{
-    ColumnSet, Field, Handle, Index, Key, KeyBuffer, OTHER_COLUMN, Row, RowPart, Table, Value, key_words,
-};
+use schema::{ColumnSet, Field, Handle, Index, Key, OTHER_COLUMN, Row, RowPart, Table, Value, key_words};
 
 /// Words of a value that is read or written without memory of its own, and of one that takes longer
 /// to clear.
@@ -93,9 +92,8 @@ impl Verbs for Transaction<'_> {
         key: &K,
         intent: Intent,
     ) -> Result<Option<Handle<R>>, Abort> {
-        let key = KeyBuffer::of(key);
-        let words = key.words(const { key_words(K::BITS) });
-        let found = self.verbs.find(index.table().number(), index.number(), words, intent)?;
+        let (table, number) = (index.table().number(), index.number());
+        let found = with_words(key, |words| self.verbs.find(table, number, words, intent))?;
         Ok(found.map(Handle::of))
     }
 
@@ -105,10 +103,8 @@ impl Verbs for Transaction<'_> {
         key: &K,
         columns: ColumnSet<R>,
     ) -> Result<Option<RowPart<R>>, Abort> {
-        let key = KeyBuffer::of(key);
-        let words = key.words(const { key_words(K::BITS) });
         let (table, number) = (index.table().number(), index.number());
-        let found = self.verbs.find_constant(table, number, words, columns.words())?;
+        let found = with_words(key, |words| self.verbs.find_constant(table, number, words, columns.words()))?;
         Ok(found.map(|row| RowPart::new(Handle::of(row), columns)))
     }
 
@@ -117,9 +113,8 @@ impl Verbs for Transaction<'_> {
         index: Index<R, K>,
         key: &K,
     ) -> Result<Option<Handle<R>>, Abort> {
-        let key = KeyBuffer::of(key);
-        let words = key.words(const { key_words(K::BITS) });
-        let found = self.verbs.find_unvalidated(index.table().number(), index.number(), words)?;
+        let (table, number) = (index.table().number(), index.number());
+        let found = with_words(key, |words| self.verbs.find_unvalidated(table, number, words))?;
         Ok(found.map(Handle::of))
     }
 
@@ -147,7 +142,7 @@ impl Verbs for Transaction<'_> {
         let width = const { key_words(K::BITS) };
         let mut words = Vec::with_capacity(keys.len() * width);
         for key in keys {
-            words.extend_from_slice(KeyBuffer::of(key).words(width));
+            with_words(key, |key| words.extend_from_slice(key));
         }
         let mut rows = Vec::with_capacity(keys.len());
         let place = (index.table().number(), index.number());
@@ -168,19 +163,19 @@ impl Verbs for Transaction<'_> {
     where
         Self: 'v,
     {
-        let (low, high) = (KeyBuffer::of(low), KeyBuffer::of(high));
-        let words = const { key_words(K::BITS) };
-        let range = KeyBounds { low: low.words(words), high: high.words(words) };
         let place = (index.table().number(), index.number());
-        self.verbs.scan(place.0, place.1, range, direction, intent, &mut |verbs, row| {
-            Ok(visit(&mut Transaction::new(verbs), Handle::of(row))?.is_continue())
+        with_words(low, |low| {
+            with_words(high, |high| {
+                let range = KeyBounds { low, high };
+                self.verbs.scan(place.0, place.1, range, direction, intent, &mut |verbs, row| {
+                    Ok(visit(&mut Transaction::new(verbs), Handle::of(row))?.is_continue())
+                })
+            })
         })
     }
 
     fn prefetch_key<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K) {
-        let key = KeyBuffer::of(key);
-        let words = key.words(const { key_words(K::BITS) });
-        self.verbs.prefetch_key(index.table().number(), index.number(), words);
+        with_words(key, |words| self.verbs.prefetch_key(index.table().number(), index.number(), words));
     }
 
     fn prefetch_insertion<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K) {

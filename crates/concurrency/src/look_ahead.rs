@@ -236,7 +236,9 @@ impl<'i, P: Platform> LookAhead<'i, P> {
     ) {
         let partition = cx.tables[table].indexes[index].partition(key);
         let mut place = InsertionPlace { partition, key: [0; KEY_WORDS_MAX], words: key.len() };
-        place.key[..key.len()].copy_from_slice(key);
+        // Long keys are not looked for ahead.
+        let Some(room) = place.key.get_mut(..key.len()) else { return };
+        room.copy_from_slice(key);
         self.hints[self.last].places.push(place);
     }
 }

@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use boundary::{AnyVerbs, RowBatch, Span};
 use platform::{Intent, Nanos};
-use schema::key::KeyOf;
 use schema::row_keys::{too_long_key, with_keys};
-use schema::{Key, KeyBuffer, Row, RowId, key_words};
+use schema::{AnyKey, Key, Row, RowId};
 use terms::Abort;
 use terms::rows::TableIndex;
 
@@ -263,10 +262,11 @@ impl Transaction<'_> {
         key: &K,
         intent: Intent,
     ) -> Result<Option<RowId>> {
-        let key = KeyOf::new(key);
-        self.enter_lookup(index, key.as_ref(), intent)?;
+        let key = AnyKey::of(key);
+        let key = key.words_of::<K>();
+        self.enter_lookup(index, key, intent)?;
         let inner = index.inner;
-        let found = self.verbs.find(inner.table().number(), inner.number(), key.as_ref(), intent);
+        let found = self.verbs.find(inner.table().number(), inner.number(), key, intent);
         self.check(found)
     }
 
@@ -299,12 +299,12 @@ impl Transaction<'_> {
             let Some(found) = self.find(index, key, Intent::Read)? else { return Ok(None) };
             return self.read_fields(found, fields).map(Some);
         }
-        let key = KeyOf::new(key);
-        self.enter_lookup(index, key.as_ref(), Intent::Read)?;
+        let key = AnyKey::of(key);
+        let key = key.words_of::<K>();
+        self.enter_lookup(index, key, Intent::Read)?;
         let place = TableIndex { table: index.inner.table().number(), index: index.inner.number() };
         let mut words = [0; FEW_WORDS];
-        let found =
-            self.verbs.find_and_read(place, key.as_ref(), span.first_word(), &mut words[..span.words()]);
+        let found = self.verbs.find_and_read(place, key, span.first_word(), &mut words[..span.words()]);
         let found = self.check(found)?;
         Ok(found.then(|| fields.fetch(&bytemuck::cast_slice(&words)[span.offset % 8..], span.offset)))
     }
@@ -319,8 +319,8 @@ impl Transaction<'_> {
         let (table, number) = (index.inner.table().number(), index.inner.number());
         let mut words = Vec::new();
         for key in keys {
-            let key = KeyBuffer::of(key.borrow());
-            let key = key.words(const { key_words(K::BITS) });
+            let key = AnyKey::of(key.borrow());
+            let key = key.words_of::<K>();
             if number == 0 {
                 self.check_share(table, Some(part_of(key)), Intent::Read)?;
             }
@@ -354,12 +354,13 @@ impl Transaction<'_> {
             return found.map(|found| self.read_row(found)).transpose();
         }
         // No later verb refers to the row, so the engine need not keep a reference to it.
-        let key = KeyOf::new(key);
-        self.enter_lookup(index, key.as_ref(), intent)?;
+        let key = AnyKey::of(key);
+        let key = key.words_of::<K>();
+        self.enter_lookup(index, key, intent)?;
         let place = TableIndex { table: index.inner.table().number(), index: index.inner.number() };
         let words = &mut self.state.words;
         words.resize(R::BYTES / 8, 0);
-        let found = self.verbs.find_and_read(place, key.as_ref(), 0, words);
+        let found = self.verbs.find_and_read(place, key, 0, words);
         let found = self.check(found)?;
         Ok(found.then(|| R::fetch(bytemuck::cast_slice(&self.state.words), &[])))
     }

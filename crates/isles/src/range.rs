@@ -3,16 +3,66 @@
 //! A range is converted to two normalized keys, both included. All keys of an index have the same
 //! length, so an excluded end is converted to the key just before it.
 
-use std::ops::{Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
+use std::ops::{
+    Bound, Deref, DerefMut, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo,
+    RangeToInclusive,
+};
 
-use schema::key::{KEY_BYTES_MAX, KEY_WORDS_MAX};
-use schema::{Key, KeyBuffer, key_words};
+use schema::key::{KEY_BYTES_MAX, SHORT_KEY_WORDS};
+use schema::{AnyKey, Key, key_words};
 
-type Words = [u64; KEY_WORDS_MAX];
+/// The words of a key: all that an index compares, or more of a short key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Words {
+    Short([u64; SHORT_KEY_WORDS]),
+    Long(Box<[u64]>),
+}
+
+impl Words {
+    /// Zeros, for a key of an index whose longest key has this many bits.
+    fn zeros(bits: u32) -> Self {
+        match key_words(bits) {
+            ..=SHORT_KEY_WORDS => Words::Short([0; SHORT_KEY_WORDS]),
+            words => Words::Long(vec![0; words].into()),
+        }
+    }
+
+    /// Sets the bits `from..to`, counted from the most significant bit of the first word.
+    fn set(&mut self, from: u32, to: u32) {
+        let upto = |bits: u32| match bits {
+            0 => 0,
+            64.. => u64::MAX,
+            _ => u64::MAX << (64 - bits),
+        };
+        for (word, first) in self.iter_mut().zip((0..).step_by(64)) {
+            *word |= upto(to.saturating_sub(first)) & !upto(from.saturating_sub(first));
+        }
+    }
+}
+
+impl Deref for Words {
+    type Target = [u64];
+
+    fn deref(&self) -> &[u64] {
+        match self {
+            Words::Short(words) => words,
+            Words::Long(words) => words,
+        }
+    }
+}
+
+impl DerefMut for Words {
+    fn deref_mut(&mut self) -> &mut [u64] {
+        match self {
+            Words::Short(words) => words,
+            Words::Long(words) => words,
+        }
+    }
+}
 
 /// A normalized range, both ends included, returned by [`KeyRange::normalized`]. Programs need not
 /// use this type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NormalizedRange {
     pub(crate) low: Words,
     pub(crate) high: Words,
@@ -42,18 +92,18 @@ impl NormalizedRange {
 
     /// Returns the key just after a key of this many bits, if there is one.
     pub(crate) fn just_after(key: &[u64], bits: u32) -> Option<Words> {
-        after(padded(key), bits)
+        after(padded(key, bits), bits)
     }
 
     /// Returns the key just before a key of this many bits, if there is one.
     pub(crate) fn just_before(key: &[u64], bits: u32) -> Option<Words> {
-        before(padded(key), bits)
+        before(padded(key, bits), bits)
     }
 }
 
-/// Pads a key with zeros.
-fn padded(key: &[u64]) -> Words {
-    let mut words = [0; KEY_WORDS_MAX];
+/// Returns a key of this many bits.
+fn padded(key: &[u64], bits: u32) -> Words {
+    let mut words = Words::zeros(bits);
     words[..key.len()].copy_from_slice(key);
     words
 }
@@ -155,47 +205,43 @@ prefixes_of!(A B C D E F G H I J L M);
 /// bounds.
 fn normalize<K: Key, P: Key>(low: Bound<&P>, high: Bound<&P>) -> Option<NormalizedRange> {
     let low = match low {
-        Bound::Unbounded => [0; KEY_WORDS_MAX],
-        Bound::Included(key) => words(key),
-        Bound::Excluded(key) => after(words(key), bits(key))?,
+        Bound::Unbounded => Words::zeros(K::BITS),
+        Bound::Included(key) => words::<K, P>(key).0,
+        Bound::Excluded(key) => {
+            let (words, bits) = words::<K, P>(key);
+            after(words, bits)?
+        }
     };
     let high = match high {
-        Bound::Unbounded => ones(0, K::BITS),
-        Bound::Included(key) => or(words(key), ones(bits(key), K::BITS)),
-        Bound::Excluded(key) => or(before(words(key), bits(key))?, ones(bits(key), K::BITS)),
+        Bound::Unbounded => {
+            let mut high = Words::zeros(K::BITS);
+            high.set(0, K::BITS);
+            high
+        }
+        Bound::Included(key) => {
+            let (mut high, bits) = words::<K, P>(key);
+            high.set(bits, K::BITS);
+            high
+        }
+        Bound::Excluded(key) => {
+            let (words, bits) = words::<K, P>(key);
+            let mut high = before(words, bits)?;
+            high.set(bits, K::BITS);
+            high
+        }
     };
-    (low <= high).then_some(NormalizedRange { low, high })
+    (*low <= *high).then_some(NormalizedRange { low, high })
 }
 
-/// Returns the length of a key, or of leading columns, as far as it is within the longest key.
-#[inline(always)]
-fn bits<P: Key>(key: &P) -> u32 {
-    if P::VARIABLE { KeyBuffer::of(key).bits().min(8 * KEY_BYTES_MAX as u32) } else { P::BITS }
-}
-
-fn words<K: Key>(key: &K) -> Words {
-    let mut words = [0; KEY_WORDS_MAX];
-    words.copy_from_slice(KeyBuffer::of(key).words(KEY_WORDS_MAX));
-    words
-}
-
-/// Returns words with the bits `from..to` set, counted from the most significant bit of the first
-/// word.
-fn ones(from: u32, to: u32) -> Words {
-    let upto = |bits: u32| match bits {
-        0 => 0,
-        64.. => u64::MAX,
-        _ => u64::MAX << (64 - bits),
-    };
-    std::array::from_fn(|word| {
-        let first = word as u32 * 64;
-        upto(to.saturating_sub(first)) & !upto(from.saturating_sub(first))
-    })
-}
-
-fn or(mut left: Words, right: Words) -> Words {
-    left.iter_mut().zip(right).for_each(|(word, more)| *word |= more);
-    left
+/// Returns leading columns of a key of type `K`, and the length of these columns, as far as it is
+/// within the longest key.
+fn words<K: Key, P: Key>(columns: &P) -> (Words, u32) {
+    let mut key = AnyKey::new(const { K::BITS });
+    columns.append(&mut key);
+    let mut words = Words::zeros(K::BITS);
+    let count = words.len();
+    words.copy_from_slice(key.words(count));
+    (words, key.bits().min(8 * KEY_BYTES_MAX as u32))
 }
 
 /// Returns the next key of `bits` bits, or `None` after the last one.
@@ -235,8 +281,8 @@ mod tests {
     type Composite = (u16, u8, u64, i32);
 
     fn contains<K: Key>(range: &impl KeyRange<K>, key: &K) -> bool {
-        let key = words(key);
-        range.normalized().is_some_and(|range| range.low <= key && key <= range.high)
+        let key = words::<K, K>(key).0;
+        range.normalized().is_some_and(|range| *range.low <= *key && *key <= *range.high)
     }
 
     #[test]
@@ -261,8 +307,25 @@ mod tests {
         let key: Composite = (1, 2, u64::MAX, i32::MIN);
         let below: Composite = (1, 2, u64::MAX - 1, i32::MAX);
         assert!(!contains(&(..key), &key) && contains(&(..key), &below));
+        let words = |key| words::<Composite, Composite>(key).0;
         assert_eq!(before(words(&key), Composite::BITS), Some(words(&below)));
         assert_eq!(after(words(&below), Composite::BITS), Some(words(&key)));
+    }
+
+    #[test]
+    fn ranges_of_long_keys() {
+        let long = |end: &str| "x".repeat(300) + end;
+        let keys: Vec<(String, u16)> =
+            [(long(""), 1), (long("a"), 0), (long("a"), 7), (long("b"), 9), ("y".to_owned(), 3)].into();
+        let count = |range: &dyn Fn(&(String, u16)) -> bool| keys.iter().filter(|key| range(key)).count();
+        assert_eq!(count(&|key| contains(&.., key)), 5);
+        assert_eq!(count(&|key| contains(&prefix(long("a")), key)), 2);
+        assert_eq!(count(&|key| contains(&prefixes(long("a")..), key)), 4);
+        assert_eq!(count(&|key| contains(&prefixes(..long("a")), key)), 1);
+        assert_eq!(count(&|key| contains(&(..(long("a"), 7)), key)), 2);
+        assert_eq!(count(&|key| contains(&(..=(long("a"), 7)), key)), 3);
+        let open = (Bound::Excluded((long("a"), 0)), Bound::Unbounded);
+        assert_eq!(count(&|key| contains(&open, key)), 3);
     }
 
     #[test]

@@ -189,13 +189,13 @@ impl NormalizedRange {
     /// Returns the part of the range above this key, which is in the range.
     fn above(self, key: &[u64], bits: u32) -> Option<NormalizedRange> {
         let low = NormalizedRange::just_after(key, bits)?;
-        (low <= self.high).then_some(NormalizedRange { low, ..self })
+        (*low <= *self.high).then_some(NormalizedRange { low, ..self })
     }
 
     /// Returns the part of the range below this key, which is in the range.
     fn below(self, key: &[u64], bits: u32) -> Option<NormalizedRange> {
         let high = NormalizedRange::just_before(key, bits)?;
-        (self.low <= high).then_some(NormalizedRange { high, ..self })
+        (*self.low <= *high).then_some(NormalizedRange { high, ..self })
     }
 }
 
@@ -203,7 +203,7 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
     /// Returns the part of the range behind this row, which is in the range.
     fn behind(&self, row: &R) -> Option<NormalizedRange> {
         let number = self.index.inner.number();
-        let range = self.range?;
+        let range = self.range.clone()?;
         with_keys(row, |keys| match self.direction {
             Direction::Forward => range.above(keys[number], K::BITS),
             Direction::Reverse => range.below(keys[number], K::BITS),

@@ -312,7 +312,7 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
     fn begin(&mut self) -> Result<Option<NormalizedRange>> {
         let table = self.index.table();
         self.transaction.enter(table)?;
-        let Some(range) = self.range.filter(|_| self.limit > 0) else { return Ok(None) };
+        let Some(range) = self.range.clone().filter(|_| self.limit > 0) else { return Ok(None) };
         let asks = self.transaction.shared.share.is_some() || self.transaction.state.only_reads;
         if asks && !self.admitted {
             // A session of an instance sees all rows of the instance.

@@ -89,8 +89,9 @@ impl<P: Files> PagedDatabase<P> {
         visit: &mut dyn FnMut(&[u64], &[u8]),
     ) -> Result<(), PagedError> {
         let width = table.trees[index].width;
-        let (least, most) = (KeyWords::from_fn(width, |_| 0), KeyWords::from_fn(width, |_| u64::MAX));
-        self.visit(worker, table, index, KeyBounds { low: &least, high: &most }, visit)
+        let (least, most) = (vec![0; width], vec![u64::MAX; width]);
+        let low = table.trees[index].key(&least);
+        self.visit(worker, table, index, KeyBounds { low, high: &most }, visit)
     }
 
     /// Visits the rows with keys in a range of an index.
@@ -123,17 +124,17 @@ impl<P: Files> PagedDatabase<P> {
                 if entry.key[..] > *range.high {
                     return Ok(());
                 }
-                (from, after) = (entry.key, true);
+                (from, after) = (entry.key.clone(), true);
                 cursor.place += 1;
                 if entry.slot.is_ghost() {
                     continue;
                 }
-                let mut key = entry.key;
+                let mut key = entry.key.clone();
                 if index > 0 {
                     let width = table.trees[0].width;
                     let mut words = vec![0; width];
                     copy_record(&tree, worker, &entry.key, Some(entry.hint), &mut words)?;
-                    key = KeyWords::of(&words);
+                    key = KeyWords::of(&words[..width]);
                 }
                 let hint = (index == 0).then_some(entry.hint);
                 let found = copy_record(&table.trees[0], worker, &key, hint, &mut record)?;

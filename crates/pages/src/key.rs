@@ -1,19 +1,66 @@
 //! Keys: normalized words, compared word by word; and words of which few need no memory of their
 //! own.
+//!
+//! A key of an index with long keys (more than [`KEY_WORDS_MAX`] words at most) is a slice of as
+//! many words as it needs: it has no zeros at its end, so that equal keys are equal slices.
 
 use std::ops::{Deref, DerefMut};
 
-/// Words of the longest keys: pieces of long rows have a word behind the row's key.
-pub(crate) const KEY_WORDS_MAX: usize = schema::key::KEY_WORDS_MAX + 1;
+/// Words of the longest short keys: pieces of long rows have a word behind the row's key.
+pub(crate) const KEY_WORDS_MAX: usize = schema::key::SHORT_KEY_WORDS + 1;
+/// Words of a long key that lie in its entry.
+pub(crate) const FIRST_WORDS: usize = 6;
+
+/// Returns true if an index with keys of `width` words at most has long keys.
+#[inline]
+pub(crate) fn is_long(width: usize) -> bool {
+    width > KEY_WORDS_MAX
+}
+
+/// A key without the zeros at its end.
+pub(crate) fn significant(key: &[u64]) -> &[u64] {
+    &key[..key.iter().rposition(|word| *word != 0).map_or(0, |last| last + 1)]
+}
 
 /// A key, or the name of a place between two keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum KeyWords {
+    Short(ShortKey),
+    Long(Box<[u64]>),
+}
+
+impl KeyWords {
+    /// A copy of these words.
+    #[inline]
+    pub(crate) fn of(key: &[u64]) -> Self {
+        if key.len() <= KEY_WORDS_MAX {
+            KeyWords::Short(ShortKey::of(key))
+        } else {
+            KeyWords::Long(key.into())
+        }
+    }
+}
+
+impl Deref for KeyWords {
+    type Target = [u64];
+
+    #[inline]
+    fn deref(&self) -> &[u64] {
+        match self {
+            KeyWords::Short(key) => key,
+            KeyWords::Long(key) => key,
+        }
+    }
+}
+
+/// A key of few words, such as a primary key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct KeyWords {
+pub(crate) struct ShortKey {
     words: [u64; KEY_WORDS_MAX],
     width: usize,
 }
 
-impl KeyWords {
+impl ShortKey {
     /// A key of `width` words.
     #[inline]
     pub(crate) fn from_fn(width: usize, word: impl Fn(usize) -> u64) -> Self {
@@ -21,7 +68,7 @@ impl KeyWords {
         for (number, place) in words[..width].iter_mut().enumerate() {
             *place = word(number);
         }
-        KeyWords { words, width }
+        ShortKey { words, width }
     }
 
     /// A copy of these words.
@@ -31,7 +78,7 @@ impl KeyWords {
     }
 }
 
-impl Deref for KeyWords {
+impl Deref for ShortKey {
     type Target = [u64];
 
     #[inline]

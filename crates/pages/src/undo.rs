@@ -67,7 +67,7 @@ impl Undo {
         };
         // A record that takes back a ghost is one now.
         if matches!(what, What::Mark { ghost: false }) {
-            self.ghosts.push((tree, key));
+            self.ghosts.push((tree, key.clone()));
         }
         self.steps.push(UndoStep { tree, key, what });
     }
@@ -101,7 +101,7 @@ impl Undo {
         let mut undo = Undo::default();
         while !words.is_empty() {
             let StepWords { tree, key, first, takeback } = StepWords::take(&mut words)?;
-            let tree = *trees.get(tree as usize).filter(|tree| tree.width == key.len())?;
+            let tree = *trees.get(tree as usize).filter(|tree| tree.takes(key.len()))?;
             undo.push(tree, key, first, takeback);
         }
         Some(undo)
@@ -109,7 +109,7 @@ impl Undo {
 
     /// The keys that have changed.
     pub(crate) fn keys(&self) -> impl Iterator<Item = (Tree, KeyWords)> {
-        self.steps.iter().map(|step| (step.tree, step.key))
+        self.steps.iter().map(|step| (step.tree, step.key.clone()))
     }
 
     /// Returns true if nothing has changed.
@@ -200,9 +200,9 @@ impl Undo {
     /// nothing.
     fn take_back_last<P: Files>(&mut self, worker: &mut PoolWorker<'_, P>) -> Result<bool, PagedError> {
         let Some(UndoStep { tree, key, what }) = self.steps.last() else { return Ok(true) };
-        let (tree, key) = (*tree, *key);
+        let (tree, key) = (*tree, key.clone());
         if let What::Mark { ghost: true } | What::Put { ghost: true, .. } = *what {
-            self.ghosts.push((tree, key));
+            self.ghosts.push((tree, key.clone()));
         }
         Ok(match *what {
             What::Mark { ghost } => tree.mark(worker, &key, ghost)?.is_some(),

@@ -94,14 +94,15 @@ fn append_key(declared: &Struct, index: &Index) -> TokenStream {
 /// Checks at compile time that no key is too long.
 fn key_checks(declared: &Struct) -> TokenStream {
     let schema = &declared.schema;
-    let checks = declared.indexes.iter().map(|index| {
+    let checks = declared.indexes.iter().enumerate().map(|(number, index)| {
         let kind = key_type(declared, index);
-        let message = format!("the key `{}` is longer than 64 bytes", index.name);
+        let (most, longer) = match number {
+            0 => (quote!(#schema::table_limits::PRIMARY_KEY_BYTES_MAX), "64 bytes"),
+            _ => (quote!(#schema::key::KEY_BYTES_MAX), "2048 bytes"),
+        };
+        let message = format!("the key `{}` is longer than {longer}", index.name);
         quote! {
-            const _: () = assert!(
-                <#kind as #schema::Key>::BITS as usize <= 8 * #schema::key::KEY_BYTES_MAX,
-                #message
-            );
+            const _: () = assert!(<#kind as #schema::Key>::BITS as usize <= 8 * #most, #message);
         }
     });
     quote!(#(#checks)*)
@@ -210,7 +211,7 @@ fn trait_functions(declared: &Struct, name: &syn::Ident) -> TokenStream {
             (#(#key),*)
         }
         #[inline(always)]
-        fn index_key(&self, index: usize, to: &mut #schema::KeyBuffer) {
+        fn index_key(&self, index: usize, to: &mut impl #schema::KeySink) {
             match index {
                 #(#appends)*
                 _ => ::core::panic!("{} has no index number {index}", <#name as #schema::Row>::NAME),

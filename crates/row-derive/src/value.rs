@@ -33,7 +33,7 @@ fn wrapper(name: &Ident, kind: &syn::Type, single: &Single) -> TokenStream {
             impl #schema::Key for #name {
                 const BITS: u32 = <#kind as #schema::Key>::BITS;
                 #[inline(always)]
-                fn append(&self, to: &mut #schema::KeyBuffer) {
+                fn append(&self, to: &mut impl #schema::KeySink) {
                     #schema::Key::append(&self.0, to);
                 }
             }
@@ -93,7 +93,7 @@ fn choice(input: &DeriveInput, data: &DataEnum, single: &Single) -> Result<Token
             impl #schema::Key for #name {
                 const BITS: u32 = <#number as #schema::Key>::BITS;
                 #[inline(always)]
-                fn append(&self, to: &mut #schema::KeyBuffer) {
+                fn append(&self, to: &mut impl #schema::KeySink) {
                     let number: #number = match self { #(#name::#variants => #name::#variants as #number),* };
                     #schema::Key::append(&number, to);
                 }

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::key::{Key, KeyBuffer};
+use crate::key::{Key, KeySink};
 use crate::row::Value;
 use crate::tail_value::TailValue;
 use crate::value_error::{ValueError, start_of};
@@ -104,7 +104,7 @@ impl<const N: usize> Value for Char<N> {
 
 impl<const N: usize> Key for Char<N> {
     const BITS: u32 = 8 * Self::BYTES as u32;
-    fn append(&self, to: &mut KeyBuffer) {
+    fn append(&self, to: &mut impl KeySink) {
         // Zeros behind the text: shorter texts sort before their continuations.
         let padding = Self::BYTES - self.text.len();
         self.text.bytes().chain(std::iter::repeat_n(0, padding)).for_each(|byte| to.push(byte.into(), 8));
@@ -223,6 +223,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::key::KeyBuffer;
 
     #[test]
     fn texts_are_bounded_in_characters() {

@@ -9,7 +9,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 
-use crate::key::{Key, KeyBuffer};
+use crate::key::{Key, KeySink};
 use crate::row::Value;
 use crate::value_error::{ValueError, debug_as_text, serialize_as};
 use crate::value_type::{DIGITS_MAX, SHORT_DIGITS_MAX, ValueType};
@@ -300,7 +300,7 @@ impl<const P: u8, const S: u8> Value for Numeric<P, S> {
 impl<const P: u8, const S: u8> Key for Numeric<P, S> {
     const BITS: u32 = 8 * Self::BYTES as u32;
     #[inline(always)]
-    fn append(&self, to: &mut KeyBuffer) {
+    fn append(&self, to: &mut impl KeySink) {
         match P <= SHORT_DIGITS_MAX {
             true => (self.digits as i64).append(to),
             false => self.digits.append(to),
@@ -313,6 +313,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::key::KeyBuffer;
 
     fn decimal(text: &str) -> Decimal {
         text.parse().expect(text)

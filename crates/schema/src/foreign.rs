@@ -2,7 +2,7 @@
 //! `time` (feature `time`).
 
 #[cfg(feature = "time")]
-use crate::key::{Key, KeyBuffer};
+use crate::key::{Key, KeySink};
 #[cfg(feature = "time")]
 use crate::row::Value;
 #[cfg(feature = "time")]
@@ -31,7 +31,7 @@ macro_rules! like {
         impl Key for $foreign {
             const BITS: u32 = <$value as Key>::BITS;
             #[inline(always)]
-            fn append(&self, to: &mut KeyBuffer) {
+            fn append(&self, to: &mut impl KeySink) {
                 let value: $value = $to(*self);
                 value.append(to);
             }

@@ -15,7 +15,7 @@
 
 use std::cmp::Reverse;
 
-use crate::key::{Key, KeyBuffer};
+use crate::key::{Key, KeySink};
 
 /// The byte before the value of a nullable column.
 const NULL_FIRST: u64 = 0;
@@ -54,12 +54,12 @@ impl KeyOrder {
     /// called for a null, which has `bits` zeros: as many as a value, or none if values have
     /// several lengths.
     #[inline(always)]
-    pub(crate) fn append(
+    pub(crate) fn append<S: KeySink>(
         self,
         presence: Presence,
         bits: u32,
-        to: &mut KeyBuffer,
-        append: impl FnOnce(&mut KeyBuffer),
+        to: &mut S,
+        append: impl FnOnce(&mut S),
     ) {
         let start = to.bits();
         match presence {
@@ -164,7 +164,7 @@ impl From<String> for KeyColumn {
 impl Key for bool {
     const BITS: u32 = 8;
     #[inline(always)]
-    fn append(&self, to: &mut KeyBuffer) {
+    fn append(&self, to: &mut impl KeySink) {
         to.push(u64::from(*self), Self::BITS);
     }
 }
@@ -184,7 +184,7 @@ macro_rules! float_keys {
         impl Key for $number {
             const BITS: u32 = 8 * size_of::<$number>() as u32;
             #[inline(always)]
-            fn append(&self, to: &mut KeyBuffer) {
+            fn append(&self, to: &mut impl KeySink) {
                 let bits = <Self as Key>::BITS;
                 to.push(ordered_float(u64::from(self.to_bits()), bits), bits);
             }
@@ -198,7 +198,7 @@ impl<K: Key> Key for Option<K> {
     const BITS: u32 = if K::VARIABLE { K::BITS } else { NULL_BITS + K::BITS };
     const VARIABLE: bool = K::VARIABLE;
     #[inline(always)]
-    fn append(&self, to: &mut KeyBuffer) {
+    fn append(&self, to: &mut impl KeySink) {
         append_option(self.as_ref(), KeyOrder::ASCENDING, to);
     }
 }
@@ -208,7 +208,7 @@ impl<K: Key> Key for Reverse<K> {
     const BITS: u32 = K::BITS;
     const VARIABLE: bool = K::VARIABLE;
     #[inline(always)]
-    fn append(&self, to: &mut KeyBuffer) {
+    fn append(&self, to: &mut impl KeySink) {
         let start = to.bits();
         self.0.append(to);
         to.invert_from(start);
@@ -223,7 +223,7 @@ impl<K: Key> Key for NullsFirst<K> {
     const BITS: u32 = if K::VARIABLE { K::BITS } else { NULL_BITS + K::BITS };
     const VARIABLE: bool = K::VARIABLE;
     #[inline(always)]
-    fn append(&self, to: &mut KeyBuffer) {
+    fn append(&self, to: &mut impl KeySink) {
         append_option(self.0.as_ref(), KeyOrder { nulls_first: true, ..KeyOrder::ASCENDING }, to);
     }
 }
@@ -242,7 +242,7 @@ impl<K> DistinctNulls<K> {
 impl<K: Key> Key for DistinctNulls<K> {
     const BITS: u32 = K::BITS;
     #[inline(always)]
-    fn append(&self, to: &mut KeyBuffer) {
+    fn append(&self, to: &mut impl KeySink) {
         // A key is followed by zeros.
         self.0.iter().for_each(|key| key.append(to));
     }
@@ -250,13 +250,13 @@ impl<K: Key> Key for DistinctNulls<K> {
 
 /// Used by `#[derive(Row)]`: appends a column that is not nullable.
 #[inline(always)]
-pub fn append_value<K: Key>(value: &K, order: KeyOrder, to: &mut KeyBuffer) {
+pub fn append_value<K: Key>(value: &K, order: KeyOrder, to: &mut impl KeySink) {
     order.append(Presence::NotNullable, 0, to, |to| value.append(to));
 }
 
 /// Used by `#[derive(Row)]`: appends a nullable column.
 #[inline(always)]
-pub fn append_option<K: Key>(value: Option<&K>, order: KeyOrder, to: &mut KeyBuffer) {
+pub fn append_option<K: Key>(value: Option<&K>, order: KeyOrder, to: &mut impl KeySink) {
     let presence = if value.is_some() { Presence::Value } else { Presence::Null };
     let bits = if K::VARIABLE { 0 } else { K::BITS };
     order.append(presence, bits, to, |to| value.iter().for_each(|value| value.append(to)));
@@ -269,6 +269,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::key::KeyBuffer;
 
     fn compare<K: Key>(left: &K, right: &K) -> Ordering {
         let (left, right) = (KeyBuffer::of(left), KeyBuffer::of(right));

@@ -7,7 +7,7 @@ use crate::datum::format_value;
 use crate::description::{
     ColumnDescription, DeclaredIndex, IndexDescription, Place, TableDescription, is_name,
 };
-use crate::key::{KEY_BYTES_MAX, VARIABLE_BITS};
+use crate::key::{KEY_BYTES_MAX, SHORT_KEY_BITS, VARIABLE_BITS};
 use crate::key_order::{KeyOrder, NULL_BITS};
 use crate::table_limits::{INDEXES_MAX, KEY_COLUMNS_MAX, KeyFault, ROW_BYTES_MAX, TableFault};
 
@@ -137,6 +137,9 @@ impl TableDescription {
             let bytes = index.key_bits.div_ceil(8) as usize;
             if bytes > KEY_BYTES_MAX {
                 return Err(TableFault::KeyTooLong { index: name.clone(), bytes });
+            }
+            if number == 0 && index.key_bits > SHORT_KEY_BITS {
+                return Err(TableFault::PrimaryKeyTooLong { bytes });
             }
             if bytes == 0 {
                 return Err(TableFault::EmptyKey { index: name.clone() });

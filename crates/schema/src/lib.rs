@@ -10,8 +10,8 @@
 //! - `text_form`, `casts`: values from and to texts, and to other types;
 //! - `text`, `bounded`, `json_text`, `decimal`, `temporal`, `uuid`: types of values: texts, exact
 //!   numbers, dates and times, identifiers;
-//! - `key`, `key_order`: keys in normalized form, which sort by their bytes, and the orders of
-//!   their columns;
+//! - `key`, `long_key`, `key_order`: keys in normalized form, which sort by their bytes, short and
+//!   long ones, and the orders of their columns;
 //! - `row`, `tail_value`, `column_set`, `foreign`: typed rows, their values of variable length,
 //!   sets of their columns, and types that are stored as others;
 //! - `description`, `keys_of_table`, `stored`, `differences`, `table_limits`: descriptions of
@@ -41,6 +41,7 @@ mod json_text;
 pub mod key;
 pub mod key_order;
 mod keys_of_table;
+pub mod long_key;
 pub mod routes;
 pub mod row;
 mod row_format;
@@ -64,8 +65,9 @@ pub use decimal::{Decimal, Numeric};
 pub use declaring::{HashPlan, IndexKind, Inspector, Loader, Partitioning, Schema, TableOptions};
 pub use description::{ColumnDescription, IndexDescription, TableBuilder, TableDescription};
 pub use json_text::JsonText;
-pub use key::{Key, KeyBuffer, key_words};
+pub use key::{Key, KeyBuffer, KeySink, key_words};
 pub use key_order::{DistinctNulls, KeyColumn, KeyOrder, NullsFirst};
+pub use long_key::AnyKey;
 pub use routes::{KeyRange, Route, Routes};
 pub use row::{Column, Field, IndexId, IndexInfo, NullableField, Row, TailColumn, Value};
 pub use row_derive::{Row, Value};

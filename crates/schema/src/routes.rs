@@ -27,7 +27,7 @@ use std::fmt;
 use terms::Intent;
 use terms::rows::partition_column;
 
-use crate::key::{KEY_WORDS_MAX, Key, KeyBuffer};
+use crate::key::{Key, KeyBuffer, SHORT_KEY_BITS, SHORT_KEY_WORDS};
 use crate::row::Row;
 use crate::table::Table;
 
@@ -103,8 +103,9 @@ impl KeyRange {
 impl fmt::Debug for KeyRange {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let key = |to: &mut fmt::Formatter<'_>, key: &KeyBuffer| {
-            let words = (key.bits() as usize).div_ceil(64);
-            let digits = (key.bits() as usize).div_ceil(4);
+            // Of a long key only the first words are there.
+            let bits = key.bits().min(SHORT_KEY_BITS) as usize;
+            let (words, digits) = (bits.div_ceil(64), bits.div_ceil(4));
             let text: String = key.words(words).iter().map(|word| format!("{word:016x}")).collect();
             write!(to, "{}*", &text[..digits])
         };
@@ -146,14 +147,14 @@ fn leading(key: &KeyBuffer, bits: u32) -> KeyBuffer {
 }
 
 /// Returns the smallest key with these leading columns.
-fn lowest(key: &KeyBuffer) -> [u64; KEY_WORDS_MAX] {
-    let mut words = [0; KEY_WORDS_MAX];
-    words.copy_from_slice(key.words(KEY_WORDS_MAX));
+fn lowest(key: &KeyBuffer) -> [u64; SHORT_KEY_WORDS] {
+    let mut words = [0; SHORT_KEY_WORDS];
+    words.copy_from_slice(key.words(SHORT_KEY_WORDS));
     words
 }
 
 /// Returns the largest key with these leading columns.
-fn highest(key: &KeyBuffer) -> [u64; KEY_WORDS_MAX] {
+fn highest(key: &KeyBuffer) -> [u64; SHORT_KEY_WORDS] {
     let mut words = lowest(key);
     let (whole, rest) = ((key.bits() / 64) as usize, key.bits() % 64);
     for (number, word) in words.iter_mut().enumerate().skip(whole) {

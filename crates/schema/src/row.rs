@@ -37,7 +37,7 @@
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
-use crate::key::{Key, KeyBuffer};
+use crate::key::{Key, KeySink};
 use crate::key_order::KeyOrder;
 use crate::text::Text;
 use crate::value_type::ValueType;
@@ -151,7 +151,7 @@ pub trait Row: Sized {
     /// Returns the row's primary key.
     fn key(&self) -> Self::Key;
     /// Appends the row's key in index number `index` (0 is the primary key).
-    fn index_key(&self, index: usize, to: &mut KeyBuffer);
+    fn index_key(&self, index: usize, to: &mut impl KeySink);
     /// Writes the fixed part: `to` has `BYTES` bytes.
     fn store(&self, to: &mut [u8]);
     /// Reads a row from its fixed part and tail.
@@ -323,7 +323,7 @@ macro_rules! long_values {
         impl Key for $number {
             const BITS: u32 = 128;
             #[inline(always)]
-            fn append(&self, to: &mut KeyBuffer) {
+            fn append(&self, to: &mut impl KeySink) {
                 let normalized: u128 = $to(*self);
                 to.push((normalized >> 64) as u64, 64);
                 to.push(normalized as u64, 64);

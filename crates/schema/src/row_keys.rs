@@ -1,6 +1,7 @@
 //! Keys of typed rows: all keys of a row, and the bytes of the row that belong to keys.
 
-use crate::key::{KeyBuffer, key_words};
+use crate::key::{KeyBuffer, SHORT_KEY_BITS, key_words};
+use crate::long_key::{AnyKey, LongKey};
 use crate::row::{Column, Field, IndexInfo, Row, Value};
 use crate::table_limits::INDEXES_MAX;
 
@@ -13,6 +14,9 @@ const KEY_COLUMNS_MAX: usize = 32;
 #[inline(always)]
 pub fn with_keys<R: Row, T>(row: &R, body: impl FnOnce(&[&[u64]]) -> T) -> T {
     const { assert!(R::INDEXES.len() <= INDEXES_MAX, "too many indexes") };
+    if const { has_long_keys::<R>() } {
+        return with_any_keys(row, body);
+    }
     // Most tables have one or two indexes, and initializing more buffers would cost more than the
     // keys. The number is a constant of the row type, so `body` is compiled for one of the
     // cases.
@@ -24,38 +28,49 @@ pub fn with_keys<R: Row, T>(row: &R, body: impl FnOnce(&[&[u64]]) -> T) -> T {
     }
 }
 
-/// The words of a key; none if the key is too long, which every verb refuses.
 #[inline(always)]
-fn words<'k, R: Row>(key: &'k KeyBuffer, index: &IndexInfo) -> &'k [u64] {
-    if const { has_variable_keys::<R>() } && index.variable && key.is_too_long() {
-        &[]
-    } else {
-        key.words(key_words(index.key_bits))
-    }
+fn words<'k>(key: &'k KeyBuffer, index: &IndexInfo) -> &'k [u64] {
+    key.words(key_words(index.key_bits))
 }
 
 /// Returns the first index of a row in which its key is too long, and the bytes of the key.
 #[inline(always)]
 pub fn too_long_key<R: Row>(row: &R) -> Option<(usize, usize)> {
-    if !const { has_variable_keys::<R>() } {
+    if !const { has_long_keys::<R>() } {
         return None;
     }
     (0..R::INDEXES.len()).filter(|index| R::INDEXES[*index].variable).find_map(|index| {
-        let mut key = KeyBuffer::new();
+        let mut key = LongKey::new();
         row.index_key(index, &mut key);
-        key.is_too_long().then_some((index, key.bits() as usize / 8))
+        key.is_too_long().then(|| (index, key.bits() as usize / 8))
     })
 }
 
-const fn has_variable_keys<R: Row>() -> bool {
+const fn has_long_keys<R: Row>() -> bool {
     let mut index = 0;
     while index < R::INDEXES.len() {
-        if R::INDEXES[index].variable {
+        if R::INDEXES[index].key_bits > SHORT_KEY_BITS {
             return true;
         }
         index += 1;
     }
     false
+}
+
+/// The keys of a row of which some may be long; no words where a key is too long, which every verb
+/// refuses.
+fn with_any_keys<R: Row, T>(row: &R, body: impl FnOnce(&[&[u64]]) -> T) -> T {
+    let key = |(number, index): (usize, &IndexInfo)| {
+        let mut key = AnyKey::new(index.key_bits);
+        row.index_key(number, &mut key);
+        key
+    };
+    let keys: Vec<AnyKey> = R::INDEXES.iter().enumerate().map(key).collect();
+    let words = keys.iter().zip(R::INDEXES).map(|(key, index)| match key.is_too_long() {
+        true => &[][..],
+        false => key.words(key_words(index.key_bits)),
+    });
+    body(&words.collect::<Vec<_>>())
 }
 
 /// The keys of a row with more indexes than the stack has buffers for.
@@ -64,7 +79,7 @@ fn with_many_keys<R: Row, T>(row: &R, body: impl FnOnce(&[&[u64]]) -> T) -> T {
     for (number, buffer) in buffers.iter_mut().enumerate() {
         row.index_key(number, buffer);
     }
-    let words = buffers.iter().zip(R::INDEXES).map(|(key, index)| words::<R>(key, index));
+    let words = buffers.iter().zip(R::INDEXES).map(|(key, index)| words(key, index));
     body(&words.collect::<Vec<_>>())
 }
 
@@ -77,7 +92,7 @@ fn with_some_keys<R: Row, const N: usize, T>(row: &R, body: impl FnOnce(&[&[u64]
     }
     let mut slices: [&[u64]; N] = [&[]; N];
     for (number, slice) in slices.iter_mut().enumerate().take(count) {
-        *slice = words::<R>(&buffers[number], &R::INDEXES[number]);
+        *slice = words(&buffers[number], &R::INDEXES[number]);
     }
     body(&slices[..count])
 }

@@ -1,6 +1,6 @@
 //! Limits of tables, and the errors for tables that exceed them.
 
-use crate::key::KEY_BYTES_MAX;
+use crate::key::{KEY_BYTES_MAX, SHORT_KEY_WORDS};
 
 /// Longest name of a table, column or index in bytes.
 pub const NAME_BYTES_MAX: usize = 255;
@@ -12,6 +12,8 @@ pub const INDEXES_MAX: usize = 255;
 pub const KEY_COLUMNS_MAX: usize = 64;
 /// Longest fixed part of a row in bytes, which leaves one word for the tail.
 pub const ROW_BYTES_MAX: usize = terms::rows::FIXED_BYTES_MAX - 8;
+/// Longest primary keys in bytes.
+pub const PRIMARY_KEY_BYTES_MAX: usize = SHORT_KEY_WORDS * 8;
 /// Longest keys of hash indexes in bytes.
 pub const HASH_KEY_BYTES_MAX: usize = 8;
 /// Most rows that may be expected of a table: a hash index for this many takes 64 GiB and more.
@@ -132,6 +134,14 @@ pub enum TableFault {
         /// The index.
         index: String,
         /// Bytes of its keys.
+        bytes: usize,
+    },
+    /// The primary key is too long.
+    #[error(
+        "the primary key has {bytes} bytes, and at most {PRIMARY_KEY_BYTES_MAX} are possible: shorten its columns, or make them          a unique index and a number the primary key"
+    )]
+    PrimaryKeyTooLong {
+        /// Bytes of the primary key.
         bytes: usize,
     },
     /// A key has too many columns.

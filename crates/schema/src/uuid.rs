@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::foreign::like;
-use crate::key::{Key, KeyBuffer};
+use crate::key::{Key, KeySink};
 use crate::row::Value;
 use crate::value_error::{ValueError, debug_as_text, serialize_as};
 use crate::value_type::ValueType;
@@ -92,6 +92,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::key::KeyBuffer;
 
     #[test]
     fn texts_are_identifiers() {

@@ -4,7 +4,7 @@
 use boundary::directory::description::DirectoryTable;
 use boundary::directory::wire::{Bytes, NUMBER_BYTES, ONE_BYTE, Unreadable};
 use boundary::{Declared, RowKeys};
-use schema::{KeyBuffer, RowError, TableDescription, key_words};
+use schema::{AnyKey, KeyBuffer, RowError, TableDescription, key_words};
 
 use super::global::Item;
 use super::layout::{ChangedBytes, DELETE, INSERT, Layout, UPDATE, UntypedChange, read_head};
@@ -63,7 +63,7 @@ impl TableCodec {
                         buffers.iter().zip(indexes).map(|(key, index)| key.words(key_words(index.key_bits)));
                     return visit(&words.collect::<Vec<_>>());
                 }
-                let mut buffers = [const { KeyBuffer::new() }; INDEXES_INLINE];
+                let mut buffers = [const { AnyKey::Short(KeyBuffer::new()) }; INDEXES_INLINE];
                 let mut keys: [&[u64]; INDEXES_INLINE] = [&[]; INDEXES_INLINE];
                 for (number, (buffer, key)) in
                     buffers.iter_mut().zip(&mut keys).enumerate().take(indexes.len())
@@ -80,7 +80,7 @@ impl TableCodec {
     /// it: zeros in another column may be no value of the column's type, such as an enum without a
     /// variant of that number.
     fn primary_of(&self, fixed: &[u8]) -> KeyBuffer {
-        self.table.key_of(0, fixed, &[])
+        self.table.primary_key_of(fixed)
     }
 
     /// The key that these bytes of its columns are.

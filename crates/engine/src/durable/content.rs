@@ -23,7 +23,7 @@ use boundary::directory::description::{Description, DescriptionError};
 use boundary::{Decision, GlobalId, PartOf};
 use platform::files::Files;
 use redo_log::{Examiner, LogError, Record, Survey, examine};
-use schema::{IndexDescription, KeyBuffer, TableDescription};
+use schema::{IndexDescription, TableDescription};
 
 use super::global::{CommittedAt, GlobalRecords, Item};
 use super::layout::{Layout, UntypedChange, read_head};
@@ -427,7 +427,7 @@ struct Image {
 /// An index, and its keys so far.
 struct UniqueKey {
     index: usize,
-    keys: BTreeSet<KeyBuffer>,
+    keys: BTreeSet<Box<[u64]>>,
 }
 
 /// The keys of a table's rows in its unique indexes.
@@ -446,7 +446,7 @@ impl<'d> UniqueKeys<'d> {
 
     fn add(&mut self, fixed: &[u8], tail: &[u8]) -> Result<(), ContentError> {
         for UniqueKey { index, keys } in &mut self.indexes {
-            if !keys.insert(self.table.key_of(*index, fixed, tail)) {
+            if !keys.insert(self.table.key_of(*index, fixed, tail).significant_words().into()) {
                 let index = &self.table.indexes()[*index];
                 return Err(ContentError::NotUnique {
                     table: self.table.name().to_owned(),

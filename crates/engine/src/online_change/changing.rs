@@ -16,7 +16,7 @@ use boundary::directory::description::{DirectoryTable, NOT_COUNTED};
 use boundary::{AnyVerbs, ChangeError, Declared, SchemaBuilder, Span, Swept};
 use concurrency::Scheme;
 use platform::{Intent, Platform};
-use schema::{KeyBuffer, TableDescription, TableError, TableFault, key_words};
+use schema::{AnyKey, TableDescription, TableError, TableFault, key_words};
 use storage::index::Shape;
 use storage::{Optimisation, last_complete};
 use terms::{Abort, Epoch, Mode};
@@ -278,7 +278,7 @@ fn delete_rows<P: Platform, S: Scheme<P>>(
             AnyVerbs::read_tail(transaction, found, &mut tail)?;
         }
         let fixed = bytemuck::cast_slice(&row);
-        let of_row: Vec<KeyBuffer> =
+        let of_row: Vec<AnyKey> =
             (0..indexes.len()).map(|number| description.key_of(number, fixed, &tail)).collect();
         let words = of_row.iter().zip(indexes).map(|(key, index)| key.words(key_words(index.key_bits)));
         let words: Vec<&[u64]> = words.collect();

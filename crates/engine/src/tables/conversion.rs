@@ -11,7 +11,7 @@ use platform::Intent;
 use terms::Abort;
 
 use boundary::{AnyVerbs, Span};
-use schema::{KeyBuffer, RowError, RowId, TableDescription, key_words};
+use schema::{AnyKey, KeyBuffer, RowError, RowId, TableDescription, key_words};
 
 /// A row that no description can read.
 const DAMAGED: &str = "a row is not what the description of its table says, and has no other form";
@@ -117,7 +117,7 @@ impl Conversion {
         let description = &self.sides(reads).0.description;
         let mut words = vec![0; description.row_bytes() / 8];
         verbs.read(row, Span { offset: 0, bytes: description.row_bytes() }, &mut words)?;
-        Ok(description.key_of(0, bytemuck::cast_slice(&words), &[]))
+        Ok(description.primary_key_of(bytemuck::cast_slice(&words)))
     }
 
     /// Where the primary keys of rows that are inserted together lie in what their keys are
@@ -178,10 +178,18 @@ impl Side {
     }
 
     /// Calls `with` with the keys of a row, one an index.
-    fn with_keys<T>(&self, (fixed, tail): &RowImage, with: impl FnOnce(&[&[u64]]) -> T) -> T {
+    fn with_keys(
+        &self,
+        (fixed, tail): &RowImage,
+        with: impl FnOnce(&[&[u64]]) -> Result<(), Abort>,
+    ) -> Result<(), Abort> {
         let indexes = self.description.indexes();
-        let keys: Vec<KeyBuffer> =
+        let keys: Vec<AnyKey> =
             (0..indexes.len()).map(|number| self.description.key_of(number, fixed, tail)).collect();
+        if let Some(index) = keys.iter().position(AnyKey::is_too_long) {
+            let error = self.description.key_too_long(index, keys[index].bits() as usize / 8);
+            return Err(Abort::Storage(error.to_string()));
+        }
         let words: Vec<&[u64]> =
             keys.iter().zip(indexes).map(|(key, index)| key.words(key_words(index.key_bits))).collect();
         with(&words)

@@ -18,6 +18,7 @@ mod forks;
 mod full;
 mod iterators;
 mod limits;
+mod long_keys;
 mod openings;
 mod owned;
 mod pages;

@@ -1,6 +1,6 @@
 //! A table with keys in every order: descending columns, nulls at either end, floating-point
-//! numbers, truth values, unique indexes in which nulls are distinct and not, and more than eight
-//! indexes.
+//! numbers, truth values, unique indexes in which nulls are distinct and not, more than eight
+//! indexes, and keys of up to 2 KiB.
 
 use std::cmp::Reverse;
 
@@ -92,8 +92,10 @@ impl TestRow for Sorted {
             only: (!is(8)).then_some((id * 2 + salt % 3) as u16),
             amount: i64::from(salt % 7) - 3,
             note: is(2).then_some(salt as u8),
-            text: ["", "t", "t\0", "t\u{1}", "to", "t\u{7f}é"][salt as usize % 6].repeat(salt as usize % 3),
-            name: (!is(3)).then(|| "n".repeat((id * 2 + salt % 3) as usize % 20)),
+            // Long ones differ at their ends alone.
+            text: "long ".repeat(60 * (salt as usize % 5 / 4))
+                + &["", "t", "t\0", "t\u{1}", "to", "t\u{7f}é"][salt as usize % 6].repeat(salt as usize % 3),
+            name: (!is(3)).then(|| "n".repeat((id * 2 + salt % 3) as usize % 20 * 100)),
             bytes: vec![salt as u8 % 3; salt as usize % 4],
         }
     }

@@ -23,7 +23,7 @@ use terms::Fault;
 use crate::checkpoints::undecided::{KnownPart, UndecidedContent};
 use crate::error::PagedError;
 use crate::key::KeyWords;
-use crate::log::record::{Compensation, End, Logged, LoggedChange, Takeback};
+use crate::log::record::{Compensation, End, Logged, LoggedChange, Takeback, width_mark};
 use crate::lsn::Lsn;
 use crate::page::Change;
 use crate::pool::{FREE, IN_USE, PoolWorker, Writing};
@@ -102,7 +102,7 @@ impl Analysis {
         self.changes += 1;
         let unknown = || PagedError::UnknownTree(logged.tree);
         let tree = *trees.get(logged.tree as usize).ok_or_else(unknown)?;
-        if tree.width != logged.width {
+        if width_mark(tree.width) != width_mark(logged.width) {
             return Err(unknown());
         }
         if let Change::Remove { key } = logged.change {

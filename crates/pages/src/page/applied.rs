@@ -25,17 +25,17 @@ impl<P: Platform> Page<'_, P> {
     pub(crate) fn apply(self, c: P::Core, place: KeyPlace, change: Change<'_>) -> bool {
         let KeyPlace { entry: at, is_there } = place;
         match change {
-            Change::Put { parts, ghost, .. } if is_there => {
-                if !self.fits_instead(self.slot(c, at), parts.words()) {
+            Change::Put { key, parts, ghost } if is_there => {
+                if !self.fits_instead(self.slot(c, at), key, parts.words()) {
                     return false;
                 }
-                self.replace(c, at, parts);
+                self.replace(c, at, key, parts);
                 if ghost {
                     self.set_ghost(c, at, true);
                 }
             }
             Change::Put { key, parts, ghost: false } => {
-                if !self.fits(parts.words()) {
+                if !self.fits(key, parts.words()) {
                     return false;
                 }
                 self.insert(c, at, key, NewEntry::Record(parts));
@@ -64,7 +64,7 @@ impl<P: Platform> Page<'_, P> {
             return false;
         };
         let place = self.find(c, key);
-        self.level() == 0 && key.len() == self.width && self.apply(c, place, change)
+        self.level() == 0 && self.takes(key) && self.apply(c, place, change)
     }
 
     /// Forgets the entries from `from` on, which another page has by now.
@@ -73,7 +73,7 @@ impl<P: Platform> Page<'_, P> {
     pub(crate) fn truncate(self, c: P::Core, from: usize) {
         let count = self.count();
         let mut shape = self.shape();
-        if shape.level == 0 {
+        if self.has_records() {
             let gone: usize = (from..count).map(|entry| self.slot(c, entry).words()).sum();
             self.add_garbage(gone);
         }
@@ -104,7 +104,7 @@ impl<P: Platform> Page<'_, P> {
         [left, right]: [u64; 2],
     ) {
         // A root covers all keys: no key is less than that of its first entry.
-        let first = crate::key::KeyWords::from_fn(self.width, |_| 0);
+        let first = crate::key::ShortKey::from_fn(self.width, |_| 0);
         let lsn = self.lsn();
         self.format(c, number, tree, level);
         self.set_lsn(lsn);

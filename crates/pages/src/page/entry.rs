@@ -26,7 +26,8 @@ impl Slot {
         (self.0 >> 16 & 0xffff) as usize
     }
 
-    /// Bytes of the tail behind the fixed part, wherever they lie.
+    /// Bytes of the tail behind the fixed part, wherever they lie; with long keys, words of the rest
+    /// of the key.
     #[inline]
     pub(crate) fn tail_bytes(self) -> usize {
         (self.0 >> 32 & 0xff_ffff) as usize
@@ -69,10 +70,11 @@ pub(crate) enum NewEntry<'r> {
 }
 
 impl NewEntry<'_> {
-    pub(super) fn words(self) -> usize {
+    /// Words of its record, in a page with long keys or without.
+    pub(super) fn words(self, is_long: bool) -> usize {
         match self {
             NewEntry::Record(parts) => parts.words(),
-            NewEntry::Child(_) => 0,
+            NewEntry::Child(_) => usize::from(is_long),
         }
     }
 }

@@ -13,24 +13,29 @@ struct Image<'i> {
     records: &'i [u64],
     /// Place of the first record in the page.
     heap: usize,
+    /// Words of a key in its entry.
+    width: usize,
+    /// True if entries have records.
+    has_records: bool,
 }
 
 impl<'i> Image<'i> {
-    /// An image of a page of `page_words` words, with keys of `width` words; `None` if the words
-    /// are none.
-    fn of(words: &'i [u64], page_words: usize, width: usize) -> Option<Self> {
+    /// An image of a page as large as `page`, and with keys like those; `None` if the words are
+    /// none.
+    fn of<P: Platform>(words: &'i [u64], page: Page<'_, P>) -> Option<Self> {
         let shape = Shape::unpack(*words.get(SHAPE)?);
-        let end = HEADER + shape.count * (shape.width + 1);
-        if shape.width != width || words.len() > page_words {
+        let (page_words, width) = (page.words.len(), page.width);
+        if shape.width != page.width_mark() || words.len() > page_words {
             return None;
         }
-        let (entries, records) = words.split_at_checked(end)?;
-        Some(Image { shape, entries, records, heap: page_words - records.len() })
+        let (entries, records) = words.split_at_checked(HEADER + shape.count * (width + 1))?;
+        let (heap, has_records) = (page_words - records.len(), shape.level == 0 || page.is_long);
+        Some(Image { shape, entries, records, heap, width, has_records })
     }
 
     /// Keys, and the words behind them.
     fn entries(&self) -> impl Iterator<Item = (&'i [u64], u64)> {
-        let width = self.shape.width;
+        let width = self.width;
         self.entries[HEADER..].chunks_exact(width + 1).map(move |entry| (&entry[..width], entry[width]))
     }
 
@@ -42,7 +47,7 @@ impl<'i> Image<'i> {
 
     /// The record of a leaf's entry; that of an inner page's has none.
     fn record_of(&self, word: u64) -> Option<&'i [u64]> {
-        if self.shape.level > 0 { Some(&[]) } else { self.record(Slot(word)) }
+        if self.has_records { self.record(Slot(word)) } else { Some(&[]) }
     }
 }
 
@@ -57,7 +62,7 @@ impl<P: Platform> Page<'_, P> {
     /// Pre: the page is latched.
     pub(crate) fn append_image(self, c: P::Core, to: &mut Vec<u64>) {
         let end = self.entry_at(self.count());
-        let heap = if self.level() == 0 { self.heap() } else { self.words.len() };
+        let heap = if self.has_records() { self.heap() } else { self.words.len() };
         let from = to.len();
         to.resize(from + end + self.words.len() - heap, 0);
         let (entries, records) = to[from..].split_at_mut(end);
@@ -71,10 +76,7 @@ impl<P: Platform> Page<'_, P> {
     /// Pre: the page is latched.
     #[must_use]
     pub(crate) fn restore(self, c: P::Core, image: &[u64]) -> bool {
-        let Some(Image { entries, records, heap, .. }) = Image::of(image, self.words.len(), self.width)
-        else {
-            return false;
-        };
+        let Some(Image { entries, records, heap, .. }) = Image::of(image, self) else { return false };
         P::touch(c, self.words.as_ptr(), entries.len() * 8, Intent::Write);
         P::write_words(c, &self.words[..entries.len()], entries);
         P::write_words(c, &self.words[heap..], records);
@@ -87,8 +89,7 @@ impl<P: Platform> Page<'_, P> {
     /// Pre: the page is latched.
     #[must_use]
     pub(crate) fn absorb(self, c: P::Core, image: &[u64]) -> bool {
-        let image =
-            Image::of(image, self.words.len(), self.width).filter(|image| image.shape.level == self.level());
+        let image = Image::of(image, self).filter(|image| image.shape.level == self.level());
         let Some(image) = image else { return false };
         let records: Option<usize> =
             image.entries().map(|(_, word)| image.record_of(word).map(<[u64]>::len)).sum();
@@ -107,7 +108,7 @@ impl<P: Platform> Page<'_, P> {
             let record = image.record_of(word).unwrap_or_default();
             let at = self.entry_at(shape.count);
             let mut word = word;
-            if image.shape.level == 0 {
+            if image.has_records {
                 let slot = Slot(word);
                 shape.heap -= record.len();
                 P::write_words(c, &self.words[shape.heap..][..record.len()], record);

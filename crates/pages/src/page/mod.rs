@@ -13,7 +13,7 @@
 //! ```
 //!
 //! The word of a leaf's entry has the place of the record ([`Slot`]), that of an inner page's entry
-//! is the number of a child. Child `i` covers the keys from key `i` (inclusive) to key `i + 1`
+//! is the number of a child. Pages with long keys are different, see `long`. Child `i` covers the keys from key `i` (inclusive) to key `i + 1`
 //! (exclusive); the first covers those below its key, too. Pages hold no fences and no numbers of
 //! siblings: a descent has both.
 //!
@@ -27,6 +27,7 @@ mod change;
 mod entry;
 mod filed;
 mod image;
+mod long;
 
 pub(crate) use change::Change;
 pub(crate) use entry::{KeyPlace, NewEntry, RecordParts, Slot, WordSpan};
@@ -39,7 +40,7 @@ use std::hint::select_unpredictable;
 
 use platform::{Intent, Platform, Work};
 
-use crate::key::{KEY_WORDS_MAX, KeyWords};
+use crate::key::{FIRST_WORDS, KeyWords, ShortKey, is_long};
 
 const CHECKSUM: usize = 0;
 const NUMBER: usize = 1;
@@ -73,13 +74,16 @@ const MERGED_FILL: usize = 6;
 
 /// Entries that an inner page must hold at least, and records that a leaf must.
 const ENTRIES_MIN: usize = 4;
+/// The same of pages with long keys, which have fewer entries where keys are as long as possible.
+const LONG_ENTRIES_MIN: usize = 3;
 
 /// Smallest and largest page.
 pub(crate) const PAGE_BYTES: std::ops::RangeInclusive<usize> = 512..=64 << 10;
 
 /// Most words of a record that a page of `words` words takes beside its key.
 pub(crate) fn record_words_max(words: usize, width: usize) -> usize {
-    ((words - HEADER) / ENTRIES_MIN).saturating_sub(width + 1)
+    let entries = if is_long(width) { LONG_ENTRIES_MIN } else { ENTRIES_MIN };
+    ((words - HEADER) / entries).saturating_sub(width + 1)
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -116,8 +120,9 @@ impl Shape {
 /// The words of a page in its frame.
 pub(crate) struct Page<'p, P: Platform> {
     words: &'p [P::Word],
-    /// Words of a key.
+    /// Words of a key in its entry.
     width: usize,
+    is_long: bool,
 }
 
 impl<P: Platform> Clone for Page<'_, P> {
@@ -132,8 +137,9 @@ impl<'p, P: Platform> Page<'p, P> {
     /// The page of a tree with keys of `width` words.
     #[inline]
     pub(crate) fn new(words: &'p [P::Word], width: usize) -> Self {
-        debug_assert!((1..=KEY_WORDS_MAX).contains(&width));
-        Page { words, width }
+        debug_assert!(width > 0);
+        let is_long = is_long(width);
+        Page { words, width: if is_long { FIRST_WORDS } else { width }, is_long }
     }
 
     #[inline]
@@ -192,13 +198,20 @@ impl<'p, P: Platform> Page<'p, P> {
         }
     }
 
-    /// The key of an entry that the page has room for.
+    /// The words of a key in the entry, which the page has room for.
     #[inline]
-    pub(crate) fn key(self, c: P::Core, entry: usize) -> KeyWords {
+    fn key_words(self, c: P::Core, entry: usize) -> ShortKey {
         let at = self.entry_at(entry);
         let words = &self.words[at..at + self.width];
         P::touch(c, words.as_ptr(), self.width * 8, Intent::Read);
-        KeyWords::from_fn(self.width, |word| P::peek(&words[word]))
+        ShortKey::from_fn(self.width, |word| P::peek(&words[word]))
+    }
+
+    /// The key of an entry that the page has room for.
+    #[inline]
+    pub(crate) fn key(self, c: P::Core, entry: usize) -> KeyWords {
+        let key = self.key_words(c, entry);
+        if self.is_long { self.long_key(c, entry, &key) } else { KeyWords::Short(key) }
     }
 
     /// The word behind the key of an entry.
@@ -237,7 +250,7 @@ impl<'p, P: Platform> Page<'p, P> {
             };
             return Self::partition(c, count, is_before);
         }
-        let is_before = |entry: usize| match Self::compare(c, &entries[entry * stride..][..self.width], key) {
+        let is_before = |entry: usize| match self.order(c, entry, key) {
             Order::Less => true,
             Order::Equal => up_to,
             Order::Greater => false,
@@ -260,6 +273,16 @@ impl<'p, P: Platform> Page<'p, P> {
         base + usize::from(size > 0 && is_before(base))
     }
 
+    /// The order of the key of an entry and this key.
+    #[inline]
+    fn order(self, c: P::Core, entry: usize, key: &[u64]) -> Order {
+        let from = self.entry_at(entry);
+        if self.is_long {
+            return self.order_long(c, entry, key);
+        }
+        Self::compare(c, &self.words[from..from + self.width], key)
+    }
+
     #[inline]
     fn compare(c: P::Core, words: &[P::Word], key: &[u64]) -> Order {
         P::touch(c, words.as_ptr(), words.len() * 8, Intent::Read);
@@ -276,19 +299,14 @@ impl<'p, P: Platform> Page<'p, P> {
     #[inline]
     pub(crate) fn find(self, c: P::Core, key: &[u64]) -> KeyPlace {
         let (entry, count) = (self.search(c, key, false), self.count());
-        let from = self.entry_at(entry);
-        let is_there =
-            entry < count && Self::compare(c, &self.words[from..from + self.width], key) == Order::Equal;
+        let is_there = entry < count && self.order(c, entry, key) == Order::Equal;
         KeyPlace { entry, is_there }
     }
 
     /// Returns true if a key comes right behind that of an entry, before that of the next one.
     #[inline]
     pub(crate) fn comes_behind(self, c: P::Core, key: &[u64], entry: usize) -> bool {
-        let order = |entry: usize| {
-            let from = self.entry_at(entry);
-            Self::compare(c, &self.words[from..from + self.width], key)
-        };
+        let order = |entry: usize| self.order(c, entry, key);
         entry + 1 < self.count() && order(entry) == Order::Less && order(entry + 1) == Order::Greater
     }
 
@@ -322,7 +340,7 @@ impl<'p, P: Platform> Page<'p, P> {
         P::poke(&self.words[NUMBER], number);
         P::poke(&self.words[HEAP], u64::from(tree) << 32);
         let heap = self.words.len() & 0xffff;
-        self.set_shape(Shape { count: 0, level, width: self.width, heap, last: 0 });
+        self.set_shape(Shape { count: 0, level, width: self.width_mark(), heap, last: 0 });
     }
 
     /// The number that the page bears.
@@ -381,16 +399,23 @@ impl<'p, P: Platform> Page<'p, P> {
         (self.used() + other.used()) * FILL_STEPS <= self.room() * MERGED_FILL
     }
 
-    /// Returns true if an entry with a record of `record` words fits; space of removed records is
-    /// reclaimed by [`Self::compact`].
+    /// Returns true if an entry with this key and a record of `record` words fits; space of removed
+    /// records is reclaimed by [`Self::compact`].
     #[inline]
-    pub(crate) fn fits(self, record: usize) -> bool {
-        self.gap() + self.garbage() >= self.stride() + record
+    pub(crate) fn fits(self, key: &[u64], record: usize) -> bool {
+        self.gap() + self.garbage() >= self.stride() + record + self.rest_of(key).len()
     }
 
-    /// Returns true if a record of `record` words fits in place of that of an entry.
+    /// Returns true if an entry for a child with this key fits.
     #[inline]
-    pub(crate) fn fits_instead(self, slot: Slot, record: usize) -> bool {
+    pub(crate) fn fits_child(self, key: &[u64]) -> bool {
+        self.fits(key, usize::from(self.is_long))
+    }
+
+    /// Returns true if a record of `record` words fits in place of that of the entry of this key.
+    #[inline]
+    pub(crate) fn fits_instead(self, slot: Slot, key: &[u64], record: usize) -> bool {
+        let record = record + self.rest_of(key).len();
         record <= slot.words() || self.gap() + self.garbage() + slot.words() >= record
     }
 
@@ -398,7 +423,8 @@ impl<'p, P: Platform> Page<'p, P> {
     ///
     /// Pre: the page is latched, the entry fits and the key is not there.
     pub(crate) fn insert(self, c: P::Core, at: usize, key: &[u64], value: NewEntry<'_>) {
-        let record = value.words();
+        let rest = self.rest_of(key);
+        let record = value.words(self.is_long) + rest.len();
         if self.gap() < self.stride() + record {
             self.compact(c);
         }
@@ -419,17 +445,22 @@ impl<'p, P: Platform> Page<'p, P> {
         for word in (0..left).rev() {
             P::poke(&moved[word + stride], P::peek(&moved[word]));
         }
-        for (word, value) in self.words[from..].iter().zip(key) {
+        for (word, value) in self.words[from..from + self.width].iter().zip(key) {
             P::poke(word, *value);
         }
+        // Only a long key can be shorter.
+        for word in &self.words[from + key.len().min(self.width)..from + self.width] {
+            P::poke(word, 0);
+        }
         let mut shape = self.shape();
+        shape.heap = self.heap() - record;
         let word = match value {
-            NewEntry::Child(child) => child,
-            NewEntry::Record(parts) => {
-                shape.heap = self.heap() - record;
-                parts.write::<P>(c, &self.words[shape.heap..]);
-                Slot::new(shape.heap, record, parts.tail_bytes).0
+            NewEntry::Child(child) if self.is_long => {
+                let parts = RecordParts { words: &[child], tail_bytes: 0 };
+                self.write_record(c, shape.heap, parts, rest)
             }
+            NewEntry::Child(child) => child,
+            NewEntry::Record(parts) => self.write_record(c, shape.heap, parts, rest),
         };
         P::poke(&self.words[from + self.width], word);
         self.note_insertion(at, shape.last);
@@ -449,16 +480,29 @@ impl<'p, P: Platform> Page<'p, P> {
         P::poke(&self.words[HEAP], word & !0xffff_0000 | score << 16);
     }
 
-    /// Puts a record in place of that of an entry, which fits; it is no ghost.
+    /// Writes a record here, with the rest of its key, if keys are long; the word of its entry.
+    #[inline]
+    fn write_record(self, c: P::Core, at: usize, parts: RecordParts<'_>, rest: &[u64]) -> u64 {
+        let words = parts.words();
+        parts.write::<P>(c, &self.words[at..]);
+        if !self.is_long {
+            return Slot::new(at, words, parts.tail_bytes).0;
+        }
+        P::write_words(c, &self.words[at + words..][..rest.len()], rest);
+        Slot::new(at, words + rest.len(), rest.len()).0
+    }
+
+    /// Puts a record in place of that of the entry of this key, which fits; it is no ghost.
     ///
     /// Pre: the page is latched.
-    pub(crate) fn replace(self, c: P::Core, at: usize, parts: RecordParts<'_>) {
-        let (slot, words) = (self.slot(c, at), parts.words());
+    pub(crate) fn replace(self, c: P::Core, at: usize, key: &[u64], parts: RecordParts<'_>) {
+        let rest = self.rest_of(key);
+        let (slot, words) = (self.slot(c, at), parts.words() + rest.len());
         self.touch_header(c, Intent::Write);
         if words <= slot.words() {
             self.add_garbage(slot.words() - words);
-            parts.write::<P>(c, &self.words[slot.offset()..]);
-            return self.set_word(c, at, Slot::new(slot.offset(), words, parts.tail_bytes).0);
+            let word = self.write_record(c, slot.offset(), parts, rest);
+            return self.set_word(c, at, word);
         }
         // Nothing of the old record is needed: its room may be part of the new one's.
         self.add_garbage(slot.words());
@@ -468,9 +512,9 @@ impl<'p, P: Platform> Page<'p, P> {
         }
         let shape = self.shape();
         let heap = self.heap() - words;
-        parts.write::<P>(c, &self.words[heap..]);
+        let word = self.write_record(c, heap, parts, rest);
         self.set_shape(Shape { heap, ..shape });
-        self.set_word(c, at, Slot::new(heap, words, parts.tail_bytes).0);
+        self.set_word(c, at, word);
     }
 
     /// Marks a record as deleted, or as there again.
@@ -487,7 +531,7 @@ impl<'p, P: Platform> Page<'p, P> {
     pub(crate) fn remove(self, c: P::Core, at: usize) {
         let mut shape = self.shape();
         let (stride, count) = (self.stride(), self.count());
-        let record_words = (shape.level == 0).then(|| self.slot(c, at).words());
+        let record_words = self.has_records().then(|| self.slot(c, at).words());
         let (from, end) = (self.entry_at(at), self.entry_at(count));
         self.touch_header(c, Intent::Write);
         record_words.into_iter().for_each(|words| self.add_garbage(words));
@@ -509,7 +553,7 @@ impl<'p, P: Platform> Page<'p, P> {
         if (ascends && at > self.shape().last && at > count / 2) || at == count {
             return (at - 1).clamp(1, count - 1);
         }
-        if self.level() > 0 {
+        if !self.has_records() {
             return count / 2;
         }
         // Half of the words that are in use.
@@ -527,15 +571,15 @@ impl<'p, P: Platform> Page<'p, P> {
     ///
     /// Pre: both pages are latched.
     pub(crate) fn copy_to(self, c: P::Core, from: usize, end: usize, to: Page<'_, P>) {
-        let is_leaf = self.level() == 0;
+        let has_records = self.has_records();
         let mut shape = to.shape();
         shape.heap = to.heap();
         let mut record = Vec::new();
         to.touch_header(c, Intent::Write);
         for entry in from..end {
-            let key = self.key(c, entry);
+            let key = self.key_words(c, entry);
             let mut word = self.word(c, entry);
-            if is_leaf {
+            if has_records {
                 let slot = Slot(word);
                 record.resize(slot.words(), 0);
                 P::read_words(c, &self.words[slot.offset()..slot.offset() + slot.words()], &mut record);
@@ -559,7 +603,7 @@ impl<'p, P: Platform> Page<'p, P> {
     ///
     /// Pre: the page is latched.
     fn compact(self, c: P::Core) {
-        if self.level() > 0 {
+        if !self.has_records() {
             return;
         }
         let mut image = vec![0; self.words.len()];

@@ -122,7 +122,7 @@ impl<'p, P: Files> PoolWorker<'p, P> {
                 true
             }
             (Change::Split { separator, .. }, _) => {
-                let fits = page.level() > 0 && page.fits(0);
+                let fits = page.level() > 0 && page.fits_child(separator);
                 if fits {
                     page.insert_child(c, separator, logged.pages[1].number);
                 }

@@ -14,7 +14,7 @@
 
 use schema::TableDescription;
 
-use crate::key::KeyWords;
+use crate::key::ShortKey;
 use crate::locks::{LockPlace, name};
 use crate::page::{WordSpan, record_words_max};
 
@@ -47,8 +47,8 @@ pub(crate) fn is_needed(description: &TableDescription, page_words: usize) -> bo
 }
 
 /// The key of a piece of the row with this primary key.
-pub(crate) fn piece_key(key: &[u64], piece: u64) -> KeyWords {
-    KeyWords::from_fn(key.len() + 1, |word| key.get(word).copied().unwrap_or(piece))
+pub(crate) fn piece_key(key: &[u64], piece: u64) -> ShortKey {
+    ShortKey::from_fn(key.len() + 1, |word| key.get(word).copied().unwrap_or(piece))
 }
 
 impl Division {

@@ -99,10 +99,10 @@ impl Table {
         self.trees.iter().copied().chain(self.overflow)
     }
 
-    /// An index.
-    pub(crate) fn tree(&self, index: usize, key: &[u64]) -> Result<Tree, Abort> {
+    /// An index, and a key as the index takes it.
+    pub(crate) fn tree<'k>(&self, index: usize, key: &'k [u64]) -> Result<(Tree, &'k [u64]), Abort> {
         match self.trees.get(index) {
-            Some(tree) if tree.width == key.len() => Ok(*tree),
+            Some(tree) if tree.width == key.len() => Ok((*tree, tree.key(key))),
             Some(_) => Err(Abort::Misuse("a key of another length than those of the index")),
             None => Err(Abort::Misuse("no such table or index")),
         }

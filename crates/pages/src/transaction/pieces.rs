@@ -10,7 +10,7 @@ use platform::files::Files;
 use terms::{Abort, Fault};
 
 use super::Transaction;
-use crate::key::KeyWords;
+use crate::key::ShortKey;
 use crate::locks::LockMode;
 use crate::log::record::Takeback;
 use crate::page::{RecordParts, WordSpan};
@@ -123,7 +123,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         pieces.into_iter().try_for_each(|number| self.mark_piece(tree, &piece_key(key, number)))
     }
 
-    fn put_piece(&mut self, tree: Tree, key: &KeyWords, words: &[u64]) -> Result<(), Abort> {
+    fn put_piece(&mut self, tree: Tree, key: &ShortKey, words: &[u64]) -> Result<(), Abort> {
         let parts = RecordParts { words, tail_bytes: 0 };
         let session = &mut *self.session;
         let (before, ghost) =
@@ -142,7 +142,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
     }
 
     /// Deletes a piece: it is a ghost until the transaction ends.
-    fn mark_piece(&mut self, tree: Tree, key: &KeyWords) -> Result<(), Abort> {
+    fn mark_piece(&mut self, tree: Tree, key: &ShortKey) -> Result<(), Abort> {
         let session = &mut *self.session;
         match tree.mark(&mut session.worker, key, true)? {
             Some(false) => {

@@ -8,7 +8,7 @@ use terms::{Abort, Category, Conflict, Fault};
 
 use super::Transaction;
 use crate::context::{Context, FoundRow};
-use crate::key::KeyWords;
+use crate::key::ShortKey;
 use crate::locks::LockMode;
 use crate::page::{Page, Slot, WordSpan};
 use crate::tree::{EntryHint, Tree};
@@ -39,18 +39,19 @@ impl<P: Files> Transaction<'_, '_, P> {
         P::code(self.core(), Code::Table(table));
         P::code(self.core(), Code::PagesFind);
         let described = self.used_table(table)?;
-        let tree = described.tree(index, key)?;
+        let (tree, key) = described.tree(index, key)?;
         let mode = mode.filter(|_| !(described.read_only && self.is_loaded()));
-        let mut primary = KeyWords::of(key);
-        if index > 0 {
+        let primary = if index == 0 {
+            ShortKey::of(key)
+        } else {
             if mode.is_some() {
                 self.lock_key(table, tree, key, LockMode::Share)?;
             }
             match self.primary_key(tree, key, None, described.trees[0].width)? {
                 None => return Ok(None),
-                Some(found) => primary = found,
+                Some(found) => found,
             }
-        }
+        };
         self.find_primary(table, primary, mode)
     }
 
@@ -61,7 +62,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         key: &[u64],
         hint: Option<EntryHint>,
         width: usize,
-    ) -> Result<Option<KeyWords>, Abort> {
+    ) -> Result<Option<ShortKey>, Abort> {
         let c = self.core();
         self.session.search_tree(1, self.session.paths().lookup);
         let mut words = [0; crate::key::KEY_WORDS_MAX];
@@ -71,7 +72,7 @@ impl<P: Files> Transaction<'_, '_, P> {
             page.record(slot, 0, width).map(|record| P::read_words(c, record, words)).is_some()
         });
         self.session.worker.meter.leave::<P>(c, before);
-        Ok(found?.map(|_| KeyWords::of(words)))
+        Ok(found?.map(|_| ShortKey::of(words)))
     }
 
     /// Finds a primary key.
@@ -79,7 +80,7 @@ impl<P: Files> Transaction<'_, '_, P> {
     pub(super) fn find_primary(
         &mut self,
         table: usize,
-        key: KeyWords,
+        key: ShortKey,
         mode: Option<LockMode>,
     ) -> Result<Option<RowId>, Abort> {
         let c = self.core();
@@ -127,7 +128,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         let outcome =
             tree.find_each(worker, keys, words, leaves, |key, entry| {
                 found.push(entry.hint().map(|hint| {
-                    FoundRow::of(number, KeyWords::of(key), hint, is_locked).enter(rows, *attempt)
+                    FoundRow::of(number, ShortKey::of(key), hint, is_locked).enter(rows, *attempt)
                 }));
             });
         P::work(c, Work::Access, found[first..].iter().flatten().count() as u32);

@@ -17,7 +17,7 @@ use terms::{Abort, Category, Fault};
 
 use super::Transaction;
 use super::reading::mode;
-use crate::key::KeyWords;
+use crate::key::{KeyWords, ShortKey};
 use crate::locks::{LockMode, LockPlace, name};
 use crate::page::WordSpan;
 use crate::tree::{AdjacentEntry, Cursor, NextKey, ReadAhead, Tree};
@@ -84,8 +84,9 @@ impl<P: Files> Transaction<'_, '_, P> {
         P::code(self.core(), Code::PagesScan);
         let described = self.used_table(table)?;
         self.session.search_tree(1, self.session.paths().scan);
-        let tree = described.tree(index, low)?;
-        described.tree(index, high)?;
+        let (tree, low) = described.tree(index, low)?;
+        let (_, high) = described.tree(index, high)?;
+        let range = KeyBounds { low, high };
         if low > high {
             return Ok(());
         }
@@ -113,7 +114,7 @@ impl<P: Files> Transaction<'_, '_, P> {
     ) -> Result<Option<Result<AdjacentEntry, NextKey>>, Abort> {
         let c = self.core();
         let Some(above) = cursor.above(c) else { return Ok(None) };
-        let next = above.map_or_else(|bound| bound, |entry| NextKey::Key(entry.key));
+        let next = above.clone().map_or_else(|bound| bound, |entry| NextKey::Key(entry.key));
         if scan.locks_gaps() {
             self.lock_gap(scan.table, tree, next)?;
             if !cursor.is_current(c) {
@@ -162,7 +163,7 @@ impl<P: Files> Transaction<'_, '_, P> {
                     Ok(entry) if entry.key[..] <= *scan.range.high => entry,
                     _ => return Ok(()),
                 };
-                let ScanStep::Row(row) = self.take(tree, scan, &cursor, entry)? else { break };
+                let ScanStep::Row(row) = self.take(tree, scan, &cursor, &entry)? else { break };
                 (from, after) = (entry.key, true);
                 cursor.place += 1;
                 if let Some(row) = row
@@ -190,7 +191,7 @@ impl<P: Files> Transaction<'_, '_, P> {
                 self.prefetch_entry(tree, scan, &cursor, cursor.place.checked_sub(AHEAD));
                 let Some(below) = cursor.below(c) else { break };
                 let Some(entry) = below else {
-                    match cursor.fences.low {
+                    match cursor.fences.low.take() {
                         Some(fence) if fence[..] > *scan.range.low => (until, before_it) = (fence, true),
                         _ => return Ok(()),
                     }
@@ -200,7 +201,7 @@ impl<P: Files> Transaction<'_, '_, P> {
                 if entry.key[..] < *scan.range.low {
                     return Ok(());
                 }
-                let ScanStep::Row(row) = self.take(tree, scan, &cursor, entry)? else { break };
+                let ScanStep::Row(row) = self.take(tree, scan, &cursor, &entry)? else { break };
                 (until, before_it) = (entry.key, true);
                 cursor.place -= 1;
                 if let Some(row) = row
@@ -218,7 +219,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         tree: Tree,
         scan: Scan<'_>,
         cursor: &Cursor<'_, P>,
-        entry: AdjacentEntry,
+        entry: &AdjacentEntry,
     ) -> Result<ScanStep, Abort> {
         let c = self.core();
         let mode = scan.locks.then(|| scan.mode());
@@ -237,7 +238,12 @@ impl<P: Files> Transaction<'_, '_, P> {
             return Ok(ScanStep::Row(None));
         }
         if scan.index == 0 {
-            return Ok(ScanStep::Row(Some(self.add_row(scan.table, entry.key, entry.hint, scan.locks))));
+            return Ok(ScanStep::Row(Some(self.add_row(
+                scan.table,
+                ShortKey::of(&entry.key),
+                entry.hint,
+                scan.locks,
+            ))));
         }
         let width = self.table(scan.table)?.trees[0].width;
         match self.primary_key(tree, &entry.key, Some(entry.hint), width)? {
@@ -253,7 +259,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         tree: Tree,
         scan: Scan<'_>,
         cursor: &Cursor<'_, P>,
-        entry: AdjacentEntry,
+        entry: &AdjacentEntry,
     ) -> Result<ScanStep, Abort> {
         let c = self.core();
         self.session.declare_path(self.session.paths().scanned_row);
@@ -268,7 +274,12 @@ impl<P: Files> Transaction<'_, '_, P> {
             return Ok(ScanStep::Again);
         }
         if scan.index == 0 {
-            return Ok(ScanStep::Row(Some(self.add_row(scan.table, entry.key, entry.hint, true))));
+            return Ok(ScanStep::Row(Some(self.add_row(
+                scan.table,
+                ShortKey::of(&entry.key),
+                entry.hint,
+                true,
+            ))));
         }
         let primary_tree = self.table(scan.table)?.trees[0];
         let Some(primary) = self.primary_key(tree, &entry.key, Some(entry.hint), primary_tree.width)? else {
@@ -281,13 +292,7 @@ impl<P: Files> Transaction<'_, '_, P> {
     }
 
     /// Locks a key unless another transaction has locked it; false if so.
-    fn lock_if_free(
-        &mut self,
-        table: usize,
-        tree: Tree,
-        key: &KeyWords,
-        mode: LockMode,
-    ) -> Result<bool, Abort> {
+    fn lock_if_free(&mut self, table: usize, tree: Tree, key: &[u64], mode: LockMode) -> Result<bool, Abort> {
         if self.session.owner.locks.locks_nothing() {
             return Ok(true);
         }

@@ -49,6 +49,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         P::work(self.core(), Work::CopyWord, 2 * fixed.len().div_ceil(8) as u32);
         let record = words_of(fixed, tail);
         for (index, (tree, key)) in table.trees.iter().zip(keys).enumerate() {
+            let key = tree.key(key);
             let parts = match index {
                 0 => RecordParts {
                     words: &record[..table.division.near(record.len())],
@@ -269,6 +270,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         P::code(c, Code::PagesDelete);
         self.session.declare_path(self.session.paths().delete);
         for (tree, key) in table.trees.iter().zip(keys) {
+            let key = tree.key(key);
             self.lock_key(at, *tree, key, LockMode::Exclude)?;
             if tree.number == table.trees[0].number {
                 pieces = self.pieces(number)?;

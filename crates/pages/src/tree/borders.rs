@@ -45,7 +45,7 @@ impl Tree {
             if change == BorderChange::Merge || page.level() == 0 || page.count() == 0 {
                 return Ok(());
             }
-            let child = page.word(c, page.child_for(c, &key[..self.width], false));
+            let child = page.child(c, page.child_for(c, &key[..self.width.min(KEY_WORDS_MAX)], false));
             if !at.validate(c) {
                 // Pages of a loaded table change rarely, and the work is an estimate.
                 return Ok(());

@@ -18,7 +18,7 @@ pub(crate) enum DescentTarget<'k> {
 }
 
 /// The keys that a page covers: from `low` on, below `high`. None: no bound.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Fences {
     pub low: Option<KeyWords>,
     pub high: Option<KeyWords>,
@@ -109,7 +109,7 @@ impl Tree {
             if FENCES && entry + 1 < count {
                 fences.high = Some(page.key(c, entry + 1));
             }
-            let child = page.word(c, entry);
+            let child = page.child(c, entry);
             if !at.validate(c) {
                 return Ok(None);
             }

@@ -12,7 +12,7 @@ use crate::page::{Change, KeyPlace, RecordParts, Slot};
 use crate::pool::{LatchedPage, PoolWorker, ReadPage, Role};
 
 /// The entry above a new key: the gap below it is split.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum NextKey {
     /// The next entry of the leaf, or the fence above the leaf.
     Key(KeyWords),
@@ -100,8 +100,8 @@ impl Tree {
                 return Ok(Inserted::Exists);
             }
             let fits = match slot {
-                Some(ghost) => page.fits_instead(ghost, parts.words()),
-                None => page.fits(parts.words()),
+                Some(ghost) => page.fits_instead(ghost, key, parts.words()),
+                None => page.fits(key, parts.words()),
             };
             if !fits {
                 if leaf.validate(c) {
@@ -174,7 +174,7 @@ impl Tree {
             let Entry { leaf, place, slot } = self.find(worker, key)?;
             let Some(slot) = slot else { return Ok(None) };
             let page = leaf.page(self.width);
-            let fits = page.fits_instead(slot, parts.words());
+            let fits = page.fits_instead(slot, key, parts.words());
             if !leaf.validate(c) {
                 continue;
             }
@@ -195,9 +195,10 @@ impl Tree {
 
 /// The record of a latched page that is about to go.
 fn replaced<P: Files>(page: crate::page::Page<'_, P>, c: P::Core, slot: Slot) -> Replaced {
-    let mut words = vec![0; slot.words()];
-    if let Some(record) = page.record(slot, 0, slot.words()) {
+    let (words, tail_bytes) = page.record_size(slot);
+    let mut words = vec![0; words];
+    if let Some(record) = page.record(slot, 0, words.len()) {
         P::read_words(c, record, &mut words);
     }
-    Replaced { words, tail_bytes: slot.tail_bytes() }
+    Replaced { words, tail_bytes }
 }

@@ -84,7 +84,8 @@ impl Tree {
             // The first key of an inner page is only a bound from below.
             let judged = &keys[usize::from(own > 0).min(keys.len())..];
             let is_outside = |key: &KeyWords| {
-                low.is_some_and(|low| key[..] < low[..]) || high.is_some_and(|high| key[..] >= high[..])
+                low.as_ref().is_some_and(|low| key[..] < low[..])
+                    || high.as_ref().is_some_and(|high| key[..] >= high[..])
             };
             if judged.iter().any(is_outside) {
                 fault("a key outside of its fences");
@@ -101,13 +102,13 @@ impl Tree {
                 fault("an inner page without children");
             }
             // With it, the page can become the upper part of another one.
-            if low.is_some_and(|low| keys.first().is_some_and(|first| first[..] != low[..])) {
+            if low.as_ref().is_some_and(|low| keys.first().is_some_and(|first| first[..] != low[..])) {
                 fault("a first key that is not its fence");
             }
-            let children: Vec<u64> = (0..keys.len()).map(|entry| page.word(c, entry)).collect();
+            let children: Vec<u64> = (0..keys.len()).map(|entry| page.child(c, entry)).collect();
             for (entry, child) in children.into_iter().enumerate() {
-                let low = if entry == 0 { low } else { Some(keys[entry]) };
-                let fences = Fences { low, high: keys.get(entry + 1).copied().or(high) };
+                let low = if entry == 0 { low.clone() } else { Some(keys[entry].clone()) };
+                let fences = Fences { low, high: keys.get(entry + 1).cloned().or_else(|| high.clone()) };
                 left.push(UncheckedPage { number: child, level: Some(own - 1), fences });
             }
         }

@@ -78,7 +78,7 @@ impl Tree {
         // The neighbour below, then the one above.
         for upper in [entry, entry + 1].into_iter().filter(|upper| (1..count).contains(upper)) {
             let other = if upper == entry { entry - 1 } else { upper };
-            let number = page.word(c, other);
+            let number = page.child(c, other);
             if !parent.validate(c) {
                 return Ok(Attempt::Over);
             }
@@ -148,7 +148,7 @@ impl Tree {
     ) -> Result<Attempt, PagedError> {
         let c = worker.c;
         let page = root.page(self.width);
-        let (is_chain, number) = (page.level() > 0 && page.count() == 1, page.word(c, 0));
+        let (is_chain, number) = (page.level() > 0 && page.count() == 1, page.child(c, 0));
         if !root.validate(c) || !is_chain {
             return Ok(Attempt::Over);
         }

@@ -39,6 +39,7 @@ pub(crate) use scan::{AdjacentEntry, Cursor, ReadAhead};
 use platform::files::Files;
 
 use crate::error::PagedError;
+use crate::key::{is_long, significant};
 use crate::pool::PoolWorker;
 
 /// Levels that a tree can have: far more than pages that there can be need.
@@ -58,6 +59,19 @@ impl Tree {
     /// A tree that is there.
     pub(crate) fn of(number: u32, root: u64, width: usize) -> Self {
         Tree { number, root, width }
+    }
+
+    /// Returns true if the tree takes keys of this length: those of its width, or, if they are
+    /// long, shorter ones too.
+    #[inline]
+    pub(crate) fn takes(&self, words: usize) -> bool {
+        words == self.width || is_long(self.width) && words < self.width
+    }
+
+    /// A key in the form that the tree takes: long keys without the zeros at their ends.
+    #[inline]
+    pub(crate) fn key<'k>(&self, key: &'k [u64]) -> &'k [u64] {
+        if is_long(self.width) { significant(key) } else { key }
     }
 
     /// The number of the page that is its root for ever.

@@ -49,7 +49,7 @@ impl ReadAhead {
 }
 
 /// An entry next to a cursor.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct AdjacentEntry {
     pub key: KeyWords,
     pub slot: Slot,
@@ -121,7 +121,7 @@ impl<P: Files> Cursor<'_, P> {
             // A child covers keys below the key of the next one.
             Direction::Reverse => entry.checked_sub(step).filter(|next| page.key(c, next + 1)[..] > *bound),
         };
-        let numbers: Vec<u64> = (1..=window).map_while(next).map(|next| page.word(c, next)).collect();
+        let numbers: Vec<u64> = (1..=window).map_while(next).map(|next| page.child(c, next)).collect();
         if !parent.validate(c) {
             return;
         }
@@ -163,8 +163,8 @@ impl<P: Files> Cursor<'_, P> {
     pub(crate) fn above(&self, c: P::Core) -> Option<Result<AdjacentEntry, NextKey>> {
         let is_there = self.place < self.leaf.page(self.tree.width).count();
         let entry = is_there.then(|| self.entry_at(c, self.place));
-        let bound = self.fences.high.map_or(NextKey::End, NextKey::Key);
-        self.is_current(c).then_some(entry.ok_or(bound))
+        let bound = || self.fences.high.clone().map_or(NextKey::End, NextKey::Key);
+        self.is_current(c).then(|| entry.ok_or_else(bound))
     }
 
     /// The entry below the cursor; `Ok(None)` if the leaf has none there. `None` if the leaf has

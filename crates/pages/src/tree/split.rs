@@ -53,7 +53,7 @@ impl Tree {
             }
             return Ok(Attempt::Over);
         };
-        let has_room = parent.page(self.width).fits(0);
+        let has_room = parent.page(self.width).fits_child(&[]);
         if !parent.validate(c) {
             return Ok(Attempt::Over);
         }
@@ -71,9 +71,15 @@ impl Tree {
             parent.unchanged(c);
             return Ok(Attempt::Over);
         }
-        let right = self.new_sibling(worker, &left);
         let stays = self.stays(c, &left, key);
         let separator = page.key(c, stays);
+        // Long separators have several lengths.
+        if !parent.page(self.width).fits_child(&separator) {
+            left.unchanged(c);
+            parent.unchanged(c);
+            return Ok(Attempt::ParentIsFull);
+        }
+        let right = self.new_sibling(worker, &left);
         page.copy_to(c, stays, page.count(), right.page(self.width));
         let image = self.image(c, worker, &right);
         let change = Change::Split { separator: &separator, stays, right: &image };

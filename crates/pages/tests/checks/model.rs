@@ -15,11 +15,13 @@ use terms::Abort;
 use crate::support::{Random, assert_sound, options, session, virtually};
 
 #[derive(Row, Clone, Debug, PartialEq)]
-#[row(key(part, id), unique_index(by_token(token)))]
+#[row(key(part, id), unique_index(by_token(token)), unique_index(by_address(address)))]
 struct Thing {
     part: u16,
     id: u32,
     token: u64,
+    /// A long key: see [`address`].
+    address: [u8; 88],
     amount: i64,
     #[row(tail)]
     note: Vec<u8>,
@@ -30,12 +32,22 @@ type Model = BTreeMap<(u16, u32), Thing>;
 const PARTS: u64 = 3;
 const IDS: u64 = 120;
 
+/// The address of a token: many agree in the bytes that entries have, and many end with zeros.
+fn address(token: u64) -> [u8; 88] {
+    let mut address = [0; 88];
+    let at = [0, 48, 50, 79][token as usize % 4];
+    address[..at].fill(7);
+    address[at..at + 8].copy_from_slice(&token.to_be_bytes());
+    address
+}
+
 fn thing(random: &mut Random) -> Thing {
     let (part, id) = (random.below(PARTS) as u16, random.below(IDS) as u32);
     // Some of them need several pages, or none of their own by little.
     let bytes = [60, 60, 60, 240, 4_000][random.below(5) as usize];
     let note = vec![random.below(256) as u8; random.below(bytes) as usize];
-    Thing { part, id, token: random.below(PARTS * IDS * 2), amount: random.below(1_000) as i64, note }
+    let token = random.below(PARTS * IDS * 2);
+    Thing { part, id, token, address: address(token), amount: random.below(1_000) as i64, note }
 }
 
 fn is_duplicate(model: &Model, thing: &Thing) -> bool {
@@ -71,6 +83,8 @@ fn step(
             let found = t.find(table.index(Thing::BY_TOKEN), &other.token, Intent::Write)?;
             let expected = model.values().find(|thing| thing.token == other.token);
             assert_eq!(found.map(|row| t.row(row)).transpose()?.as_ref(), expected);
+            let found = t.find(table.index(Thing::BY_ADDRESS), &other.address, Intent::Read)?;
+            assert_eq!(found.map(|row| t.row(row)).transpose()?.as_ref(), expected);
         }
         11 | 12 => {
             let found = t.find(table.primary(), &id, Intent::Write)?;
@@ -89,7 +103,7 @@ fn step(
             let before = model.remove(&id).expect("the model has it too");
             // Half of them keep their keys.
             let token = if random.below(2) == 0 { before.token } else { other.token };
-            let after = Thing { token, ..other };
+            let after = Thing { token, address: address(token), ..other };
             let predicted = is_duplicate(model, &after);
             let replaced = t.replace(row, &after);
             assert_eq!(predicted, matches!(replaced, Err(Abort::Duplicate { .. })), "{replaced:?}");
@@ -196,6 +210,13 @@ fn is_the_same<P: Files>(c: P::Core, database: &PagedDatabase<P>, table: Table<T
             Ok(ControlFlow::Continue(()))
         })?;
         assert_eq!(tokens, model.len());
+        let mut addresses = Vec::new();
+        let index = table.index(Thing::BY_ADDRESS);
+        t.scan(index, &[0; 88], &[u8::MAX; 88], Direction::Reverse, Intent::Read, &mut |t, row| {
+            addresses.push(t.row(row)?.address);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        assert!(addresses.is_sorted_by(|left, right| left > right) && addresses.len() == tokens);
         Ok(())
     });
     assert!(matches!(ended, Ok(Ending::Committed(..))), "{ended:?}");
@@ -251,12 +272,14 @@ fn a_full_pool_without_a_file_is_an_error_and_no_hang() {
     let c = Hardware::core();
     let mut schema = SchemaBuilder::new();
     let table = schema.table::<Thing>("things", TableOptions::default());
-    let options = PagedOptions { directory: None, ..options(16, 1024, 1) };
+    let options = PagedOptions { directory: None, ..options(24, 1024, 1) };
     let database = PagedDatabase::<Hardware>::create(c, &options, schema).expect("a pool");
     let mut session = session(&database, c);
     let mut inserted = 0;
     let refused = loop {
-        let row = Thing { part: 0, id: inserted, token: u64::from(inserted), amount: 0, note: vec![1; 90] };
+        let token = u64::from(inserted);
+        let (address, note) = (address(token), vec![1; 90]);
+        let row = Thing { part: 0, id: inserted, token, address, amount: 0, note };
         match session.transact(&Bounds::default(), |t| t.insert(table, &row)) {
             Ok(_) => inserted += 1,
             Err(abort) => break abort,

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::key::KEY_BYTES_MAX;
-use crate::table_limits::{INDEXES_MAX, KEY_COLUMNS_MAX, KeyFault, ROW_BYTES_MAX};
+use crate::table_limits::{INDEXES_MAX, KEY_COLUMNS_MAX, KeyFault, PRIMARY_KEY_BYTES_MAX, ROW_BYTES_MAX};
 
 fn column(name: &str, kind: ValueType) -> ColumnDescription {
     ColumnDescription::new(name, kind)
@@ -88,8 +88,13 @@ fn keys_have_a_bound() {
     let completed = |bytes| with(ValueType::Text(bytes)).index("by_c", ["c"]);
     assert!(completed(KEY_BYTES_MAX - 8).build().is_ok());
     assert_eq!(fault(completed(KEY_BYTES_MAX - 7)), too_long(KEY_BYTES_MAX + 1));
-    let text = longest(100).build().expect_err("refused").to_string();
-    assert!(text.contains("by_c") && text.contains("100 bytes") && text.contains("at most 64"), "{text}");
+    let text = longest(3000).build().expect_err("refused").to_string();
+    assert!(text.contains("by_c") && text.contains("3000 bytes") && text.contains("at most 2048"), "{text}");
+    // The primary key is shorter.
+    let primary = |bytes| with(ValueType::Text(bytes)).key(["c"]);
+    assert!(primary(PRIMARY_KEY_BYTES_MAX).build().is_ok());
+    let bytes = PRIMARY_KEY_BYTES_MAX + 1;
+    assert_eq!(fault(primary(bytes)), TableFault::PrimaryKeyTooLong { bytes });
 }
 
 /// The most columns, and one more.

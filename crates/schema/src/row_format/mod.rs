@@ -28,8 +28,9 @@
 
 use crate::datum::{Datum, Misfit, unsigned};
 use crate::description::{ColumnDescription, IndexDescription, Place, TableDescription, TailForm};
-use crate::key::{KEY_BYTES_MAX, Key, KeyBuffer};
+use crate::key::{KEY_BYTES_MAX, Key, KeyBuffer, KeySink};
 use crate::key_order::{Presence, ordered_float};
+use crate::long_key::AnyKey;
 use crate::row::Value;
 use crate::temporal::Interval;
 use crate::value_error::start_of;
@@ -138,7 +139,7 @@ pub struct RowBytes {
     /// The tail.
     pub tail: Vec<u8>,
     /// The key in each index, the primary key first.
-    pub keys: Vec<KeyBuffer>,
+    pub keys: Vec<AnyKey>,
 }
 
 /// Content of a column.
@@ -418,10 +419,17 @@ impl TableDescription {
         found.ok_or_else(|| self.damaged(column))
     }
 
+    /// Returns the normalized primary key of a row with this fixed part.
+    pub fn primary_key_of(&self, fixed: &[u8]) -> KeyBuffer {
+        let mut key = KeyBuffer::new();
+        self.append_columns(0, fixed, &[], &mut key);
+        key
+    }
+
     /// Returns the normalized key in index number `index` of a row. The primary key is in the
     /// fixed part.
-    pub fn key_of(&self, index: usize, fixed: &[u8], tail: &[u8]) -> KeyBuffer {
-        let mut key = KeyBuffer::new();
+    pub fn key_of(&self, index: usize, fixed: &[u8], tail: &[u8]) -> AnyKey {
+        let mut key = AnyKey::new(self.indexes[index].key_bits);
         let has_null = self.append_columns(index, fixed, tail, &mut key);
         if has_null && self.has_distinct_nulls(&self.indexes[index]) {
             self.append_columns(0, fixed, tail, &mut key);
@@ -430,7 +438,7 @@ impl TableDescription {
     }
 
     /// Appends the columns of index number `index`. Returns true if one of them is null.
-    fn append_columns(&self, index: usize, fixed: &[u8], tail: &[u8], to: &mut KeyBuffer) -> bool {
+    fn append_columns(&self, index: usize, fixed: &[u8], tail: &[u8], to: &mut impl KeySink) -> bool {
         let IndexDescription { columns, orders, .. } = &self.indexes[index];
         let mut has_null = false;
         for (number, order) in columns.iter().zip(orders) {
@@ -462,7 +470,7 @@ impl TableDescription {
     ///
     /// # Errors
     /// The first value that does not fit, or a wrong number of values.
-    pub fn encode_key(&self, index: usize, values: &[Datum]) -> Result<KeyBuffer, RowError> {
+    pub fn encode_key(&self, index: usize, values: &[Datum]) -> Result<AnyKey, RowError> {
         let columns = &self.indexes[index].columns;
         if values.len() != columns.len() {
             let (table, values, columns) = (self.name.clone(), values.len(), columns.len());
@@ -553,7 +561,7 @@ impl TableDescription {
 }
 
 /// Appends the normalized form of a column's bytes.
-fn append_key(kind: &ValueType, bytes: &[u8], to: &mut KeyBuffer) {
+fn append_key(kind: &ValueType, bytes: &[u8], to: &mut impl KeySink) {
     match kind {
         // The key has the same bytes as the row.
         ValueType::Unsigned(LONG) | ValueType::Signed(LONG) => {

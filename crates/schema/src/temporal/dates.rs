@@ -9,7 +9,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::foreign::like;
-use crate::key::{Key, KeyBuffer};
+use crate::key::{Key, KeySink};
 use crate::row::Value;
 use crate::temporal::calendar::{Civil, DAY, SECOND, Scanner, write_time};
 use crate::value_error::{ValueError, debug_as_text, serialize_as};

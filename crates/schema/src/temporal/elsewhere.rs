@@ -5,7 +5,7 @@
 use std::time::{Duration, SystemTime};
 
 use crate::foreign::like;
-use crate::key::{Key, KeyBuffer};
+use crate::key::{Key, KeySink};
 use crate::row::Value;
 use crate::temporal::calendar::DAY;
 use crate::temporal::dates::TimestampTz;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 
-use crate::key::{Key, KeyBuffer};
+use crate::key::{Key, KeySink};
 use crate::row::Value;
 use crate::temporal::calendar::{DAY, SECOND, Scanner, write_fraction};
 use crate::value_error::{ValueError, debug_as_text, serialize_as};
@@ -241,7 +241,7 @@ impl Value for Interval {
 impl Key for Interval {
     const BITS: u32 = 128;
     #[inline(always)]
-    fn append(&self, to: &mut KeyBuffer) {
+    fn append(&self, to: &mut impl KeySink) {
         self.span().append(to);
     }
 }
@@ -251,6 +251,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::key::KeyBuffer;
 
     fn parts(interval: Interval) -> (i32, i32, i64) {
         (interval.months, interval.days, interval.micros)

@@ -7,12 +7,14 @@ use platform::{OutOfMemory, Platform, SharedWord};
 use super::gaps::{Open, TreeGuard};
 use crate::hash::{HashIndex, Spread};
 use crate::local::Local;
-use crate::tree::{Direction, Leaf, LeafChanges, MemoryNodes, Range, Tree};
+use crate::tree::{
+    Direction, LONG_KEY_WORDS_MAX, Leaf, LeafChanges, MemoryNodes, PLACE_WORDS, Range, Tree, place_of,
+};
 
 /// The structure of a new index.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape {
-    /// A tree for keys of this many words: 1, 2, 4, 5 or 8.
+    /// A tree for keys of this many words: 1, 2, 4, 5, 8, or up to 256.
     Tree(usize),
     /// A hash index for keys of one word.
     Hash(Spread),
@@ -27,6 +29,12 @@ pub(super) fn array<const W: usize>(key: &[u64]) -> &[u64; W] {
     key.try_into().expect("a key has as many words as its index")
 }
 
+/// A key as a tree takes it, for as long as `key` is borrowed.
+#[inline(always)]
+pub(super) fn tree_key<const W: usize>(key: &[u64]) -> [u64; W] {
+    if W == PLACE_WORDS { place_of(key) } else { *array(key) }
+}
+
 /// Declares a variant for each width of keys, and all that has to name them; `$d` is a dollar sign.
 macro_rules! widths {
     ($d:tt; $($variant:ident: $words:literal),*) => {
@@ -34,15 +42,31 @@ macro_rules! widths {
         pub(super) enum Kind<P: Platform> {
             $($variant(Tree<P, MemoryNodes, $words>),)*
             Hash(HashIndex<P>),
+            /// A tree of long keys, and the words of a key.
+            Long(Tree<P, MemoryNodes, PLACE_WORDS>, usize),
         }
 
         /// Chooses by the kind of an index: one expression for a hash index, one for trees, which
-        /// is compiled for each width.
+        /// is compiled for each width. There, the words that are named `key` are a key of the tree.
         macro_rules! by_kind {
             ($d kind:expr, $d hash:pat => $d with_hash:expr, tree $d tree:pat => $d with_tree:expr $d(,)?) => {
                 match $d kind {
                     Kind::Hash($d hash) => $d with_hash,
                     $(Kind::$variant($d tree) => $d with_tree,)*
+                    Kind::Long($d tree, _) => $d with_tree,
+                }
+            };
+            ($d kind:expr, key $d key:ident, $d hash:pat => $d with_hash:expr, tree $d tree:pat => $d with_tree:expr $d(,)?) => {
+                match $d kind {
+                    Kind::Hash($d hash) => $d with_hash,
+                    $(Kind::$variant($d tree) => {
+                        let $d key = $crate::index::kind::array($d key);
+                        $d with_tree
+                    })*
+                    Kind::Long($d tree, _) => {
+                        let $d key = &$crate::tree::place_of($d key);
+                        $d with_tree
+                    }
                 }
             };
         }
@@ -58,6 +82,10 @@ macro_rules! widths {
                     Shape::Hash(spread) => Kind::Hash(unsafe { HashIndex::new(c, local, spread)? }),
                     // SAFETY: passed on to the caller.
                     $(Shape::Tree($words) => Kind::$variant(unsafe { Tree::new(c, MemoryNodes, local)? }),)*
+                    Shape::Tree(words) if words <= LONG_KEY_WORDS_MAX => {
+                        // SAFETY: passed on to the caller; keys of the tree come from `place_of`.
+                        Kind::Long(unsafe { Tree::new(c, MemoryNodes, local)? }, words)
+                    }
                     Shape::Tree(words) => unreachable!("no tree has keys of {words} words"),
                 })
             }
@@ -66,6 +94,7 @@ macro_rules! widths {
                 match self {
                     Kind::Hash(hash) => Shape::Hash(hash.spread()),
                     $(Kind::$variant(_) => Shape::Tree($words),)*
+                    Kind::Long(_, words) => Shape::Tree(*words),
                 }
             }
 
@@ -74,6 +103,7 @@ macro_rules! widths {
                 match self {
                     Kind::Hash(hash) => Kind::Hash(hash.alias()),
                     $(Kind::$variant(tree) => Kind::$variant(tree.alias()),)*
+                    Kind::Long(tree, words) => Kind::Long(tree.alias(), *words),
                 }
             }
 
@@ -89,6 +119,7 @@ macro_rules! widths {
                 match (from, self) {
                     (Kind::Hash(from), Kind::Hash(to)) => copy_hash(c, local, from, to, rename),
                     $((Kind::$variant(from), Kind::$variant(to)) => copy_tree(c, local, from, to, rename),)*
+                    (Kind::Long(from, _), Kind::Long(to, _)) => copy_tree(c, local, from, to, rename),
                     _ => unreachable!("a copy has the shape of its original"),
                 }
             }

@@ -1,4 +1,4 @@
-//! An index of a table: a tree for keys of 1, 2, 4, 5 or 8 words, or a hash index, and its division
+//! An index of a table: a tree for keys of 1, 2, 4, 5, 8 or up to 256 words, or a hash index, and its division
 //! into partitions.
 //!
 //! - `kind`: a tree of one of the widths, or a hash index: the only place that lists the widths;

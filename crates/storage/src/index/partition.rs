@@ -7,14 +7,15 @@ use platform::{Code, Intent, LINE_BYTES, OutOfMemory, Platform};
 use terms::rows::KeyBounds;
 
 use super::gaps::{ErasedGapGuard, Gap, GapGuard, GapWords, TreeGuard};
-use super::kind::{Kind, Rename, Shape, array, by_kind};
+use super::kind::{Kind, Rename, Shape, by_kind, tree_key};
 use super::witnesses::Witnesses;
 use crate::arena::zero_words;
 use crate::hash::Approach;
 use crate::index_part::IndexPart;
 use crate::local::Local;
 use crate::tree::{
-    Beyond, Direction, Insert, Leaf, LeafChanges, Lookup, MemoryNodes, Range, Run, Tree, Witness,
+    Beyond, Direction, Guard, Insert, Leaf, LeafChanges, Lookup, MemoryNodes, PLACE_WORDS, Range, Run, Tree,
+    Witness,
 };
 
 /// Lock words for absent keys of one partition of a hash index, as a power of two; keys share them.
@@ -47,6 +48,22 @@ pub struct Partition<P: Platform> {
 unsafe impl<P: Platform> Send for Partition<P> {}
 // SAFETY: as above.
 unsafe impl<P: Platform> Sync for Partition<P> {}
+
+/// Inserts a run of keys into a tree; none of long keys.
+#[inline(always)]
+fn insert_run<P: Platform, G: Guard, const W: usize>(
+    c: P::Core,
+    tree: &Tree<P, MemoryNodes, W>,
+    keys: &[u64],
+    values: &[u64],
+    guard: G,
+    changes: &mut LeafChanges,
+) -> Run {
+    if W == PLACE_WORDS {
+        return Run::default();
+    }
+    tree.insert_run(c, keys.as_chunks().0, values, guard, changes)
+}
 
 impl<P: Platform> Partition<P> {
     /// An empty partition.
@@ -109,7 +126,7 @@ impl<P: Platform> Partition<P> {
     }
 
     fn prefetch_leaf(&self, c: P::Core, key: &[u64]) {
-        by_kind!(&self.kind, _ => {}, tree tree => tree.prefetch(c, array(key)));
+        by_kind!(&self.kind, key key, _ => {}, tree tree => tree.prefetch(c, key));
     }
 
     /// The bucket of a key of a later lookup; `None` in a tree, which has to be descended.
@@ -133,7 +150,7 @@ impl<P: Platform> Partition<P> {
     }
 
     fn get_from_tree(&self, c: P::Core, key: &[u64]) -> Lookup {
-        by_kind!(&self.kind, hash => hash.get(c, key[0]), tree tree => tree.get(c, array(key)))
+        by_kind!(&self.kind, key key, hash => hash.get(c, key[0]), tree tree => tree.get(c, key))
     }
 
     /// Inserts a key. Witnesses that were valid before are updated with the caller's own insertion.
@@ -171,7 +188,7 @@ impl<P: Platform> Partition<P> {
         self.touch(c);
         P::code(c, if self.is_hash() { Code::InsertHash } else { Code::InsertTree });
         let end = self.end_word();
-        by_kind!(&self.kind,
+        by_kind!(&self.kind, key key,
             hash => {
                 let allow = || guard.ask(GAP.then(|| Gap::Word(self.absent_word(key[0]))));
                 let (result, change) = hash.insert(c, local, key[0], value, allow)?;
@@ -183,7 +200,7 @@ impl<P: Platform> Partition<P> {
             },
             tree tree => {
                 let guard = TreeGuard::<P, GAP> { guard, end };
-                let result = tree.insert(c, local, array(key), value, guard, &mut witnesses.changes);
+                let result = tree.insert(c, local, key, value, guard, &mut witnesses.changes);
                 witnesses.apply_changes();
                 result
             },
@@ -225,7 +242,7 @@ impl<P: Platform> Partition<P> {
             _ => Run::default(),
             tree tree => {
                 let guard = TreeGuard::<P, GAP> { guard, end };
-                let run = tree.insert_run(c, keys.as_chunks().0, values, guard, &mut witnesses.changes);
+                let run = insert_run(c, tree, keys, values, guard, &mut witnesses.changes);
                 witnesses.apply_changes();
                 run
             },
@@ -239,9 +256,9 @@ impl<P: Platform> Partition<P> {
         P::code(c, Code::Remove);
         let mut changes = LeafChanges::new();
         let wanted = |found| found == value;
-        let removed = by_kind!(&self.kind,
+        let removed = by_kind!(&self.kind, key key,
             hash => hash.remove_if(c, key[0], wanted, stamp),
-            tree tree => tree.remove_if(c, local, array(key), wanted, stamp, &mut changes),
+            tree tree => tree.remove_if(c, local, key, wanted, stamp, &mut changes),
         );
         removed.is_some()
     }
@@ -252,9 +269,9 @@ impl<P: Platform> Partition<P> {
     /// As [`Self::insert`].
     pub unsafe fn replace(&self, c: P::Core, key: &[u64], value: u64) -> bool {
         self.touch(c);
-        by_kind!(&self.kind,
+        by_kind!(&self.kind, key key,
             hash => hash.replace(c, key[0], value),
-            tree tree => tree.replace(c, array(key), value),
+            tree tree => tree.replace(c, key, value),
         )
     }
 
@@ -286,7 +303,7 @@ impl<P: Platform> Partition<P> {
     ) {
         let end = self.end_word();
         let gap = gap && direction == Direction::Forward;
-        let range = Range::new(*array(range.low)..=*array(range.high));
+        let range = Range::new(tree_key(range.low)..=tree_key(range.high));
         tree.scan(c, &range, direction, gap, &mut |leaf: Leaf<'_, W>| {
             let mut values = [0; VISIT_VALUES];
             let mut groups = leaf.entries.chunks(VISIT_VALUES).peekable();

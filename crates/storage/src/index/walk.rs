@@ -5,8 +5,8 @@ use std::ops::{Bound, ControlFlow};
 use platform::Platform;
 
 use super::Partition;
-use super::kind::{Kind, array, by_kind};
-use crate::tree::{Direction, Leaf, Lookup, MemoryNodes, Range, Tree};
+use super::kind::{Kind, Shape, array, by_kind, tree_key};
+use crate::tree::{Direction, Leaf, Lookup, MemoryNodes, PLACE_WORDS, Range, Tree, append_words, place_of};
 
 /// Progress of a walk over a partition's keys.
 #[derive(Clone, Debug, Default)]
@@ -20,13 +20,14 @@ pub struct Walk {
 fn walk_tree<P: Platform, const W: usize>(
     c: P::Core,
     tree: &Tree<P, MemoryNodes, W>,
+    words: usize,
     walk: &mut Walk,
     most: usize,
     keys: &mut Vec<u64>,
 ) -> bool {
     let lower = match walk.last.is_empty() {
         true => Bound::Unbounded,
-        false => Bound::Excluded(*array(&walk.last)),
+        false => Bound::Excluded(tree_key(&walk.last)),
     };
     let before = keys.len();
     let mut more = false;
@@ -34,11 +35,17 @@ fn walk_tree<P: Platform, const W: usize>(
         '_,
         W,
     >| {
-        leaf.entries.iter().for_each(|entry| keys.extend_from_slice(&entry.key));
-        more = keys.len() - before >= most * W;
+        for entry in leaf.entries {
+            match W {
+                // SAFETY: a key of the tree, whose rest stays until the end of the epoch.
+                PLACE_WORDS => unsafe { append_words(&entry.key, words, keys) },
+                _ => keys.extend_from_slice(&entry.key),
+            }
+        }
+        more = keys.len() - before >= most * words;
         if more { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
-    if let Some(last) = keys[before..].chunks_exact(W).last() {
+    if let Some(last) = keys[before..].chunks_exact(words).last() {
         walk.last.clear();
         walk.last.extend_from_slice(last);
     }
@@ -49,9 +56,14 @@ fn walk_tree<P: Platform, const W: usize>(
 fn look_up_tree<P: Platform, const W: usize>(
     c: P::Core,
     tree: &Tree<P, MemoryNodes, W>,
+    words: usize,
     keys: &[u64],
     lookups: &mut Vec<Lookup>,
 ) {
+    if W == PLACE_WORDS {
+        lookups.extend(keys.chunks_exact(words).map(|key| tree.get(c, &place_of(key))));
+        return;
+    }
     let mut keys = keys.chunks_exact(W).map(array::<W>).peekable();
     let (Some(first), Some(last)) = (keys.peek().copied(), keys.clone().last()) else { return };
     let range = Range { lower: Bound::Included(*first), upper: Bound::Included(*last) };
@@ -69,13 +81,21 @@ fn look_up_tree<P: Platform, const W: usize>(
 }
 
 impl<P: Platform> Partition<P> {
+    /// Words of a key.
+    fn key_words(&self) -> usize {
+        match self.kind.shape() {
+            Shape::Tree(words) => words,
+            Shape::Hash(_) => 1,
+        }
+    }
+
     /// Finds several keys, word by word one after the other; in a tree each larger than the one
     /// before.
     pub fn get_ascending(&self, c: P::Core, keys: &[u64], lookups: &mut Vec<Lookup>) {
         self.touch(c);
         by_kind!(&self.kind,
             hash => lookups.extend(keys.iter().map(|key| hash.get(c, *key))),
-            tree tree => look_up_tree(c, tree, keys, lookups),
+            tree tree => look_up_tree(c, tree, self.key_words(), keys, lookups),
         );
     }
 
@@ -94,7 +114,7 @@ impl<P: Platform> Partition<P> {
                 }
                 walk.bucket < hash.buckets()
             },
-            tree tree => walk_tree(c, tree, walk, most, keys),
+            tree tree => walk_tree(c, tree, self.key_words(), walk, most, keys),
         )
     }
 }

@@ -193,8 +193,8 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         while found.node.level() > LEVEL {
             let separators = found.node.separators();
             let index = match target {
-                Target::Key(key) => found.node.rank::<true>(c, key, separators),
-                Target::Below(key) => found.node.rank::<false>(c, key, separators),
+                Target::Key(key) => found.node.rank::<true>(c, key, separators, found.version)?,
+                Target::Below(key) => found.node.rank::<false>(c, key, separators, found.version)?,
                 Target::Last => separators,
             };
             trace.pass(c, &found, index, separators);

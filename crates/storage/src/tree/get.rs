@@ -26,7 +26,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
     #[inline(always)]
     fn try_get(&self, c: P::Core, key: &[u64; W]) -> Result<Lookup, Restart> {
         let leaf = self.descend(c, Target::Key(key), &mut NoTrace)?;
-        let (_, value) = self.find(c, &leaf, key);
+        let (_, value) = self.find(c, &leaf, key)?;
         if !leaf.validate(c) {
             return Err(Restart);
         }
@@ -35,13 +35,18 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
 
     /// Place of a key in its leaf, and its value; the caller validates.
     #[inline(always)]
-    pub(super) fn find(&self, c: P::Core, leaf: &ReadNode<P, S, W>, key: &[u64; W]) -> (usize, Option<u64>) {
+    pub(super) fn find(
+        &self,
+        c: P::Core,
+        leaf: &ReadNode<P, S, W>,
+        key: &[u64; W],
+    ) -> Result<(usize, Option<u64>), Restart> {
         let entries = leaf.node.entries();
-        let at = leaf.node.rank::<false>(c, key, entries);
-        if at < entries && leaf.node.has_key(c, at, key) {
-            (at, Some(leaf.node.value(c, at)))
+        let at = leaf.node.rank::<false>(c, key, entries, leaf.version)?;
+        if at < entries && leaf.node.has_key(c, at, key, leaf.version)? {
+            Ok((at, Some(leaf.node.value(c, at))))
         } else {
-            (at, None)
+            Ok((at, None))
         }
     }
 
@@ -53,7 +58,8 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         if parent.node.is_leaf() {
             return;
         }
-        let index = parent.node.rank::<true>(c, key, parent.node.separators());
+        let separators = parent.node.separators();
+        let Ok(index) = parent.node.rank::<true>(c, key, separators, parent.version) else { return };
         let leaf = parent.node.child(c, index);
         if parent.validate(c)
             && let Ok(leaf) = self.resolve(c, leaf)

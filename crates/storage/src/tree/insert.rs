@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use platform::{Intent, OutOfMemory, Platform};
 
 use super::descend::{Path, ReadNode, Target};
+use super::long::PLACE_WORDS;
 use super::node::Node;
 use super::store::NodeStore;
 use super::types::{
@@ -76,6 +77,9 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         changes: &mut LeafChanges,
     ) -> Result<Insert, OutOfMemory> {
         assert!(value != 0, "0 is not a value");
+        if W == PLACE_WORDS {
+            return self.insert_long(c, local, key, value, &mut guard, changes);
+        }
         let (keys, values) = (std::slice::from_ref(key), std::slice::from_ref(&value));
         match self.insert_after_last(c, keys, values, &mut guard, changes) {
             Some(Run { inserted: 1.., stamp }) => return Ok(Insert::Inserted { stamp }),
@@ -92,6 +96,32 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         }
     }
 
+    /// Inserts a long key, which the tree copies.
+    #[inline(always)]
+    fn insert_long<G: Guard>(
+        &self,
+        c: P::Core,
+        local: &mut Local<P>,
+        key: &[u64; W],
+        value: u64,
+        guard: &mut G,
+        changes: &mut LeafChanges,
+    ) -> Result<Insert, OutOfMemory> {
+        let own = self.own(c, local, key)?;
+        let mut retry = Retry::of(self);
+        let result = loop {
+            match self.try_insert(c, local, &own, value, guard, changes) {
+                Ok(insert) => break Ok(insert),
+                Err(AttemptEnd::Memory(error)) => break Err(error),
+                Err(AttemptEnd::Restart) => retry.again::<P>(c),
+            }
+        };
+        if !matches!(result, Ok(Insert::Inserted { .. })) {
+            self.disown(c, local, &own);
+        }
+        result
+    }
+
     fn try_insert<G: Guard>(
         &self,
         c: P::Core,
@@ -105,7 +135,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         let leaf = self.descend(c, Target::Key(key), &mut path)?;
         let (at, existing) = match leaf.node.place_after_last(c, key) {
             Some(at) => (at, None),
-            None => self.find(c, &leaf, key),
+            None => self.find(c, &leaf, key)?,
         };
         if let Some(value) = existing {
             let exists = Insert::Exists { value, witness: leaf.witness() };
@@ -137,6 +167,10 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         leaf.node.insert_entry(c, at, key, value);
         let after = leaf.unlock_changed(c);
         changes.push(LeafChange { before: leaf.witness(), after: Some(after), sibling: None });
+        if W == PLACE_WORDS {
+            // Comparing long keys may fail: the next one is searched for.
+            return Ok(Insert::Inserted { stamp });
+        }
         let high = if is_last { self.upper_fence(c, &path) } else { Some(None) };
         if let Some(high) = high {
             let leaf_above = place.neighbour.leaf.as_ref().map(ReadNode::witness);
@@ -185,6 +219,9 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         guard: &mut G,
         changes: &mut LeafChanges,
     ) -> Option<Run> {
+        if W == PLACE_WORDS {
+            return None;
+        }
         let hint = changes.hint()?;
         if hint.tree != self.anchor.addr().get() {
             return None;
@@ -291,7 +328,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
             let mut above = Path::new();
             let found = self.descend(c, Target::Key(&fence), &mut above)?;
             let entries = found.node.entries();
-            let at = found.node.rank::<false>(c, &fence, entries);
+            let at = found.node.rank::<false>(c, &fence, entries, found.version)?;
             if at < entries {
                 let next = Next::Entry(found.node.value(c, at));
                 return Ok(Neighbour { next, leaf: Some(found) });

@@ -3,6 +3,7 @@
 use platform::Platform;
 
 use super::descend::Fences;
+use super::long;
 use super::node::Node;
 use super::store::NodeStore;
 use super::types::NodeId;
@@ -61,9 +62,10 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         let count = if node.is_leaf() { node.entries() } else { node.separators() };
         for index in 0..count {
             let key = node.key(index);
-            assert!(index == 0 || node.key(index - 1) < key, "keys ascend");
-            assert!(fences.low.is_none_or(|low| low <= key), "keys lie above the lower fence");
-            assert!(fences.high.is_none_or(|high| key < high), "keys lie below the upper fence");
+            let is_less = |left: &[u64; W], right: &[u64; W]| long::is_less::<P, W>(c, left, right);
+            assert!(index == 0 || is_less(&node.key(index - 1), &key), "keys ascend");
+            assert!(fences.low.is_none_or(|low| !is_less(&key, &low)), "keys lie above the lower fence");
+            assert!(fences.high.is_none_or(|high| is_less(&key, &high)), "keys lie below the upper fence");
         }
         if node.is_leaf() {
             assert!(is_root || count > 0, "no leaf but a root is empty");

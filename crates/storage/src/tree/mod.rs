@@ -45,6 +45,7 @@ mod descend;
 mod get;
 mod insert;
 mod inspect;
+mod long;
 mod node;
 mod remove;
 mod replace;
@@ -65,6 +66,8 @@ use crate::optimisations::Optimisation;
 use node::Node;
 
 pub use inspect::Figures;
+pub use long::{LONG_KEY_WORDS_MAX, PLACE_WORDS};
+pub(crate) use long::{append_words, place_of};
 pub use store::{MemoryNodes, NodeStore};
 pub use types::{
     Beyond, Direction, Entry, Guard, Insert, Leaf, LeafChange, LeafChanges, Lookup, Next, NoGuard, NodeId,
@@ -122,6 +125,9 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
     /// - Every method is called between [`Local::enter`] and [`Local::leave`] of a worker with the
     ///   same memory and the same epochs, and the `Local` that a method gets is that worker's.
     /// - A [`Witness`] is used within the epoch, and with the tree, that it came from.
+    /// - In a tree of long keys (of [`PLACE_WORDS`] words) the last word of each key that a method
+    ///   gets is 0, or a reference that `place_of` has made or the tree has given in the same epoch,
+    ///   and that names words which are there.
     pub unsafe fn new(c: P::Core, store: S, local: &mut Local<P>) -> Result<Self, OutOfMemory> {
         let anchor = local.allocate_lines(c, LINE_BYTES)?.cast::<Anchor<P>>();
         let (root, frame) = match store.allocate(c, local) {

@@ -6,7 +6,7 @@
 //!               score of ascending insertions (8)
 //! word 2        removed stamp
 //! words 3..8    unused; the header fills one line
-//! words 8..     keys, W words each, ascending
+//! words 8..     keys, W words each, ascending; of long keys their places, see `long`
 //! then          leaf: values; inner node: children, one more than keys
 //! ```
 //!
@@ -17,14 +17,16 @@
 //! until the version has been validated; counts are clamped so that a guess stays within the node.
 //! Methods that write need the latch, or a node that no other core can reach.
 
+use std::cmp::Ordering;
 use std::hint::select_unpredictable;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use platform::{Intent, LINE_BYTES, Platform, Work};
 
+use super::long;
 use super::store::NodeStore;
-use super::types::{Entry, NodeId};
+use super::types::{Entry, NodeId, Restart};
 use crate::latch::VersionLatch;
 
 const VERSION: usize = 0;
@@ -220,12 +222,22 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Node<P, S, W> {
         self.key(index)
     }
 
-    /// Returns true if key `index` equals `key`.
+    /// Returns true if key `index` equals `key`. Fails, in a tree of long keys, if that cannot be
+    /// told since the node has not this version any more.
     #[inline(always)]
-    pub(super) fn has_key(&self, c: P::Core, index: usize, key: &[u64; W]) -> bool {
+    pub(super) fn has_key(
+        &self,
+        c: P::Core,
+        index: usize,
+        key: &[u64; W],
+        version: u64,
+    ) -> Result<bool, Restart> {
         P::touch(c, self.at(KEYS + index * W), W * 8, Intent::Read);
         P::work(c, Work::KeyCompare, W as u32);
-        self.key(index) == *key
+        if W == long::PLACE_WORDS {
+            return Ok(self.compare_long(c, index, key, version)? == Ordering::Equal);
+        }
+        Ok(self.key(index) == *key)
     }
 
     /// The place of a key that belongs right behind the last insertion, if insertions come in
@@ -234,7 +246,8 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Node<P, S, W> {
     pub(super) fn place_after_last(&self, c: P::Core, key: &[u64; W]) -> Option<usize> {
         let shape = self.shape();
         let (at, entries) = (shape.last + 1, shape.count.min(Self::LEAF_CAPACITY));
-        if shape.score == 0 || at > entries {
+        // Long keys are searched for: comparing them may fail.
+        if shape.score == 0 || at > entries || W == long::PLACE_WORDS {
             return None;
         }
         let to = (at + 1).min(entries);
@@ -263,6 +276,22 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Node<P, S, W> {
         NodeId(self.peek(Self::CHILDREN + index))
     }
 
+    /// Returns true if key `index` is less than `key`, or equal with `OR_EQUAL`, in a tree of long
+    /// keys.
+    fn is_long_below<const OR_EQUAL: bool>(
+        &self,
+        c: P::Core,
+        index: usize,
+        key: &[u64; W],
+        version: u64,
+    ) -> Result<bool, Restart> {
+        Ok(match self.compare_long(c, index, key, version)? {
+            Ordering::Less => true,
+            Ordering::Equal => OR_EQUAL,
+            Ordering::Greater => false,
+        })
+    }
+
     /// Returns true if key `index` is less than `key`, or equal with `OR_EQUAL`.
     #[inline(always)]
     fn is_below<const OR_EQUAL: bool>(&self, index: usize, key: &[u64; W]) -> bool {
@@ -281,9 +310,16 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Node<P, S, W> {
     }
 
     /// The number of keys among the first `count` that are less than `key` (or equal, with
-    /// `OR_EQUAL`): a binary search without branches on the keys.
+    /// `OR_EQUAL`): a binary search without branches on the keys. Fails, in a tree of long keys, if
+    /// that cannot be told since the node has not this version any more.
     #[inline(always)]
-    pub(super) fn rank<const OR_EQUAL: bool>(&self, c: P::Core, key: &[u64; W], count: usize) -> usize {
+    pub(super) fn rank<const OR_EQUAL: bool>(
+        &self,
+        c: P::Core,
+        key: &[u64; W],
+        count: usize,
+        version: u64,
+    ) -> Result<usize, Restart> {
         let mut base = 0;
         let mut left = count;
         let mut line = 0;
@@ -296,12 +332,16 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Node<P, S, W> {
                 line = at.addr() / LINE_BYTES;
                 P::touch(c, at, W * 8, Intent::Read);
             }
-            base = select_unpredictable(self.is_below::<OR_EQUAL>(probe, key), base + half, base);
+            let is_below = match W {
+                long::PLACE_WORDS => self.is_long_below::<OR_EQUAL>(c, probe, key, version)?,
+                _ => self.is_below::<OR_EQUAL>(probe, key),
+            };
+            base = select_unpredictable(is_below, base + half, base);
             left -= half;
             steps += 1;
         }
         P::work(c, Work::KeyCompare, steps);
-        base
+        Ok(base)
     }
 
     /// Prefetches the lines that a search may probe: a binary search would miss on one after the
@@ -411,16 +451,19 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Node<P, S, W> {
     }
 
     /// Removes child `at` from an inner node that has another one; a neighbour takes over its keys.
-    pub(super) fn remove_child(&self, c: P::Core, at: usize) {
+    /// Returns the separator that goes with it, in a tree of long keys.
+    pub(super) fn remove_child(&self, c: P::Core, at: usize) -> [u64; W] {
         let shape = self.shape();
         let count = shape.count;
         assert!(at <= count && count > 0 && shape.level > 0);
         let separator = at.saturating_sub(1);
         self.touch(c, separator, count, Intent::Write);
+        let removed = if W == long::PLACE_WORDS { self.key(separator) } else { [0; W] };
         self.shift(KEYS + (separator + 1) * W, KEYS + separator * W, (count - separator - 1) * W);
         self.shift(Self::CHILDREN + at + 1, Self::CHILDREN + at, count - at);
         let last = if separator < shape.last { shape.last - 1 } else { shape.last };
         self.poke(SHAPE, Shape { count: count - 1, last, ..shape }.pack());
+        removed
     }
 
     /// Makes a new inner node the parent of one child.

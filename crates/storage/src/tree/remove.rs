@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use platform::Platform;
 
 use super::descend::{Path, ReadNode, Target};
+use super::long::PLACE_WORDS;
 use super::store::NodeStore;
 use super::types::{LeafChange, LeafChanges, Restart};
 use super::{Retry, Tree};
@@ -54,7 +55,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
     ) -> Result<Option<u64>, Restart> {
         let mut path = Path::new();
         let leaf = self.descend(c, Target::Key(key), &mut path)?;
-        let (at, existing) = self.find(c, &leaf, key);
+        let (at, existing) = self.find(c, &leaf, key)?;
         if !existing.is_some_and(wanted) {
             return if leaf.validate(c) { Ok(None) } else { Err(Restart) };
         }
@@ -67,8 +68,10 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
             return Err(Restart);
         }
         leaf.node.raise_stamp(stamp);
+        let removed = if W == PLACE_WORDS { leaf.node.key(at) } else { [0; W] };
         leaf.node.remove_entry(c, at);
         let after = Some(leaf.unlock_changed(c));
+        self.retire_key(c, local, &removed);
         changes.push(LeafChange { before: leaf.witness(), after, sibling: None });
         Ok(existing)
     }
@@ -104,9 +107,14 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         }
         let stamp = doomed().map(|found| found.node.stamp()).fold(stamp, u64::max);
         ancestor.found.node.raise_stamp(stamp);
-        ancestor.found.node.remove_child(c, ancestor.index);
+        let removed = ancestor.found.node.remove_child(c, ancestor.index);
         doomed().for_each(|found| found.unlock_obsolete(c));
         ancestor.found.unlock_changed(c);
+        self.retire_key(c, local, &removed);
+        if W == PLACE_WORDS {
+            // No core writes an obsolete node.
+            self.retire_key(c, local, &leaf.node.key(0));
+        }
         for found in doomed() {
             // SAFETY: the ancestor's latch was held when the node's only name was removed, and the
             // node is obsolete, so no other core retires it; the caller is inside an epoch (see

@@ -26,7 +26,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
 
     fn try_replace(&self, c: P::Core, key: &[u64; W], value: u64) -> Result<bool, Restart> {
         let leaf = self.descend(c, Target::Key(key), &mut NoTrace)?;
-        let (at, existing) = self.find(c, &leaf, key);
+        let (at, existing) = self.find(c, &leaf, key)?;
         if !leaf.try_latch(c) {
             return Err(Restart);
         }

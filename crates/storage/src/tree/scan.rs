@@ -10,6 +10,7 @@ use std::ops::{Bound, ControlFlow};
 use platform::{Intent, Platform};
 
 use super::descend::{Fences, ReadNode, Target};
+use super::long::{PLACE_WORDS, is_less};
 use super::store::NodeStore;
 use super::types::{Beyond, Direction, Entry, Leaf, Range, Restart};
 use super::{Retry, Tree};
@@ -136,10 +137,10 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         let removed = self.removed_from(&leaf, &fences);
         let entries = leaf.node.entries();
         if let (Some(fence), Some(last)) = (&fences.high, entries.checked_sub(1)) {
-            is_within(leaf.node.touched_key(c, last) < *fence)?;
+            is_within(self.is_read_less(c, &leaf, last, fence)?)?;
         }
-        let from = self.place_of_lower(c, &leaf, &range.lower, entries);
-        let to = self.place_of_upper(c, &leaf, &range.upper, entries).max(from);
+        let from = self.place_of_lower(c, &leaf, &range.lower, entries)?;
+        let to = self.place_of_upper(c, &leaf, &range.upper, entries)?.max(from);
         let taken = (to - from).min(VISIT_ENTRIES_MAX);
         let with_beyond = usize::from(wants_beyond && to < entries);
         leaf.node.touch(c, from, from + taken + with_beyond, Intent::Read);
@@ -157,8 +158,8 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
             None => (Beyond::Unknown, ScanContinuation::End),
             Some(fence) => {
                 let ended = match &range.upper {
-                    Bound::Included(key) => fence > *key,
-                    Bound::Excluded(key) => fence >= *key,
+                    Bound::Included(key) => is_less::<P, W>(c, key, &fence),
+                    Bound::Excluded(key) => !is_less::<P, W>(c, &fence, key),
                     Bound::Unbounded => false,
                 };
                 let onward = ScanContinuation::From(Bound::Included(fence));
@@ -185,10 +186,10 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         let removed = self.removed_from(&leaf, &fences);
         let entries = leaf.node.entries();
         if let (Some(fence), true) = (&fences.low, entries > 0) {
-            is_within(leaf.node.touched_key(c, 0) >= *fence)?;
+            is_within(!self.is_read_less(c, &leaf, 0, fence)?)?;
         }
-        let to = self.place_of_upper(c, &leaf, &range.upper, entries);
-        let from = self.place_of_lower(c, &leaf, &range.lower, entries).min(to);
+        let to = self.place_of_upper(c, &leaf, &range.upper, entries)?;
+        let from = self.place_of_lower(c, &leaf, &range.lower, entries)?.min(to);
         let taken = (to - from).min(VISIT_ENTRIES_MAX);
         let with_beyond = usize::from(wants_beyond && from > 0);
         leaf.node.touch(c, to - taken - with_beyond, to, Intent::Read);
@@ -208,7 +209,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
             None => (Beyond::Unknown, ScanContinuation::End),
             Some(fence) => {
                 let ended = match &range.lower {
-                    Bound::Included(key) | Bound::Excluded(key) => fence <= *key,
+                    Bound::Included(key) | Bound::Excluded(key) => !is_less::<P, W>(c, key, &fence),
                     Bound::Unbounded => false,
                 };
                 let onward = ScanContinuation::From(Bound::Excluded(fence));
@@ -229,33 +230,51 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         P::peek(&self.anchor().stamp).max(fences.removed).max(leaf.node.stamp())
     }
 
+    /// Returns true if a key of a leaf that is not validated yet is less than a fence that is.
+    #[inline(always)]
+    fn is_read_less(
+        &self,
+        c: P::Core,
+        leaf: &ReadNode<P, S, W>,
+        index: usize,
+        fence: &[u64; W],
+    ) -> Result<bool, Restart> {
+        let key = leaf.node.touched_key(c, index);
+        if W == PLACE_WORDS && !leaf.validate(c) {
+            return Err(Restart);
+        }
+        Ok(is_less::<P, W>(c, &key, fence))
+    }
+
     /// Entries below the range.
+    #[inline]
     fn place_of_lower(
         &self,
         c: P::Core,
         leaf: &ReadNode<P, S, W>,
         bound: &Bound<[u64; W]>,
         entries: usize,
-    ) -> usize {
+    ) -> Result<usize, Restart> {
         match bound {
-            Bound::Included(key) => leaf.node.rank::<false>(c, key, entries),
-            Bound::Excluded(key) => leaf.node.rank::<true>(c, key, entries),
-            Bound::Unbounded => 0,
+            Bound::Included(key) => leaf.node.rank::<false>(c, key, entries, leaf.version),
+            Bound::Excluded(key) => leaf.node.rank::<true>(c, key, entries, leaf.version),
+            Bound::Unbounded => Ok(0),
         }
     }
 
     /// Entries below the end of the range.
+    #[inline]
     fn place_of_upper(
         &self,
         c: P::Core,
         leaf: &ReadNode<P, S, W>,
         bound: &Bound<[u64; W]>,
         entries: usize,
-    ) -> usize {
+    ) -> Result<usize, Restart> {
         match bound {
-            Bound::Included(key) => leaf.node.rank::<true>(c, key, entries),
-            Bound::Excluded(key) => leaf.node.rank::<false>(c, key, entries),
-            Bound::Unbounded => entries,
+            Bound::Included(key) => leaf.node.rank::<true>(c, key, entries, leaf.version),
+            Bound::Excluded(key) => leaf.node.rank::<false>(c, key, entries, leaf.version),
+            Bound::Unbounded => Ok(entries),
         }
     }
 }

@@ -11,6 +11,7 @@ use platform::{OutOfMemory, Platform};
 use super::Tree;
 use super::descend::{Path, ReadNode};
 use super::insert::{AttemptEnd, InsertPosition};
+use super::long::PLACE_WORDS;
 use super::node::Node;
 use super::store::NodeStore;
 use super::types::{Guard, Insert, LeafChange, LeafChanges, NodeId, Restart, Witness};
@@ -47,8 +48,21 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
             self.split_full_ancestor(c, local, path)?;
             return Err(AttemptEnd::Restart);
         }
-        let spares = self.spares(c, local, 0, path.length() == 0)?;
+        // In a tree of long keys a separator may need memory.
+        let mut long_separator = [0; W];
+        if W == PLACE_WORDS {
+            let from = self.split_from(&leaf.node, place.at);
+            long_separator = self.long_separator(c, local, leaf, (from, place.at), place.key)?;
+        }
+        let spares = match self.spares(c, local, 0, path.length() == 0) {
+            Ok(spares) => spares,
+            Err(error) => {
+                self.disown(c, local, &long_separator);
+                return Err(error.into());
+            }
+        };
         let Ok(parent) = self.latch_with_parent(c, path, path.length(), leaf) else {
+            self.disown(c, local, &long_separator);
             self.free_spares(c, local, spares);
             return Err(AttemptEnd::Restart);
         };
@@ -56,6 +70,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         if !holds || !guard.allow(place.neighbour.next) {
             leaf.unlock_unchanged(c);
             self.unlock_parent(c, &parent);
+            self.disown(c, local, &long_separator);
             self.free_spares(c, local, spares);
             return if holds { Ok(Insert::Refused) } else { Err(AttemptEnd::Restart) };
         }
@@ -63,11 +78,17 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         self.split_leaf(c, place, &spares.sibling.1);
         let before = leaf.witness();
         let sibling = Witness { node: spares.sibling.0, version: VersionLatch::<P>::INITIAL };
-        let separator = spares.sibling.1.key(0);
+        let separator = if W == PLACE_WORDS { long_separator } else { spares.sibling.1.key(0) };
         self.link(c, parent, leaf, &separator, spares);
         let after = leaf.unlock_changed(c);
         changes.push(LeafChange { before, after: Some(after), sibling: Some(sibling) });
         Ok(Insert::Inserted { stamp })
+    }
+
+    /// The number of entries that stay in a full leaf.
+    #[inline(always)]
+    fn split_from(&self, leaf: &Node<P, S, W>, at: usize) -> usize {
+        if leaf.is_ascending(at) { at } else { Node::<P, S, W>::LEAF_CAPACITY / 2 }
     }
 
     /// Moves the upper part of a full, latched leaf to `sibling` and inserts the entry where it
@@ -76,7 +97,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         let (leaf, at) = (&place.leaf.node, place.at);
         let capacity = Node::<P, S, W>::LEAF_CAPACITY;
         let score = leaf.score();
-        let from = if leaf.is_ascending(at) { at } else { capacity / 2 };
+        let from = self.split_from(leaf, at);
         sibling.raise_stamp(leaf.stamp());
         leaf.move_entries(c, from, sibling);
         if from == capacity {

@@ -9,7 +9,7 @@
 use boundary::Verbs;
 use platform::Intent;
 use schema::{
-    Column, Field, Handle, IndexId, IndexInfo, Key, KeyBuffer, Row, Schema, Table, TableOptions, Value,
+    Column, Field, Handle, IndexId, IndexInfo, Key, KeySink, Row, Schema, Table, TableOptions, Value,
 };
 
 use crate::batch::mix;
@@ -73,7 +73,7 @@ impl<const PAYLOAD: usize> Row for FixedRow<PAYLOAD> {
         self.id
     }
 
-    fn index_key(&self, index: usize, to: &mut KeyBuffer) {
+    fn index_key(&self, index: usize, to: &mut impl KeySink) {
         assert!(index == 0, "there is one index");
         self.id.append(to);
     }

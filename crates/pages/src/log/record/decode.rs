@@ -7,6 +7,7 @@ use super::{
     GOES_ON, GROUP, Logged, LoggedChange, MARK, MERGE, MERGE_ROOT, PADDING, PREPARED, PUT, REMOVE,
     ROLLED_BACK, SPLIT, SPLIT_ROOT, Takeback, WRITE, global_of,
 };
+use crate::key::is_long;
 use crate::lsn::Lsn;
 use crate::page::RecordParts;
 
@@ -65,25 +66,30 @@ impl<'r> Decoder<'r> {
         })
     }
 
+    /// A key of an index with keys of this many words: long ones say how many they have.
+    fn key(&mut self, width: usize) -> Option<&'r [u64]> {
+        if is_long(width) { self.counted() } else { self.words(width) }
+    }
+
     fn change(&mut self, kind: u64, width: usize) -> Option<Change<'r>> {
         Some(match kind {
             PUT => {
-                let key = self.words(width)?;
+                let key = self.key(width)?;
                 let (parts, ghost) = self.record()?;
                 Change::Put { key, parts, ghost }
             }
-            MARK => Change::Mark { key: self.words(width)?, ghost: self.flag()? },
+            MARK => Change::Mark { key: self.key(width)?, ghost: self.flag()? },
             WRITE => {
-                let (key, first) = (self.words(width)?, self.word()? as usize);
+                let (key, first) = (self.key(width)?, self.word()? as usize);
                 Change::Write { key, first, words: self.counted()? }
             }
-            REMOVE => Change::Remove { key: self.words(width)? },
+            REMOVE => Change::Remove { key: self.key(width)? },
             SPLIT => {
-                let (separator, stays) = (self.words(width)?, self.word()? as usize);
+                let (separator, stays) = (self.key(width)?, self.word()? as usize);
                 Change::Split { separator, stays, right: self.counted()? }
             }
             SPLIT_ROOT => {
-                let separator = self.words(width)?;
+                let separator = self.key(width)?;
                 Change::SplitRoot { separator, left: self.counted()?, right: self.counted()? }
             }
             MERGE => {

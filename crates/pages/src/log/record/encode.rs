@@ -5,8 +5,9 @@ use boundary::{Decision, GlobalId, PartOf};
 use super::{
     COMMITTED, COMMITTED_TOGETHER, COMPENSATES, Change, ChangeHead, Compensation, DECIDED, End, FORGOTTEN,
     GOES_ON, MARK, MERGE, MERGE_ROOT, PREPARED, PUT, ParticipantNote, REMOVE, ROLLED_BACK, SPLIT, SPLIT_ROOT,
-    Takeback, WORDS_MAX, WRITE, words_of,
+    Takeback, WORDS_MAX, WRITE, width_mark, words_of,
 };
+use crate::key::is_long;
 use crate::page::RecordParts;
 
 /// Writes records.
@@ -91,7 +92,8 @@ impl<'v> Encoder<'v> {
             Some(Compensation::OfAll) => COMPENSATES,
             Some(Compensation::OfPart) => COMPENSATES | GOES_ON,
         };
-        let head = u64::from(tree) | (pages.len() as u64) << 32 | (width as u64) << 40 | flags << 48;
+        let mark = width_mark(width);
+        let head = u64::from(tree) | (pages.len() as u64) << 32 | mark << 40 | flags << 48;
         self.0.extend([0, transaction, head]);
         let first = self.0.len();
         self.0.extend_from_slice(pages);
@@ -101,41 +103,49 @@ impl<'v> Encoder<'v> {
             let words = (self.0.len() - before) as u64;
             self.0[first + page] |= words << 48;
         }
-        let kind = self.body(change);
+        let kind = self.body(change, is_long(width));
         self.takeback(takeback);
         self.end(kind);
     }
 
-    fn body(&mut self, change: Change<'_>) -> u64 {
+    /// A key: long ones say how many words they have.
+    fn key(&mut self, key: &[u64], is_long: bool) {
+        if is_long {
+            self.0.push(key.len() as u64);
+        }
+        self.0.extend_from_slice(key);
+    }
+
+    fn body(&mut self, change: Change<'_>, is_long: bool) -> u64 {
         match change {
             Change::Put { key, parts, ghost } => {
-                self.0.extend_from_slice(key);
+                self.key(key, is_long);
                 self.record(parts, ghost);
                 PUT
             }
             Change::Mark { key, ghost } => {
-                self.0.extend_from_slice(key);
+                self.key(key, is_long);
                 self.0.push(u64::from(ghost));
                 MARK
             }
             Change::Write { key, first, words } => {
-                self.0.extend_from_slice(key);
+                self.key(key, is_long);
                 self.0.push(first as u64);
                 self.counted(words);
                 WRITE
             }
             Change::Remove { key } => {
-                self.0.extend_from_slice(key);
+                self.key(key, is_long);
                 REMOVE
             }
             Change::Split { separator, stays, right } => {
-                self.0.extend_from_slice(separator);
+                self.key(separator, is_long);
                 self.0.push(stays as u64);
                 self.counted(right);
                 SPLIT
             }
             Change::SplitRoot { separator, left, right } => {
-                self.0.extend_from_slice(separator);
+                self.key(separator, is_long);
                 self.counted(left);
                 self.counted(right);
                 SPLIT_ROOT

@@ -17,8 +17,8 @@
 //! transactions over several databases have two words more, the transaction's number among these
 //! databases; then, for a prepared part, the instance that decides; for a decision, which also ends
 //! the coordinator's own part, the number of instances that have to receive it, and each of them.
-//! Keys have the words that word 2 says. Other things of variable length have their lengths before
-//! them.
+//! Keys have the words that word 2 says, or, if it says 255, their lengths before them, as other
+//! things of variable length have.
 
 mod decode;
 mod encode;
@@ -32,6 +32,7 @@ pub(crate) use steps::StepWords;
 
 use boundary::{Decision, GlobalId, PartOf};
 
+use crate::key::is_long;
 use crate::lsn::Lsn;
 use crate::page::{Change, RecordParts};
 
@@ -75,6 +76,12 @@ pub(crate) struct ChangeHead {
     pub tree: u32,
     /// Words of a key of the tree.
     pub width: usize,
+}
+
+/// The words of a key of a tree, as a record has them: the width of all trees with long keys is the
+/// same there.
+pub(crate) fn width_mark(width: usize) -> u64 {
+    if is_long(width) { 0xff } else { width as u64 }
 }
 
 /// A change with all fields of its record.

@@ -7,7 +7,7 @@ use super::encode::Encoder;
 /// An undo step, as words that are in no record.
 ///
 /// ```text
-/// word 0     tree (32 bits), words of the key (8)
+/// word 0     tree (32 bits), words of the key (16)
 /// then       the key; the first word that was written; what undoes it, as in a record
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl<'r> StepWords<'r> {
     pub(crate) fn take(words: &mut &'r [u64]) -> Option<Self> {
         let mut rest = Decoder(words);
         let head = rest.word()?;
-        let key = rest.words((head >> 32 & 0xff) as usize)?;
+        let key = rest.words((head >> 32 & 0xffff) as usize)?;
         let first = rest.word()? as usize;
         let takeback = rest.takeback()?;
         *words = rest.0;
