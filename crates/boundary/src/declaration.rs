@@ -141,6 +141,10 @@ impl SchemaBuilder {
         keys: RowKeys,
         options: &TableOptions,
     ) -> Result<usize, TableError> {
+        let description = match options.constraints.is_empty() {
+            true => description,
+            false => description.with_constraints(options.constraints.clone())?,
+        };
         let fail = |fault| Err(TableError { table: description.name().to_owned(), fault });
         if self.descriptions().any(|other| other.name() == description.name()) {
             return fail(TableFault::DuplicateTable);

@@ -251,6 +251,14 @@ pub trait AnySession<'d>: Upkeep {
         Err(ChangeError::Unsupported)
     }
 
+    /// Waits until all transactions have ended that began before, at the longest until this moment;
+    /// false if some go on. The session is in no transaction. A storage manager whose tables do not
+    /// change while it is open has nobody to wait for.
+    fn await_earlier(&mut self, until: Option<Nanos>) -> bool {
+        let _ = until;
+        true
+    }
+
     /// Lets some rows of dropped tables go, if no transaction can use them any more. The session is
     /// in no transaction.
     fn sweep(&mut self) -> Swept {

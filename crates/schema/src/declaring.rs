@@ -4,6 +4,7 @@
 use terms::Abort;
 
 use crate::column_set::ConstantColumns;
+use crate::constraints::Constraints;
 use crate::key::Key;
 use crate::row::Row;
 use crate::table::{Index, Table};
@@ -57,6 +58,8 @@ pub struct TableOptions {
     /// Columns that are never written after loading, and need no concurrency control. The set of
     /// rows of a table with constant columns does not change after loading.
     pub constant: ConstantColumns,
+    /// Constraints; those of a description that has some stay.
+    pub constraints: Constraints,
 }
 
 /// A catalog under construction.

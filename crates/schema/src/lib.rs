@@ -17,7 +17,11 @@
 //! - `description`, `keys_of_table`, `stored`, `differences`, `table_limits`: descriptions of
 //!   tables, their keys, descriptions read from files, differences between two descriptions, and
 //!   limits;
-//! - `row_format`, `row_keys`: the byte format of rows, and the keys of a row;
+//! - `row_format`, `row_error`, `row_keys`: the byte format of rows, errors of rows, and the keys of
+//!   a row;
+//! - `expression`, `evaluation`: expressions over the columns of a row;
+//! - `constraints`, `rules`, `references`: constraints as values, the rules for each row, and keys
+//!   by which rows refer to others;
 //! - `table`, `declaring`: typed handles of tables, and the traits by which a program declares,
 //!   fills and inspects them;
 //! - `routes`: the ranges of keys that an action reads and writes.
@@ -31,21 +35,27 @@ extern crate self as schema;
 mod bounded;
 mod casts;
 mod column_set;
+mod constraints;
 mod datum;
 mod decimal;
 mod declaring;
 pub mod description;
 mod differences;
+mod evaluation;
+mod expression;
 mod foreign;
 mod json_text;
 pub mod key;
 pub mod key_order;
 mod keys_of_table;
 pub mod long_key;
+mod references;
 pub mod routes;
 pub mod row;
+mod row_error;
 mod row_format;
 pub mod row_keys;
+mod rules;
 mod stored;
 pub mod table;
 pub mod table_limits;
@@ -60,18 +70,23 @@ mod value_type;
 pub use self::uuid::Uuid;
 pub use bounded::{Char, VarChar};
 pub use column_set::{ColumnSet, ConstantColumns, OTHER_COLUMN, RowPart, extent};
+pub use constraints::{Check, Constraints, ForeignAction, ForeignKey};
 pub use datum::{Datum, Misfit};
 pub use decimal::{Decimal, Numeric};
 pub use declaring::{HashPlan, IndexKind, Inspector, Loader, Partitioning, Schema, TableOptions};
 pub use description::{ColumnDescription, IndexDescription, TableBuilder, TableDescription};
+pub use expression::{Arithmetic, Comparison, Expression};
 pub use json_text::JsonText;
 pub use key::{Key, KeyBuffer, KeySink, key_words};
 pub use key_order::{DistinctNulls, KeyColumn, KeyOrder, NullsFirst};
 pub use long_key::AnyKey;
+pub use references::BoundForeignKey;
 pub use routes::{KeyRange, Route, Routes};
 pub use row::{Column, Field, IndexId, IndexInfo, NullableField, Row, TailColumn, Value};
 pub use row_derive::{Row, Value};
-pub use row_format::{RowBytes, RowError, TAIL_BYTES_MAX, tails_agree};
+pub use row_error::{ConstraintKind, RowError, RuleError, Violation};
+pub use row_format::{RowBytes, TAIL_BYTES_MAX, tails_agree};
+pub use rules::RowRules;
 pub use stored::{StoredIndex, StoredTable};
 pub use table::{Handle, Index, RowId, Table};
 pub use table_limits::{RowTypeError, TableError, TableFault};

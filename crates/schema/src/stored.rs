@@ -2,6 +2,7 @@
 
 use terms::rows::FIXED_BYTES_MAX;
 
+use crate::constraints::Constraints;
 use crate::description::{ColumnDescription, IndexDescription, Place, TableDescription, TailForm};
 use crate::key_order::KeyOrder;
 
@@ -50,8 +51,9 @@ impl TableDescription {
         if columns.len() != places.len() || !places.iter().all(begins_within) {
             return None;
         }
+        let (none, constraints) = (Vec::new(), Constraints::default());
         let mut table =
-            TableDescription { name, columns, places, tail, nulls_at, row_bytes, indexes: Vec::new() };
+            TableDescription { name, columns, places, tail, nulls_at, row_bytes, indexes: none, constraints };
         for StoredIndex { name, unique, nulls_not_distinct, columns, orders } in indexes {
             let is_primary = table.indexes.is_empty();
             let sound = |column: &usize| match table.places.get(*column) {

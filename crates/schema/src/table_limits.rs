@@ -179,6 +179,14 @@ pub enum TableFault {
         /// Their number, including the primary key.
         indexes: usize,
     },
+    /// A constraint does not fit the table.
+    #[error("constraint {name:?}: {reason}")]
+    Constraint {
+        /// The name of the constraint, or of the column whose values the engine makes.
+        name: String,
+        /// The reason.
+        reason: String,
+    },
     /// The expected number of rows is too large.
     #[error("{rows} rows are expected, and at most {ROWS_EXPECTED_MAX} can be")]
     TooManyRows {

@@ -79,6 +79,9 @@ pub enum Fault {
     ForgottenParts,
     /// A checkpoint leaves out the records of parts that are not decided, in memory and over pages.
     CheckpointWithoutParts,
+    /// Constraints: the row to which another one refers is looked up without concurrency control,
+    /// before the other one is there.
+    UnprotectedReferences,
     /// While a table gets another form, transactions change one form only.
     SingleForm,
     /// Rows get another form before the transactions have ended that do not use it.

@@ -9,8 +9,8 @@
 //! ```text
 //! description: number (version), number (next id), number (tables), tables in the order of their ids
 //! table: number (id), text (name), number (flags: 1 there are tails, 2 it was dropped, 4 all is said of its columns, 8 the tail
-//!        has a directory, 16 its rows went on in another form, 32 its keys have orders), number (epoch) if it was dropped, number (id) if it went on, number (bytes of the fixed part), number (columns),
-//!        columns, key, number (other indexes), indexes
+//!        has a directory, 16 its rows went on in another form, 32 its keys have orders, 64 it has constraints), number (epoch) if it was dropped, number (id) if it went on, number (bytes of the fixed part), number (columns),
+//!        columns, key, number (other indexes), indexes, constraints if it has any ([`super::constraints`])
 //! column: text (name), text (kind), number (offset, or 0 in the tail), number (bytes, or 0 if they have no fixed length);
 //!         if all is said: number (flags: 1 nullable, 2 added, 4 it has a default), bytes of the default
 //! key: number (columns), the number of each column; if keys have orders: number (order) of each
@@ -21,21 +21,24 @@
 //! Where not all is said, columns are those of the fixed part, none is nullable or was added, and
 //! the tail, if there is one, is one column's value. Version 1 knows no other tables, and version 2
 //! only the types that [`ValueType::is_of_first_formats`] has, and only keys without nullable
-//! columns, without orders, and of types that keys had first. Each is written where it says all, so
-//! that earlier programs read what they know, and refuse the rest by its version.
+//! columns, without orders, and of types that keys had first. Version 3 knows no constraints. Each
+//! is written where it says all, so that earlier programs read what they know, and refuse the rest
+//! by its version.
 //! [Numbers](super::wire) are LEB128, texts have their length
 //! before them.
 
-use super::wire::{Bytes, read_bytes, read_number, read_size};
+use super::constraints::{put_constraints, read_constraints};
+use super::wire::{Bytes, read_bytes, read_list, read_number, read_size, read_text};
 use schema::description::{Place, TailForm};
 use schema::{
     ColumnDescription, Datum, IndexDescription, KeyOrder, StoredIndex, StoredTable, TableDescription,
     ValueType,
 };
 
-/// Versions of this encoding: the newest, the one that knows only types and keys of its time, and
-/// the one that knows only tables of which not all is said.
-const VERSION: u64 = 3;
+/// Versions of this encoding: the newest, the one without constraints, the one that knows only
+/// types and keys of its time, and the one that knows only tables of which not all is said.
+const VERSION: u64 = 4;
+const VERSION_WITHOUT_CONSTRAINTS: u64 = 3;
 const VERSION_OF_FEWER_TYPES: u64 = 2;
 const VERSION_BRIEF: u64 = 1;
 /// Flags of tables.
@@ -45,6 +48,7 @@ const FULL: u64 = 4;
 const DIRECTORY: u64 = 8;
 const CONTINUED: u64 = 16;
 const ORDERED: u64 = 32;
+const CONSTRAINED: u64 = 64;
 /// Flags of the order of a column of a key.
 const DESCENDING: u64 = 1;
 const NULLS_FIRST: u64 = 2;
@@ -110,12 +114,7 @@ impl Description {
     /// Its bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut to = Bytes::default();
-        let brief = self.tables.iter().all(|table| is_brief(&table.table) && table.continued_by.is_none());
-        to.append_number(match (self.is_of_newest(), brief) {
-            (true, _) => VERSION,
-            (false, false) => VERSION_OF_FEWER_TYPES,
-            (false, true) => VERSION_BRIEF,
-        });
+        to.append_number(self.version());
         to.append_number(u64::from(self.next_id));
         to.append_number(self.tables.len() as u64);
         self.tables.iter().for_each(|table| table.encode(&mut to));
@@ -132,18 +131,31 @@ impl Description {
             return Err(DescriptionError::Version { found: version });
         }
         let description = Description::decode_tables(&mut bytes).filter(Description::is_sound);
-        // Earlier versions have no such types and keys, and the newest is for these.
-        let description = description.filter(|found| (version == VERSION) == found.is_of_newest());
+        // Earlier versions lack what later ones are for. A brief description may have been written
+        // in the next version.
+        let is_written_so = |found: &Description| match found.version() {
+            VERSION_BRIEF | VERSION_OF_FEWER_TYPES => version <= VERSION_OF_FEWER_TYPES,
+            own => version == own,
+        };
+        let description = description.filter(is_written_so);
         description.filter(|_| bytes.is_empty()).ok_or(DescriptionError::Damaged)
     }
 
-    /// True if a table has types or keys that versions before the newest do not know.
-    fn is_of_newest(&self) -> bool {
-        let is_new = |table: &TableDescription| {
+    /// The first version that can say all of this.
+    fn version(&self) -> u64 {
+        let has_later_types = |table: &TableDescription| {
             table.has_ordered_keys()
                 || !table.columns().iter().all(|column| column.kind.is_of_first_formats())
         };
-        self.tables.iter().any(|table| is_new(&table.table))
+        let any =
+            |test: &dyn Fn(&TableDescription) -> bool| self.tables.iter().any(|table| test(&table.table));
+        let brief = self.tables.iter().all(|table| is_brief(&table.table) && table.continued_by.is_none());
+        match brief {
+            _ if any(&|table| !table.constraints().is_empty()) => VERSION,
+            _ if any(&has_later_types) => VERSION_WITHOUT_CONSTRAINTS,
+            false => VERSION_OF_FEWER_TYPES,
+            true => VERSION_BRIEF,
+        }
     }
 
     fn decode_tables(rest: &mut &[u8]) -> Option<Description> {
@@ -173,17 +185,6 @@ impl Description {
     pub fn present(&self) -> impl Iterator<Item = &DirectoryTable> {
         self.tables.iter().filter(|table| table.dropped.is_none())
     }
-}
-
-/// Takes a list, its length first.
-fn read_list<T>(rest: &mut &[u8], mut item: impl FnMut(&mut &[u8]) -> Option<T>) -> Option<Vec<T>> {
-    let count = read_number(rest)?;
-    // No room is made ahead for what may not be there.
-    (0..count).map(|_| item(rest)).collect()
-}
-
-fn read_text(rest: &mut &[u8]) -> Option<String> {
-    Some(std::str::from_utf8(read_bytes(rest)?).ok()?.to_owned())
 }
 
 fn put_key(to: &mut Bytes, index: &IndexDescription, ordered: bool) {
@@ -230,7 +231,8 @@ impl DirectoryTable {
                 | flag(FULL, full)
                 | flag(DIRECTORY, table.tail() == TailForm::Directory)
                 | flag(CONTINUED, self.continued_by.is_some())
-                | flag(ORDERED, ordered),
+                | flag(ORDERED, ordered)
+                | flag(CONSTRAINED, !table.constraints().is_empty()),
         );
         self.dropped.iter().for_each(|epoch| to.append_number(*epoch));
         self.continued_by.iter().for_each(|id| to.append_number(u64::from(*id)));
@@ -252,12 +254,15 @@ impl DirectoryTable {
             to.append_number(flag(UNIQUE, index.unique) | flag(NULLS_NOT_DISTINCT, index.nulls_not_distinct));
             put_key(to, index, ordered);
         }
+        if !table.constraints().is_empty() {
+            put_constraints(to, table.constraints());
+        }
     }
 
     fn decode(rest: &mut &[u8]) -> Option<Self> {
         let id = u32::try_from(read_number(rest)?).ok()?;
         let name = read_text(rest)?;
-        let flags = read_number(rest).filter(|flags| *flags < 64)?;
+        let flags = read_number(rest).filter(|flags| *flags < 128)?;
         let dropped = if flags & DROPPED != 0 { Some(read_number(rest)?) } else { None };
         let continued_by = match flags & CONTINUED {
             0 => None,
@@ -307,7 +312,11 @@ impl DirectoryTable {
             indexes.push(read_key(rest, name, flags, ordered)?);
         }
         let stored = StoredTable { name, columns, places, tail, nulls_at, row_bytes, indexes };
-        let table = TableDescription::from_stored(stored)?;
+        let mut table = TableDescription::from_stored(stored)?;
+        if flags & CONSTRAINED != 0 {
+            let constraints = read_constraints(rest).filter(|constraints| !constraints.is_empty())?;
+            table = table.with_constraints(constraints).ok()?;
+        }
         Some(DirectoryTable { id, dropped, continued_by, table })
     }
 }
@@ -409,11 +418,36 @@ mod tests {
         let mut newer = full_description().encode();
         assert_eq!(newer[0], 2);
         assert_eq!(Description::decode(&newer), Ok(full_description()));
-        newer[0] = 4;
-        assert_eq!(Description::decode(&newer), Err(DescriptionError::Version { found: 4 }));
+        newer[0] = 5;
+        assert_eq!(Description::decode(&newer), Err(DescriptionError::Version { found: 5 }));
         let ordered = ordered_description();
         assert_eq!(ordered.encode()[0], 3);
         assert_eq!(Description::decode(&ordered.encode()), Ok(ordered));
+        let constrained = constrained_description();
+        assert_eq!(constrained.encode()[0], 4, "programs that keep no constraints refuse it");
+        assert_eq!(Description::decode(&constrained.encode()), Ok(constrained));
+    }
+
+    /// One of the tables has a constraint of each kind.
+    fn constrained_description() -> Description {
+        let column = schema::Expression::column;
+        let constraints = schema::Constraints::new()
+            .check("low", column("id").less(1_000).and(!column("id").is_in([7, 8])))
+            .not_null("there", "n")
+            .foreign_key(schema::ForeignKey::new("up", ["id"], "t", ["id"]).deferred())
+            .generated("n", column("id") * 2 + 1);
+        let table = TableBuilder::new("t")
+            .column(ColumnDescription::new("id", ValueType::Unsigned(4)))
+            .column(ColumnDescription::new("n", ValueType::Signed(8)).nullable())
+            .key(["id"])
+            .constraints(constraints)
+            .build()
+            .expect("a table");
+        let mut description = full_description();
+        let id = description.next_id;
+        description.next_id += 1;
+        description.tables.push(DirectoryTable { id, dropped: None, continued_by: None, table });
+        description
     }
 
     /// A program of version 2 has no name for the type, and refuses the version.
@@ -449,6 +483,7 @@ mod tests {
         refuse_others(&description());
         refuse_others(&full_description());
         refuse_others(&ordered_description());
+        refuse_others(&constrained_description());
     }
 
     fn refuse_others(description: &Description) {

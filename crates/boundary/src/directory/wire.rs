@@ -163,3 +163,15 @@ pub fn read_bytes<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let bytes = read_size(rest)?;
     read_exactly(rest, bytes)
 }
+
+/// Reads a list, its length first.
+pub fn read_list<T>(rest: &mut &[u8], mut item: impl FnMut(&mut &[u8]) -> Option<T>) -> Option<Vec<T>> {
+    let count = read_number(rest)?;
+    // No room is made ahead for what may not be there.
+    (0..count).map(|_| item(rest)).collect()
+}
+
+/// Reads a text.
+pub fn read_text(rest: &mut &[u8]) -> Option<String> {
+    Some(std::str::from_utf8(read_bytes(rest)?).ok()?.to_owned())
+}

@@ -57,7 +57,9 @@ impl Tables {
         }
         let mut codecs = Vec::new();
         for (table, mut codec) in declared {
-            codec.id = match found.present().find(|other| other.table.name() == table.name()) {
+            let before = found.present().find(|other| other.table.name() == table.name());
+            before.map_or(Ok(()), |before| compare_constraints(&before.table, &table))?;
+            codec.id = match before {
                 Some(other) => match compare(&other.table, &table) {
                     Ok(()) => other.id,
                     Err(_) if other.table.is_extended_by(&table) => {
@@ -118,7 +120,17 @@ impl Tables {
 
 /// Tells the first difference between the rows of a table and those declared.
 fn compare(found: &TableDescription, declared: &TableDescription) -> Result<(), SchemaError> {
-    match found.row_difference(declared) {
+    refuse(found.row_difference(declared), declared)
+}
+
+/// Tells the first difference between the constraints of a table and those declared. Rows that are
+/// there may break a constraint that they did not have before.
+fn compare_constraints(found: &TableDescription, declared: &TableDescription) -> Result<(), SchemaError> {
+    refuse(found.constraint_difference(declared), declared)
+}
+
+fn refuse(difference: Option<Difference>, declared: &TableDescription) -> Result<(), SchemaError> {
+    match difference {
         None => Ok(()),
         Some(Difference { part, found, declared: as_declared }) => {
             let table = declared.name().to_owned();

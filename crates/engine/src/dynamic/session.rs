@@ -203,6 +203,10 @@ impl<'d, P: Platform, S: Scheme<P>> AnySession<'d> for MemorySession<'d, P, S> {
         self.change_table(table, change)
     }
 
+    fn await_earlier(&mut self, until: Option<Nanos>) -> bool {
+        self.await_earlier(until)
+    }
+
     fn sweep(&mut self) -> Swept {
         self.sweep()
     }

@@ -194,6 +194,13 @@ impl<P: Platform, S: Scheme<P>> MemorySession<'_, P, S> {
         Ok(())
     }
 
+    /// Waits until all transactions have ended that began before, at the longest until this moment;
+    /// false if some go on. The session is in no transaction.
+    pub fn await_earlier(&mut self, until: Option<Nanos>) -> bool {
+        let since = self.inner.instance().epochs().current(self.inner.core());
+        self.await_older(since, until, &mut |_| true).is_ok()
+    }
+
     /// Waits until all transactions have ended that entered in this epoch, or before.
     fn await_older(
         &mut self,

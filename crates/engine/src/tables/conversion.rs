@@ -11,7 +11,7 @@ use platform::Intent;
 use terms::Abort;
 
 use boundary::{AnyVerbs, Span};
-use schema::{AnyKey, KeyBuffer, RowError, RowId, TableDescription, key_words};
+use schema::{AnyKey, RowError, RowId, RowRules, TableDescription, key_words};
 
 /// A row that no description can read.
 const DAMAGED: &str = "a row is not what the description of its table says, and has no other form";
@@ -33,6 +33,8 @@ struct Side {
     /// Its number.
     table: usize,
     description: TableDescription,
+    /// The rules for its rows.
+    rules: RowRules,
     /// The columns that only this form has are as in this row, where the other form says nothing of
     /// them.
     template: RowImage,
@@ -77,6 +79,7 @@ impl Conversion {
         let side = |TableForm { table, description }: TableForm<'_>, template| Side {
             table,
             description: description.clone(),
+            rules: description.rules(),
             template,
         };
         let template_before = before.description.empty_row().map_err(|error| error.to_string())?;
@@ -139,6 +142,7 @@ impl Conversion {
             (None, Some((there, old))) => to.with_keys(&old, |keys| verbs.delete(there, keys)),
             (Some(row), None) => {
                 let new = from.convert(to, &row, &to.template)?;
+                to.check(reads, &new)?;
                 to.with_keys(&new, |keys| verbs.insert(to.table, keys, &new.0, &new.1))
             }
             (Some(row), Some((there, old))) => {
@@ -146,6 +150,7 @@ impl Conversion {
                 if new == old {
                     return Ok(());
                 }
+                to.check(reads, &new)?;
                 to.with_keys(&old, |before| {
                     to.with_keys(&new, |after| verbs.replace(there, before, after, &new.0, &new.1))
                 })
@@ -175,6 +180,18 @@ impl Side {
             // A value that a column of another type cannot have.
             error => Abort::Storage(error.to_string()),
         })
+    }
+
+    /// Checks a row of the form to come, which may have other constraints.
+    fn check(&self, reads: Reads, (fixed, tail): &RowImage) -> Result<(), Abort> {
+        match reads {
+            Reads::Before => self
+                .rules
+                .check(&self.description, fixed, tail)
+                .map_err(|violation| Abort::Storage(violation.to_string())),
+            // The row was checked, and the form as it was has had its time.
+            Reads::After => Ok(()),
+        }
     }
 
     /// Calls `with` with the keys of a row, one an index.

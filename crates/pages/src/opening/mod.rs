@@ -235,7 +235,8 @@ impl FoundDirectory {
             let Some((description, shape)) = declared else {
                 return Err(SchemaError::Undeclared { table: table.to_owned() }.into());
             };
-            if let Some(difference) = stored.table.difference_from(description) {
+            let of_rows = stored.table.difference_from(description);
+            if let Some(difference) = of_rows.or_else(|| stored.table.constraint_difference(description)) {
                 let schema::table_limits::Difference { part, found, declared } = difference;
                 return Err(SchemaError::Rows { table: table.to_owned(), part, found, declared }.into());
             }

@@ -4,6 +4,7 @@
 //! a row type. A description is valid once it exists: rows can be read and written by it, in the
 //! format of `row_format`. It owns its names.
 
+use crate::constraints::Constraints;
 use crate::datum::{Datum, Misfit, format_value};
 use crate::key_order::{KeyColumn, KeyOrder};
 use crate::row::{IndexInfo, Row};
@@ -125,6 +126,7 @@ pub struct TableDescription {
     pub(crate) nulls_at: usize,
     pub(crate) row_bytes: usize,
     pub(crate) indexes: Vec<IndexDescription>,
+    pub(crate) constraints: Constraints,
 }
 
 /// A declared index: columns by name, without the columns of the primary key.
@@ -168,6 +170,7 @@ pub struct TableBuilder {
     indexes: Vec<DeclaredIndex>,
     has_key: bool,
     extensible: bool,
+    constraints: Constraints,
 }
 
 impl TableBuilder {
@@ -181,6 +184,7 @@ impl TableBuilder {
             indexes: vec![key],
             has_key: false,
             extensible: true,
+            constraints: Constraints::default(),
         }
     }
 
@@ -244,12 +248,19 @@ impl TableBuilder {
         self
     }
 
+    /// Sets the constraints.
+    #[must_use]
+    pub fn constraints(mut self, constraints: Constraints) -> Self {
+        self.constraints = constraints;
+        self
+    }
+
     /// Builds the description.
     ///
     /// # Errors
     /// The first fault, and its remedy.
     pub fn build(self) -> Result<TableDescription, TableError> {
-        let TableBuilder { name, columns, indexes, has_key, extensible } = self;
+        let TableBuilder { name, columns, indexes, has_key, extensible, constraints } = self;
         let fail = |fault| Err(TableError { table: name.clone(), fault });
         if !has_key {
             return fail(TableFault::NoKey);
@@ -259,10 +270,18 @@ impl TableBuilder {
         }
         let tail = tail_form(&columns, extensible);
         let (places, nulls_at, row_bytes) = lay_out(&columns, tail);
-        let mut table =
-            TableDescription { name, columns, places, tail, nulls_at, row_bytes, indexes: Vec::new() };
+        let mut table = TableDescription {
+            name,
+            columns,
+            places,
+            tail,
+            nulls_at,
+            row_bytes,
+            indexes: Vec::new(),
+            constraints: Constraints::default(),
+        };
         match indexes.iter().try_for_each(|index| table.add_index(index)).and_then(|()| table.check()) {
-            Ok(()) => Ok(table),
+            Ok(()) => table.with_constraints(constraints),
             Err(fault) => Err(TableError { table: table.name, fault }),
         }
     }
@@ -400,6 +419,7 @@ impl TableDescription {
             nulls_at,
             row_bytes: R::BYTES,
             indexes,
+            constraints: Constraints::default(),
         };
         match check_columns(&table.name, &table.columns).and_then(|()| table.check()) {
             Ok(()) => Ok(table),

@@ -32,6 +32,7 @@ use crate::key::{KEY_BYTES_MAX, Key, KeyBuffer, KeySink};
 use crate::key_order::{Presence, ordered_float};
 use crate::long_key::AnyKey;
 use crate::row::Value;
+use crate::row_error::RowError;
 use crate::temporal::Interval;
 use crate::value_error::start_of;
 use crate::value_type::{LONG, ValueType};
@@ -48,88 +49,6 @@ const NARROW_NULL: u16 = 1 << 15;
 
 const _: () = assert!(TAIL_BYTES_MAX < NULL as usize);
 const _: () = assert!(crate::table_limits::COLUMNS_MAX < WIDE as usize);
-
-/// Error of encoding or decoding a row by a description.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RowError {
-    /// The number of values is not the number of columns.
-    #[error("{values} values for the {columns} columns of table {table:?}")]
-    Count {
-        /// The table.
-        table: String,
-        /// Values.
-        values: usize,
-        /// Columns.
-        columns: usize,
-    },
-    /// A column that is not nullable has no value.
-    #[error("column {column:?} of table {table:?} is not nullable: give it a value")]
-    Null {
-        /// The table.
-        table: String,
-        /// The column.
-        column: String,
-    },
-    /// A value of another type.
-    #[error("{value} is no {kind}: column {column:?} of table {table:?}; give it {cure}")]
-    Type {
-        /// The table.
-        table: String,
-        /// The column.
-        column: String,
-        /// Its type.
-        kind: String,
-        /// The value, or its start.
-        value: String,
-        /// Values that fit.
-        cure: &'static str,
-    },
-    /// A value that is too long, too short or out of range.
-    #[error("{value} does not fit into {kind}: column {column:?} of table {table:?}; {cure}")]
-    Range {
-        /// The table.
-        table: String,
-        /// The column.
-        column: String,
-        /// Its type.
-        kind: String,
-        /// The value, or its start.
-        value: String,
-        /// Values that fit.
-        cure: &'static str,
-    },
-    /// The columns in the tail are too long together.
-    #[error(
-        "a row of table {table:?} has {bytes} bytes in its tail, and at most {TAIL_BYTES_MAX} are possible"
-    )]
-    TailTooLong {
-        /// The table.
-        table: String,
-        /// Bytes.
-        bytes: usize,
-    },
-    /// A key with columns of variable length is too long.
-    #[error(
-        "a row of table {table:?} has a key of {bytes} bytes in index {index:?}, with a byte more for the end of each column of \
-         variable length and for each byte 0 or 1 there, and at most {KEY_BYTES_MAX} are possible"
-    )]
-    KeyTooLong {
-        /// The table.
-        table: String,
-        /// The index.
-        index: String,
-        /// Bytes of the key.
-        bytes: usize,
-    },
-    /// The bytes are not a row of the table.
-    #[error("the bytes of a row of table {table:?} are not what its description says: column {column:?}")]
-    Damaged {
-        /// The table.
-        table: String,
-        /// The column.
-        column: String,
-    },
-}
 
 /// A row in the form that verbs take.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -422,7 +341,7 @@ impl TableDescription {
     /// Returns the normalized primary key of a row with this fixed part.
     pub fn primary_key_of(&self, fixed: &[u8]) -> KeyBuffer {
         let mut key = KeyBuffer::new();
-        self.append_columns(0, fixed, &[], &mut key);
+        self.append_columns(0, usize::MAX, (fixed, &[]), &mut key);
         key
     }
 
@@ -430,18 +349,25 @@ impl TableDescription {
     /// fixed part.
     pub fn key_of(&self, index: usize, fixed: &[u8], tail: &[u8]) -> AnyKey {
         let mut key = AnyKey::new(self.indexes[index].key_bits);
-        let has_null = self.append_columns(index, fixed, tail, &mut key);
+        let has_null = self.append_columns(index, usize::MAX, (fixed, tail), &mut key);
         if has_null && self.has_distinct_nulls(&self.indexes[index]) {
-            self.append_columns(0, fixed, tail, &mut key);
+            self.append_columns(0, usize::MAX, (fixed, tail), &mut key);
         }
         key
     }
 
-    /// Appends the columns of index number `index`. Returns true if one of them is null.
-    fn append_columns(&self, index: usize, fixed: &[u8], tail: &[u8], to: &mut impl KeySink) -> bool {
+    /// Appends the first `count` columns of index number `index`. Returns true if one of them is
+    /// null.
+    pub(crate) fn append_columns(
+        &self,
+        index: usize,
+        count: usize,
+        (fixed, tail): (&[u8], &[u8]),
+        to: &mut impl KeySink,
+    ) -> bool {
         let IndexDescription { columns, orders, .. } = &self.indexes[index];
         let mut has_null = false;
-        for (number, order) in columns.iter().zip(orders) {
+        for (number, order) in columns.iter().zip(orders).take(count) {
             let column = &self.columns[*number];
             // A row that cannot be read was refused before.
             let value = match self.stored(*number, fixed, tail) {
@@ -476,7 +402,12 @@ impl TableDescription {
             let (table, values, columns) = (self.name.clone(), values.len(), columns.len());
             return Err(RowError::Count { table, values, columns });
         }
-        // A row with these columns and no others.
+        let (fixed, tail) = self.row_of(columns, values)?;
+        Ok(self.key_of(index, &fixed, &tail))
+    }
+
+    /// Returns a row with these columns and no others.
+    pub(crate) fn row_of(&self, columns: &[usize], values: &[Datum]) -> Result<(Vec<u8>, Vec<u8>), RowError> {
         let (mut fixed, mut tail, mut writer) = (vec![0; self.row_bytes], Vec::new(), TailWriter::default());
         for number in 0..self.columns.len() {
             match columns.iter().position(|column| *column == number) {
@@ -486,7 +417,7 @@ impl TableDescription {
             }
         }
         self.finish_tail(&writer, &mut tail)?;
-        Ok(self.key_of(index, &fixed, &tail))
+        Ok((fixed, tail))
     }
 
     /// Converts a row of this table to a row of `to`. Columns are identified by their names. A
@@ -542,7 +473,7 @@ impl TableDescription {
             }
         }
         to.finish_tail(&writer, &mut new_tail)?;
-        Ok((new, new_tail))
+        to.regenerate(new, new_tail)
     }
 
     /// Returns the content of a column: its bytes, or the value of a column without bytes.
