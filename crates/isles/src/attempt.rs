@@ -7,12 +7,13 @@ use std::time::Duration;
 use boundary::{AnyVerbs, RowBatch, Span};
 use platform::{Intent, Nanos};
 use schema::row_keys::{too_long_key, with_keys};
-use schema::{AnyKey, Key, Row, RowId};
+use schema::{AnyKey, Key, Row, RowBytes, RowId, key_words};
 use terms::Abort;
 use terms::rows::TableIndex;
 
 use crate::error::{Error, Result, key_taken};
 use crate::options::CancelToken;
+use crate::plans::{DeferredReference, Plans};
 use crate::select::{Assign, Select};
 use crate::shared::{DatabaseShared, StepLimit};
 use crate::table::{Index, Table};
@@ -53,6 +54,8 @@ pub(crate) struct TransactionState {
     pub(crate) lock_wait: Option<Duration>,
     /// True for a snapshot.
     pub(crate) only_reads: bool,
+    /// References of rows that are checked at the commit.
+    pub(crate) deferred: Vec<DeferredReference>,
     /// Restrictions of a step of a procedure.
     pub(crate) limit: Option<StepLimit>,
 }
@@ -69,6 +72,7 @@ impl TransactionState {
         self.failed = None;
         self.passed_on = false;
         self.lacked_memory = false;
+        self.deferred.clear();
     }
 }
 
@@ -81,7 +85,8 @@ impl TransactionState {
 ///
 /// All verbs may fail with [`Error::Conflict`], [`Error::Deadline`], [`Error::Cancelled`],
 /// [`Error::TooLarge`] (more than 268 million rows) and [`Error::Misuse`] (a table of another
-/// database, for example); the documentation of a verb lists its other errors. An error ends the
+/// database, for example); those that change rows of a table with constraints, or to which rows
+/// refer, with [`Error::Constraint`]; the documentation of a verb lists its other errors. An error ends the
 /// attempt: every further verb returns the same error. Behind a [`crate::Savepoint`] the
 /// transaction goes on after an error of the program.
 ///
@@ -126,6 +131,8 @@ pub struct Transaction<'t> {
     pub(crate) state: &'t mut TransactionState,
     pub(crate) shared: &'t DatabaseShared,
     pub(crate) cancel: Option<&'t CancelToken>,
+    /// Constraints of the tables; `None` if no table has any.
+    pub(crate) plans: Option<&'t Plans>,
 }
 
 impl Transaction<'_> {
@@ -136,6 +143,7 @@ impl Transaction<'_> {
             state: &mut *self.state,
             shared: self.shared,
             cancel: self.cancel,
+            plans: self.plans,
         }
     }
 
@@ -400,11 +408,21 @@ impl Transaction<'_> {
     /// Writes a field of a row.
     pub(crate) fn write_field<R: Row, F: Assign<R>>(
         &mut self,
+        table: Table<R>,
         found: RowId,
         field: F,
         value: &F::Value,
     ) -> Result<()> {
         let place = field.place();
+        if let Some(plan) = self.plan(table.inner.number()) {
+            let old = self.read_kept(plan, found)?;
+            let mut new = RowBytes { keys: Vec::new(), ..old.clone() };
+            let there = field.store(value, &mut new.fixed[place.offset..][..place.bytes]);
+            if let Some((at, mask)) = field.null() {
+                new.fixed[at] = if there { new.fixed[at] & !mask } else { new.fixed[at] | mask };
+            }
+            return self.rewrite_kept(plan, found, old, new);
+        }
         let fresh = &mut self.state.fresh;
         fresh.clear();
         fresh.resize(place.bytes.div_ceil(8), 0);
@@ -438,15 +456,28 @@ impl Transaction<'_> {
         Ok(value)
     }
 
-    pub(crate) fn delete_row<R: Row>(&mut self, found: RowId) -> Result<R> {
+    pub(crate) fn delete_row<R: Row>(&mut self, table: Table<R>, found: RowId) -> Result<R> {
         let row: R = self.read_row(found)?;
+        if let Some(plan) = self.plan(table.inner.number()) {
+            let old = self.last_read();
+            return self.delete_kept(plan, found, old).map(|()| row);
+        }
         let deleted = with_keys(&row, |keys| self.verbs.delete(found, keys));
         self.check(deleted)?;
         Ok(row)
     }
 
+    /// Returns the row that was read last.
+    fn last_read(&self) -> RowBytes {
+        let TransactionState { words, tail, .. } = &*self.state;
+        RowBytes { fixed: bytemuck::cast_slice(words).to_vec(), tail: tail.clone(), keys: Vec::new() }
+    }
+
     /// Replaces the row that was read last.
     pub(crate) fn rewrite<R: Row>(&mut self, table: Table<R>, found: RowId, row: &R) -> Result<()> {
+        if let Some(plan) = self.plan(table.inner.number()) {
+            return self.rewrite_kept(plan, found, self.last_read(), image(row));
+        }
         let old = R::fetch(bytemuck::cast_slice(&self.state.words), &self.state.tail);
         if with_keys(&old, |before| with_keys(row, |after| before != after)) {
             self.check_keys(table, row)?;
@@ -482,6 +513,9 @@ impl Transaction<'_> {
     }
 
     pub(crate) fn insert_row<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<()> {
+        if let Some(plan) = self.plan(table.inner.number()) {
+            return self.insert_kept(plan, image(row)).map(drop);
+        }
         self.check_share_of(table, row)?;
         self.check_keys(table, row)?;
         let number = table.inner.number();
@@ -511,6 +545,13 @@ pub(crate) fn part_of(key: &[u64]) -> u16 {
 pub(crate) fn part_range(part: u16) -> [u64; 2] {
     let first = u64::from(part) << (u64::BITS - u16::BITS);
     [first, first | u64::MAX >> u16::BITS]
+}
+
+/// Returns a row in the form that descriptions know.
+pub(crate) fn image<R: Row>(row: &R) -> RowBytes {
+    let mut fixed = vec![0; R::BYTES];
+    row.store(&mut fixed);
+    RowBytes { fixed, tail: row.tail().into_owned(), keys: Vec::new() }
 }
 
 /// Writes the fixed part of a row to `words`.

@@ -58,7 +58,8 @@ pub(crate) fn try_attempts<'d>(
     loop {
         let resting = RestingSession(session);
         let result = durable_wait::transact(resting.0, shared, mode, attempts_max, wait, &mut |verbs| {
-            let transaction = Transaction { verbs, state: &mut *state, shared, cancel: wait.cancel };
+            let (cancel, plans) = (wait.cancel, shared.plans.current());
+            let transaction = Transaction { verbs, state: &mut *state, shared, cancel, plans };
             run_attempt(transaction, counters, wait.deadline, body)
         });
         drop(resting);
@@ -122,6 +123,10 @@ fn run_attempt(
         return Err(Abort::Deadline);
     }
     let good = body(&mut transaction);
+    if good && !transaction.state.deferred.is_empty() {
+        // An error is the failure of the attempt.
+        let _ = transaction.check_deferred();
+    }
     let Transaction { state, cancel, shared, .. } = transaction;
     if shared.check_process().is_err() {
         // Any abort ends the attempt: `Session::run_attempts` reports the reason.

@@ -16,6 +16,7 @@ use terms::Faults;
 use crate::database::{Database, Scheme};
 use crate::error::{Error, Result};
 use crate::event::{Event, EventReporter, Listener, SLOW_DEFAULT};
+use crate::plans::{Plans, TableForm, check_ordered};
 use crate::shared::{Limits, OpenedDatabase};
 use crate::table::{Table, TableOptions};
 
@@ -278,8 +279,13 @@ impl Builder {
     ///
     /// [`Builder`] has an example.
     pub fn table_with<R: Row>(&mut self, name: &str, options: TableOptions<R>) -> Table<R> {
-        let inner = self.schema.declare_rows(name, &options.into_engine()).unwrap_or_else(|error| {
-            self.failed.get_or_insert(error.into());
+        let options = options.into_engine();
+        let declared = self.schema.declare_rows(name, &options).map_err(Error::from).and_then(|table| {
+            let description = self.schema.descriptions().last();
+            description.map_or(Ok(table), |declared| check_ordered(declared, &options.kinds).map(|()| table))
+        });
+        let inner = declared.unwrap_or_else(|error| {
+            self.failed.get_or_insert(error);
             schema::Table::new(0)
         });
         Table { inner, database: self.id }
@@ -294,6 +300,17 @@ impl Builder {
     pub(crate) fn has_table(&self, name: &str) -> bool {
         let mut declared = self.schema.descriptions();
         declared.any(|table| table.name() == name) || self.dropped.iter().any(|dropped| dropped == name)
+    }
+
+    /// Declares a table by its description, with ordered indexes. Verbs without a row type use it by
+    /// its name ([`crate::Transaction::insert_columns`] has an example).
+    pub fn described_table(&mut self, table: TableDescription) {
+        self.declare(table);
+    }
+
+    /// Returns true if a column of a declared table gets numbers of a sequence.
+    pub(crate) fn has_identities(&self) -> bool {
+        self.schema.descriptions().any(|table| !table.constraints().identities.is_empty())
     }
 
     /// Declares a table without a row type.
@@ -357,10 +374,11 @@ impl Builder {
     /// the directory is unchanged.
     ///
     /// [`Builder`] has an example.
-    pub fn open(self) -> Result<Database> {
+    pub fn open(mut self) -> Result<Database> {
         if let Some(error) = self.failed {
             return Err(error);
         }
+        self.declare_sequences();
         if let Some(table) = self
             .schema
             .descriptions()
@@ -380,6 +398,8 @@ impl Builder {
         if self.spare_tables > SPARE_TABLES_MAX {
             return Err(Error::Misuse("a database is opened with room for up to 4096 further tables"));
         }
+        let forms: Vec<_> = self.schema.descriptions().enumerate().map(TableForm::of).collect();
+        let plans = Plans::of(&forms, self.faults)?;
         let (memory_bytes, sessions) = (self.memory_bytes_max, self.sessions_max);
         let latencies = self.latencies;
         // The engine over pages cannot create tables while the database is open.
@@ -424,8 +444,12 @@ impl Builder {
             reporter.recovered(&found);
         }
         let path = durable.map(|durable| durable.path);
-        let made = OpenedDatabase { inner: made, id: self.id, scheme: self.scheme, limits };
-        Ok(Database::of(made, path, reporter))
+        let (scheme, faults) = (self.scheme, self.faults);
+        let made = OpenedDatabase { inner: made, id: self.id, scheme, limits, faults };
+        let database = Database::of(made, path, reporter);
+        database.shared.plans.publish(plans)?;
+        database.give_numbers();
+        Ok(database)
     }
 }
 

@@ -2,16 +2,19 @@
 
 use boundary::{ChangeError, SchemaBuilder, Swept};
 use platform::{Hardware, Platform};
-use schema::Row;
+use schema::{Row, TableDescription};
 
 use crate::database::Database;
 use crate::error::{Cause, Error, Result};
+use crate::plans::check_ordered;
 use crate::shared::Presence;
 use crate::table::{Table, TableOptions};
 
 /// Longest time that [`Database::drop_table`] waits for earlier transactions. Sessions remove the
 /// rows later if the wait was not enough.
 const SWEEP_WAIT_NANOS: u64 = 20_000_000;
+/// Longest wait for transactions that do not know of the constraints of a new table.
+const PATIENCE_NANOS: u64 = 60_000_000_000;
 /// Pause between two checks for such transactions.
 const SWEEP_PAUSE_NANOS: u64 = 200_000;
 
@@ -70,12 +73,86 @@ impl Database {
     pub fn create_table_with<R: Row>(&self, name: &str, options: TableOptions<R>) -> Result<Table<R>> {
         self.check_changeable()?;
         let mut schema = SchemaBuilder::new();
-        schema.declare_rows::<R>(name, &options.into_engine())?;
-        let mut session = self.shared.inner.session(Hardware::core(), None, false)?;
-        let number = session.create_table(schema).map_err(|error| of_change(error, name))?;
-        // A change of a table that failed may have left this number in another state.
-        self.shared.set_presence(number, Presence::Present);
+        let options = options.into_engine();
+        schema.declare_rows::<R>(name, &options)?;
+        schema.descriptions().try_for_each(|table| check_ordered(table, &options.kinds))?;
+        let number = self.add_table(schema, name)?;
         Ok(Table { inner: schema::Table::new(number), database: self.shared.id })
+    }
+
+    /// As [`Self::create_table`], for a table without a row type, which has ordered indexes.
+    ///
+    /// ```
+    /// use isles::{ColumnDescription, Constraints, Database, Datum, Expression, TableBuilder, ValueType};
+    ///
+    /// let database = Database::in_memory().open()?;
+    /// let constraints = Constraints::new().check("positive", Expression::column("id").more(0));
+    /// let visits = TableBuilder::new("visits")
+    ///     .column(ColumnDescription::new("id", ValueType::Signed(8)))
+    ///     .key(["id"])
+    ///     .constraints(constraints)
+    ///     .build()?;
+    /// database.create_described_table(visits)?;
+    /// let refused = database.transaction(|t| t.insert_dynamic("visits", &[Datum::Signed(0)]));
+    /// assert!(refused.is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn create_described_table(&self, table: TableDescription) -> Result<()> {
+        self.check_changeable()?;
+        let (name, mut schema) = (table.name().to_owned(), SchemaBuilder::new());
+        schema.declare(table, &schema::TableOptions::default())?;
+        self.add_table(schema, &name).map(drop)
+    }
+
+    /// Creates the table that the schema declares; returns its number.
+    fn add_table(&self, schema: SchemaBuilder, name: &str) -> Result<usize> {
+        let shared = &*self.shared;
+        let declared = schema.descriptions().next().cloned();
+        let constrained = declared.filter(|table| !table.constraints().is_empty());
+        if let Some(table) = &constrained {
+            self.check_new(table)?;
+        }
+        let c = Hardware::core();
+        let mut session = shared.inner.session(c, None, false)?;
+        let number = session.create_table(schema).map_err(|error| of_change(error, name))?;
+        if constrained.is_some() {
+            let kept = self.keep_constraints_of(number);
+            let until = Hardware::now(c).plus(PATIENCE_NANOS);
+            // Transactions that began before do not know of the constraints.
+            let kept = kept.and_then(|()| match session.await_earlier(Some(until)) {
+                true => Ok(()),
+                false => Err(of_change(ChangeError::Waits, name)),
+            });
+            let mut changes = shared.changing.lock();
+            changes.created.retain(|created| *created != number);
+            if let Err(error) = kept {
+                // The table was used by nobody.
+                let _ = session.drop_table(number);
+                shared.publish_plans(&changes)?;
+                return Err(error);
+            }
+        }
+        shared.set_presence(number, Presence::Present);
+        Ok(number)
+    }
+
+    /// Checks the constraints of a table that is to be created.
+    fn check_new(&self, table: &TableDescription) -> Result<()> {
+        let shared = &*self.shared;
+        let changes = shared.changing.lock();
+        let next = shared.tables().len();
+        changes.plans(shared.present().chain([(next, table)]), shared.tables(), shared.faults)?;
+        match table.constraints().identities.is_empty() {
+            true => Ok(()),
+            false => self.check_sequences(),
+        }
+    }
+
+    /// Has transactions that begin from now on keep the constraints of a new table.
+    fn keep_constraints_of(&self, number: usize) -> Result<()> {
+        let mut changes = self.shared.changing.lock();
+        changes.created.push(number);
+        self.shared.publish_plans(&changes)
     }
 
     /// Drops a table while the database is in use. When the call returns, the table is gone, on
@@ -105,15 +182,30 @@ impl Database {
         }
         let c = Hardware::core();
         let mut session = shared.inner.session(c, None, false)?;
+        let changes = shared.changing.lock();
+        let mut others =
+            shared.present().chain(changes.created.iter().map(|new| (*new, &shared.tables()[*new])));
+        let refers = |(other, table): &(usize, &TableDescription)| {
+            *other != number && table.constraints().foreign_keys.iter().any(|key| key.table == name)
+        };
+        if let Some((_, other)) = others.find(refers) {
+            let why =
+                format!("rows of table {} refer to its rows: drop that constraint before", other.name());
+            return Err(Error::not_changed(name, why));
+        }
         // The table may have been dropped or changed in the meantime.
         if !shared.move_presence(number, Presence::Present, Presence::Dropped) {
             return Err(of_change(ChangeError::NoSuchTable, name));
         }
+        drop(changes);
         let dropped = session.drop_table(number);
         if dropped.as_ref().is_err_and(|error| *error != ChangeError::NoSuchTable) {
             shared.move_presence(number, Presence::Dropped, Presence::Present);
         }
         dropped.map_err(|error| of_change(error, name))?;
+        if shared.plans.current().is_some() {
+            shared.publish_plans(&shared.changing.lock())?;
+        }
         let until = Hardware::now(c).plus(SWEEP_WAIT_NANOS);
         loop {
             match session.sweep() {

@@ -6,7 +6,7 @@ use platform::Intent;
 use schema::{Datum, RowBytes, RowId, TableDescription, key_words};
 
 use crate::attempt::{Transaction, part_of, part_range};
-use crate::error::{Error, Result, key_taken};
+use crate::error::{Error, Result};
 
 impl<'t> Transaction<'t> {
     /// Returns the row with this primary key as one value for each column, in the order of
@@ -55,19 +55,7 @@ impl<'t> Transaction<'t> {
         let (number, table) = self.described(table)?;
         let mut row = RowBytes::default();
         table.encode_row(values, &mut row).map_err(Error::Row)?;
-        let keys: Vec<&[u64]> = row
-            .keys
-            .iter()
-            .zip(table.indexes())
-            .map(|(key, index)| key.words(key_words(index.key_bits)))
-            .collect();
-        self.check_share(number, Some(part_of(keys[0])), Intent::Write)?;
-        let inserted = self.verbs.insert(number, &keys, &row.fixed, &row.tail);
-        let taken = inserted
-            .as_ref()
-            .err()
-            .and_then(|abort| key_taken(abort, self.shared.tables(), &row.fixed, &row.tail));
-        self.check_inserted(inserted, taken)
+        self.insert_described(number, table, row).map(drop)
     }
 
     /// Returns all rows of a table as values, in the order of the primary key. In a step of a
@@ -157,13 +145,23 @@ impl<'t> Transaction<'t> {
     }
 
     /// Returns a table by its name, unless the attempt has ended.
-    fn described(&mut self, name: &str) -> Result<(usize, &'t TableDescription)> {
+    pub(crate) fn described(&mut self, name: &str) -> Result<(usize, &'t TableDescription)> {
         self.check_running()?;
         let number = self.shared.table_number(name)?;
         Ok((number, &self.shared.tables()[number]))
     }
 
     fn read_described(&mut self, table: &TableDescription, found: RowId) -> Result<Vec<Datum>> {
+        let (fixed, tail) = self.read_image(table, found)?;
+        table.decode_row(&fixed, &tail).map_err(Error::Row)
+    }
+
+    /// Reads the bytes of a row.
+    pub(crate) fn read_image(
+        &mut self,
+        table: &TableDescription,
+        found: RowId,
+    ) -> Result<(Vec<u8>, Vec<u8>)> {
         let mut words = vec![0; table.row_bytes() / 8];
         let mut tail = Vec::new();
         let mut read = self.verbs.read(found, Span { offset: 0, bytes: table.row_bytes() }, &mut words);
@@ -171,7 +169,7 @@ impl<'t> Transaction<'t> {
             read = self.verbs.read_tail(found, &mut tail);
         }
         self.check(read)?;
-        table.decode_row(bytemuck::cast_slice(&words), &tail).map_err(Error::Row)
+        Ok((bytemuck::cast_slice(&words).to_vec(), tail))
     }
 }
 

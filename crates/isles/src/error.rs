@@ -11,7 +11,7 @@ use engine::durable::content::ContentError;
 use pages::PagedError;
 use platform::files::{FileError, FileErrorKind};
 use redo_log::LogError;
-use schema::{TableDescription, TableError};
+use schema::{ConstraintKind, TableDescription, TableError};
 use terms::{Abort, LockedPlace};
 
 /// Result of this library's calls; transactions with an error type of their own use `Result<T, E>`.
@@ -78,6 +78,19 @@ pub enum Error {
         /// The values of the key's columns, in order, as text. `None` if one call inserted several
         /// rows, or if a table was being changed.
         key: Option<String>,
+    },
+    /// A change of rows breaks a constraint of their table. The attempt has failed as with
+    /// [`Error::Duplicate`]: it can roll back to a savepoint and go on.
+    #[error("table {table} keeps the constraint {constraint}: {reason}")]
+    Constraint {
+        /// The table that has the constraint.
+        table: String,
+        /// The name of the constraint; for a generated column the name of the column.
+        constraint: String,
+        /// The kind of constraint.
+        kind: ConstraintKind,
+        /// The rule, and the values that break it.
+        reason: String,
     },
     /// The memory limit of the database, or the machine's memory, is used up.
     #[error(
@@ -450,6 +463,11 @@ impl Error {
     /// Returns the error for a directory that cannot be opened, with a text.
     pub(crate) fn open(reason: OpenReason, words: String) -> Self {
         Error::Open { reason, source: Cause::new(MessageError(words)) }
+    }
+
+    /// Returns the error for a table that stays as it is, with a text.
+    pub(crate) fn not_changed(table: &str, words: String) -> Self {
+        Error::NotChanged { table: table.to_owned(), source: Cause::new(MessageError(words)) }
     }
 
     /// Returns the error for a copy that failed.

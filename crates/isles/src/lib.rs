@@ -156,12 +156,15 @@
 //   handles).
 // - Transactions: `session`, `attempts` and `memory_pauses` (the loop of attempts), `attempt` (its
 //   state), `transaction` (typed verbs), `savepoint` (savepoints, nested transactions), `described`
-//   (verbs without a row type), `open` and `owned` (transaction objects), `nesting`.
+//   and `described_changes` (verbs without a row type), `open` and `owned` (transaction objects), `nesting`.
 // - Ranges: `range`, `scan`, `rows` (iterators), `select` (fields that are read or written),
 //   `table` (handles).
 // - Durability: `durable_wait`, `ticket`, `on_disk` and `waiters` (futures), `backup`, `check`.
 // - `sequence`, `sequence_list`: numbers that are given once.
-// - Changes of tables: `changing` (creation and removal), `converting` (other columns and indexes).
+// - Constraints: `plans` (the constraints of all tables, looked up), `enforcing` (changes of rows of
+//   tables with constraints), `identities` (columns that get numbers of a sequence).
+// - Changes of tables: `changing` (creation and removal), `converting` (other columns and indexes),
+//   `table_forms` (changes that are under way).
 // - Figures: `ledger` (users and counters), `statistics`, `latency`, `event`, `upkeep`.
 // - `deployment`: several instances as one database. `error`; `process_owned` (values and `fork`).
 
@@ -175,11 +178,14 @@ mod converting;
 mod database;
 mod deployment;
 mod described;
+mod described_changes;
 mod durable_wait;
 mod ended;
+mod enforcing;
 mod error;
 mod event;
 mod existing;
+mod identities;
 mod latency;
 mod ledger;
 mod memory_pauses;
@@ -188,6 +194,7 @@ mod on_disk;
 mod open;
 mod options;
 mod owned;
+mod plans;
 mod process_owned;
 mod range;
 mod rows;
@@ -200,6 +207,7 @@ mod session;
 mod shared;
 mod statistics;
 mod table;
+mod table_forms;
 mod ticket;
 mod transaction;
 mod upkeep;
@@ -233,9 +241,10 @@ pub use savepoint::Savepoint;
 pub use scan::Scan;
 pub use schema::row::{Field, IndexId, NullableField, Row, Value};
 pub use schema::{
-    Char, ColumnDescription, Date, Datum, Decimal, DistinctNulls, IndexDescription, Interval, JsonText, Key,
-    KeyOrder, NullsFirst, Numeric, RowError, TableDescription, TailValue, Text, TextError, Time, Timestamp,
-    TimestampTz, Uuid, ValueError, ValueType, VarChar, text,
+    Char, Check as CheckConstraint, ColumnDescription, ConstraintKind, Constraints, Date, Datum, Decimal,
+    DistinctNulls, Expression, ForeignAction, ForeignKey, IndexDescription, Interval, JsonText, Key,
+    KeyOrder, NullsFirst, Numeric, RowError, TableBuilder, TableDescription, TailValue, Text, TextError,
+    Time, Timestamp, TimestampTz, Uuid, ValueError, ValueType, VarChar, text,
 };
 pub use select::{Assign, Select};
 pub use sequence::{Sequence, SequenceOptions};
@@ -259,6 +268,11 @@ pub struct Guide;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/savepoints.md")]
 pub struct SavepointGuide;
+
+/// The page on constraints; its programs run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/constraints.md")]
+pub struct ConstraintGuide;
 
 /// Calls of other libraries beside those of this library; its programs run as tests.
 #[cfg(doctest)]

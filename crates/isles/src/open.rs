@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::ledger::{Counters, ObjectEntry, SessionEntry};
 use crate::nesting::ThreadOpenCount;
 use crate::options::{Durability, TransactionOptions, is_cancelled};
+use crate::plans::Plans;
 use crate::process_owned::ProcessOwned;
 use crate::range::KeyRange;
 use crate::savepoint::Savepoint;
@@ -133,6 +134,7 @@ pub(crate) struct ActiveTransaction<'s> {
     pub(crate) deadline: Option<Nanos>,
     /// Begin of the transaction, if its duration is measured.
     pub(crate) began: Option<Nanos>,
+    pub(crate) plans: Option<&'s Plans>,
 }
 
 /// End of a transaction, chosen by the program.
@@ -153,6 +155,7 @@ impl ActiveTransaction<'_> {
             state: &mut *self.state,
             shared: self.shared,
             cancel: self.options.cancel.as_ref(),
+            plans: self.plans,
         }
     }
 
@@ -188,6 +191,10 @@ impl ActiveTransaction<'_> {
     pub(crate) fn end(mut self, decision: Decision) -> Result<Epoch> {
         self.shared.check_process()?;
         self.note_use();
+        if decision != Decision::RollBack && !self.state.deferred.is_empty() {
+            // An error is the failure of the attempt.
+            let _ = self.verbs().check_deferred();
+        }
         let failure = self.state.failed.take();
         let verb = failure.as_ref().map(|failure| failure.abort.clone());
         let ActiveTransaction { attempt, mut guard, shared, options, deadline, began, .. } = self;
@@ -410,6 +417,11 @@ macro_rules! verbs {
             /// As [`Transaction::insert`].
             pub fn insert<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<()> {
                 self.verbs().insert(table, row)
+            }
+
+            /// As [`Transaction::insert_returning`].
+            pub fn insert_returning<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<R> {
+                self.verbs().insert_returning(table, row)
             }
 
             /// As [`Transaction::insert_all`].

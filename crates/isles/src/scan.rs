@@ -12,7 +12,7 @@ use terms::rows::{KeyBounds, TableIndex};
 use crate::attempt::{Transaction, part_of};
 use crate::error::{Error, Result};
 use crate::range::NormalizedRange;
-use crate::table::Index;
+use crate::table::{Index, Lookup};
 
 /// Rows that a scan reads ahead of the visitor, if the visitor cannot use the transaction.
 pub(crate) const ROWS_AHEAD: usize = 16;
@@ -237,11 +237,16 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
     ///
     /// [`Scan`] has an example.
     pub fn delete(self) -> Result<u64> {
-        self.for_update().run_all(|transaction, found| transaction.delete_row::<R>(found).map(drop))
+        let table = self.index.table();
+        self.for_update().run_all(|transaction, found| transaction.delete_row(table, found).map(drop))
     }
 
     /// Finds all rows, then calls `act` with each.
     fn run_all(mut self, mut act: impl FnMut(&mut Transaction<'_>, RowId) -> Result<()>) -> Result<u64> {
+        let table = self.index.table();
+        if self.transaction.plan(table.inner.number()).is_some() {
+            return self.run_by_keys(act);
+        }
         let mut rows = Vec::new();
         self.run_again(&mut |_, found| {
             rows.push(found);
@@ -254,6 +259,22 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         Ok(rows.len() as u64)
     }
 
+    /// As [`Self::run_all`], for a table whose constraints may change rows that follow, or delete
+    /// them.
+    fn run_by_keys(mut self, mut act: impl FnMut(&mut Transaction<'_>, RowId) -> Result<()>) -> Result<u64> {
+        let (table, mut keys) = (self.index.table(), Vec::new());
+        self.read_again(ROWS_AHEAD, &mut |_, row: R| {
+            keys.push(row.key());
+            Ok(ControlFlow::Continue(()))
+        })?;
+        for key in &keys {
+            if let Some(found) = self.transaction.find(table.index(), key, Intent::Write)? {
+                act(&mut self.transaction, found)?;
+            }
+        }
+        Ok(keys.len() as u64)
+    }
+
     fn run(mut self, visit: &mut Visit<'_>) -> Result<()> {
         self.run_again(visit)
     }
@@ -262,10 +283,10 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         let Some(range) = self.begin()? else { return Ok(()) };
         let range = KeyBounds { low: range.low_words::<K>(), high: range.high_words::<K>() };
         let (number, index) = (self.index.table().inner.number(), self.index.inner.number());
-        let Transaction { verbs, state, shared, cancel } = self.transaction.again();
+        let Transaction { verbs, state, shared, cancel, plans } = self.transaction.again();
         let mut shown = RowCounter { left: self.limit, failed: None };
         let mut show = |verbs: &mut dyn AnyVerbs, found| {
-            let mut transaction = Transaction { verbs, state: &mut *state, shared, cancel };
+            let mut transaction = Transaction { verbs, state: &mut *state, shared, cancel, plans };
             Ok(shown.show(&mut transaction, |transaction| visit(transaction, found)))
         };
         let scanned = match self.skips {
@@ -294,10 +315,10 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         let place = TableIndex { table: self.index.table().inner.number(), index: self.index.inner.number() };
         let order = ScanOrder { direction: self.direction, intent: self.intent };
         let wanted = RowWords { first: 0, count: R::BYTES / 8, ahead, most: self.limit };
-        let Transaction { verbs, state, shared, cancel } = self.transaction.again();
+        let Transaction { verbs, state, shared, cancel, plans } = self.transaction.again();
         let mut shown = RowCounter { left: self.limit, failed: None };
         let scanned = verbs.scan_and_read(place, range, order, wanted, &mut |verbs, words| {
-            let mut transaction = Transaction { verbs, state: &mut *state, shared, cancel };
+            let mut transaction = Transaction { verbs, state: &mut *state, shared, cancel, plans };
             for row in bytemuck::cast_slice(words).chunks_exact(R::BYTES) {
                 if !shown.show(&mut transaction, |transaction| visit(transaction, R::fetch(row, &[]))) {
                     return Ok(false);

@@ -6,12 +6,15 @@
 //! The transaction waits until it is durable before any number of the block is given. So numbers
 //! that were reserved and not given before the end of the process are skipped, and none is given
 //! again. No transaction of the program touches the row.
+//!
+//! The counters of a sequence belong to its handles, or to the database if a column of a table gets
+//! the numbers (`identities`), so that there is one counter in either case.
 // Handles in several threads share the state, which does not belong to the engine. A transaction
 // within another one of the same thread needs another thread.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use schema::{Row, Text};
 use terms::{Fault, Faults};
@@ -197,7 +200,14 @@ impl SequenceOptions {
 /// ```
 #[derive(Clone)]
 pub struct Sequence {
+    handle: Arc<SequenceHandle>,
+}
+
+/// State that all handles of a sequence share.
+struct SequenceHandle {
     state: Arc<SequenceState>,
+    /// The session that reserves.
+    session: Mutex<Session>,
 }
 
 impl std::fmt::Debug for Sequence {
@@ -206,8 +216,8 @@ impl std::fmt::Debug for Sequence {
     }
 }
 
-/// State that all handles of a sequence share.
-struct SequenceState {
+/// The counters of a sequence.
+pub(crate) struct SequenceState {
     /// The row as it was found, for its fixed fields.
     row: SequenceRow,
     block: u32,
@@ -217,8 +227,8 @@ struct SequenceState {
     next: AtomicU64,
     /// Count of the places that are reserved durably. It never becomes smaller.
     reserved: AtomicU64,
-    /// The session that reserves.
-    session: Mutex<Session>,
+    /// Held by the thread that reserves.
+    reserving: Mutex<()>,
 }
 
 impl Builder {
@@ -227,6 +237,13 @@ impl Builder {
     /// [`Sequence`](crate::Sequence) has an example.
     pub fn sequences(&mut self) {
         self.table::<SequenceRow>(TABLE);
+    }
+
+    /// Declares that table if a column of another table gets numbers of a sequence.
+    pub(crate) fn declare_sequences(&mut self) {
+        if self.has_identities() && !self.has_table(TABLE) {
+            self.sequences();
+        }
     }
 }
 
@@ -244,28 +261,44 @@ impl Database {
         let table = self.table_of_sequences()?;
         let row = row_of(name, &options)?;
         let mut open = self.shared.sequences.lock();
-        if let Some(state) = open.get(name) {
-            let state = state.downcast::<SequenceState>().expect("the list has sequences alone");
-            check_same(&state.row, &row, name)?;
-            return Ok(Sequence { state });
+        if let Some(handle) = open.get(name) {
+            let handle = handle.downcast::<SequenceHandle>().expect("the list has sequences alone");
+            check_same(&handle.state.row, &row, name)?;
+            return Ok(Sequence { handle });
         }
         let mut session = self.session()?;
-        let found = session.transaction(|t| match t.get(table, &row.name)? {
-            Some(found) => Ok(found),
-            None => t.insert(table, &row).map(|()| row),
-        })?;
-        check_same(&found, &row, name)?;
-        let state = Arc::new(SequenceState {
-            row: found,
-            block: options.block,
-            faults: options.faults,
-            table,
-            next: AtomicU64::new(found.reserved),
-            reserved: AtomicU64::new(found.reserved),
-            session: Mutex::new(session),
-        });
-        open.add(name, &(Arc::clone(&state) as Arc<AnySequence>));
-        Ok(Sequence { state })
+        let state = match open.counters(name) {
+            Some(state) => state.downcast::<SequenceState>().expect("the list has counters alone"),
+            None => Arc::new(SequenceState::read(&mut session, table, &row, &options)?),
+        };
+        check_same(&state.row, &row, name)?;
+        let handle = Arc::new(SequenceHandle { state, session: Mutex::new(session) });
+        open.add(name, &(Arc::clone(&handle) as Arc<AnySequence>));
+        Ok(Sequence { handle })
+    }
+
+    /// Returns the counters of a sequence, which the database keeps from now on. Creates the
+    /// sequence with the default numbers if it does not exist.
+    pub(crate) fn identity_counters(&self, name: &str) -> Result<Arc<SequenceState>> {
+        let mut open = self.shared.sequences.lock();
+        if let Some(state) = open.counters(name) {
+            return Ok(state.downcast::<SequenceState>().expect("the list has counters alone"));
+        }
+        let state = match open.get(name) {
+            Some(handle) => {
+                let handle = handle.downcast::<SequenceHandle>().expect("the list has sequences alone");
+                Arc::clone(&handle.state)
+            }
+            None => {
+                let (table, options) = (self.open_table_of_sequences()?, SequenceOptions::new());
+                let row = row_of(name, &options)?;
+                let mut session = self.session()?;
+                let read = || SequenceState::read(&mut session, table, &row, &options);
+                Arc::new(outside(table.database, read)?)
+            }
+        };
+        open.keep(name, Arc::clone(&state) as Arc<AnySequence>);
+        Ok(state)
     }
 
     /// Removes a sequence. A sequence that is created later under this name begins anew. Returns
@@ -281,11 +314,23 @@ impl Database {
         if open.get(name).is_some() {
             return Err(Error::Misuse("a sequence is dropped after all of its handles"));
         }
+        if open.counters(name).is_some() {
+            return Err(Error::Misuse("a column of a table gets the numbers of the sequence"));
+        }
         self.transaction(|t| t.delete(table, &key)).map(|row| row.is_some())
     }
 
     fn table_of_sequences(&self) -> Result<Table<SequenceRow>> {
         self.shared.check_outside()?;
+        self.open_table_of_sequences()
+    }
+
+    /// Checks that there is a table of sequences.
+    pub(crate) fn check_sequences(&self) -> Result<()> {
+        self.open_table_of_sequences().map(drop)
+    }
+
+    fn open_table_of_sequences(&self) -> Result<Table<SequenceRow>> {
         if self.shared.share.is_some() {
             return Err(Error::Misuse("an instance of a deployment has no sequences"));
         }
@@ -309,7 +354,7 @@ impl Sequence {
     /// [`Sequence`] has an example.
     pub fn next_value(&self) -> Result<i64> {
         let place = self.take(1)?;
-        Ok(self.state.row.number(place))
+        Ok(self.handle.state.row.number(place))
     }
 
     /// Returns the next `count` numbers, which follow each other in the sequence.
@@ -319,7 +364,7 @@ impl Sequence {
     ///
     /// [`Sequence`] has an example.
     pub fn next_values(&self, count: u32) -> Result<impl ExactSizeIterator<Item = i64> + use<>> {
-        let (first, row) = (self.take(u64::from(count))?, self.state.row);
+        let (first, row) = (self.take(u64::from(count))?, self.handle.state.row);
         Ok((0..count).map(move |number| row.number(first + u64::from(number))))
     }
 
@@ -330,22 +375,72 @@ impl Sequence {
     ///
     /// [`Sequence`] has an example.
     pub fn raise_to(&self, number: i64) -> Result<()> {
-        let place = self.state.row.place_of(number);
+        let SequenceHandle { state, session } = &*self.handle;
+        let place = state.row.place_of(number);
         // Relaxed: the places are numbers alone, and `reserved` says which of them may be given.
-        self.state.next.fetch_max(place, Ordering::Relaxed);
-        self.state.reserve(place)
+        state.next.fetch_max(place, Ordering::Relaxed);
+        state.reserve(place, &mut || Ok(LentSession::Locked(lock(session))))
     }
 
     /// Returns the name.
     ///
     /// [`Sequence`] has an example.
     pub fn name(&self) -> &str {
-        self.state.row.name.as_str()
+        self.handle.state.row.name.as_str()
     }
 
     /// Takes places that follow each other, and returns the first one.
     fn take(&self, count: u64) -> Result<u64> {
-        let state = &*self.state;
+        let SequenceHandle { state, session } = &*self.handle;
+        state.take(count, &mut || Ok(LentSession::Locked(lock(session))))
+    }
+}
+
+/// A session for a reservation.
+enum LentSession<'s> {
+    Locked(MutexGuard<'s, Session>),
+    Own(Box<Session>),
+}
+
+type Lender<'s> = dyn FnMut() -> Result<LentSession<'s>> + 's;
+
+fn lock(session: &Mutex<Session>) -> MutexGuard<'_, Session> {
+    session.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl SequenceState {
+    /// Reads the row of a sequence; inserts this one if there is none.
+    fn read(
+        session: &mut Session,
+        table: Table<SequenceRow>,
+        row: &SequenceRow,
+        options: &SequenceOptions,
+    ) -> Result<Self> {
+        let found = session.transaction(|t| match t.get(table, &row.name)? {
+            Some(found) => Ok(found),
+            None => t.insert(table, row).map(|()| *row),
+        })?;
+        Ok(SequenceState {
+            row: found,
+            block: options.block,
+            faults: options.faults,
+            table,
+            next: AtomicU64::new(found.reserved),
+            reserved: AtomicU64::new(found.reserved),
+            reserving: Mutex::new(()),
+        })
+    }
+
+    /// Returns the next number, for a column of a table. `session` opens a session, which only a
+    /// reservation needs.
+    pub(crate) fn next_number(&self, session: &mut dyn FnMut() -> Result<Session>) -> Result<i64> {
+        let place = self.take(1, &mut || session().map(|session| LentSession::Own(Box::new(session))))?;
+        Ok(self.row.number(place))
+    }
+
+    /// Takes places that follow each other, and returns the first one.
+    fn take<'s>(&self, count: u64, lend: &mut Lender<'s>) -> Result<u64> {
+        let state = self;
         let total = state.row.total();
         // Relaxed: as in `raise_to`. A place beyond the total is not taken, so that the count
         // cannot overflow.
@@ -354,27 +449,29 @@ impl Sequence {
         });
         let Ok(first) = taken else {
             state.next.fetch_max(total, Ordering::Relaxed);
-            return Err(Error::SequenceEnd { sequence: self.name().to_owned() });
+            return Err(Error::SequenceEnd { sequence: state.row.name.as_str().to_owned() });
         };
-        state.reserve(first + count)?;
+        state.reserve(first + count, lend)?;
         Ok(first)
     }
-}
 
-impl SequenceState {
     /// Returns when at least `places` places are reserved durably.
-    fn reserve(&self, places: u64) -> Result<()> {
+    fn reserve<'s>(&self, places: u64, lend: &mut Lender<'s>) -> Result<()> {
         // Acquire: pairs with the store after the reservation.
         if self.reserved.load(Ordering::Acquire) >= places {
             return Ok(());
         }
-        let mut locked = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let _reserving = self.reserving.lock().unwrap_or_else(PoisonError::into_inner);
         if self.reserved.load(Ordering::Acquire) >= places {
             return Ok(());
         }
         let until = places.saturating_add(u64::from(self.block) - 1).min(self.row.total());
-        let session: &mut Session = &mut locked;
-        let mut reserve = move || {
+        let mut lent = lend()?;
+        let session: &mut Session = match &mut lent {
+            LentSession::Locked(session) => session,
+            LentSession::Own(session) => session,
+        };
+        let reserve = move || {
             let durable = !self.faults.has(Fault::EarlyNumbers);
             let durability = if durable { Durability::Immediate } else { Durability::Async };
             let options = TransactionOptions::new().durability(durability);
@@ -386,17 +483,21 @@ impl SequenceState {
                 reserved.ok_or_else(|| Error::NoSuchTable(format!("no sequence {}", self.row.name.as_str())))
             })
         };
-        // The thread may be inside a transaction of the database, of which this one is no part.
-        let reserved = match check_outside(self.table.database) {
-            Ok(()) => reserve(),
-            Err(_) => std::thread::scope(|scope| {
-                let joined = scope.spawn(reserve).join();
-                joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            }),
-        }?;
+        let reserved = outside(self.table.database, reserve)?;
         // Release: the numbers may be given from now on.
         self.reserved.fetch_max(reserved, Ordering::Release);
         Ok(())
+    }
+}
+
+/// Runs a transaction that is no part of the one in which the thread may be.
+fn outside<T: Send>(database: u64, run: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    match check_outside(database) {
+        Ok(()) => run(),
+        Err(_) => std::thread::scope(|scope| {
+            let joined = scope.spawn(run).join();
+            joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        }),
     }
 }
 

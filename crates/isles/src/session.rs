@@ -293,7 +293,19 @@ impl Session {
             let guard = OpenTransactionGuard::new(begun, entry);
             let attempt = Some(ProcessOwned::new(attempt));
             let (ended, used) = (EndedVerbs, options.idle.map(|_| Hardware::now(c)));
-            Ok(ActiveTransaction { attempt, ended, used, guard, state, shared, options, deadline, began })
+            let plans = shared.plans.current();
+            Ok(ActiveTransaction {
+                attempt,
+                ended,
+                used,
+                guard,
+                state,
+                shared,
+                options,
+                deadline,
+                began,
+                plans,
+            })
         })
     }
 

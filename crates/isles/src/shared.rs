@@ -3,21 +3,27 @@
 #![allow(clippy::disallowed_types)]
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use boundary::AnyDatabase;
 use concurrency::SchemeName;
 use platform::{Hardware, Intent, Nanos, Platform};
 use schema::TableDescription;
+use terms::Faults;
 
 use crate::error::{Error, Result};
 use crate::event::EventReporter;
 use crate::ledger::{Counters, Ledger, Users};
 use crate::nesting::{InsideTransaction, check_outside};
+use crate::plans::PlanList;
 use crate::process_owned::ProcessOwned;
 use crate::sequence_list::SequenceList;
+use crate::table_forms::{Changes, ChangingTables};
 use crate::waiters::CommitWaiters;
+
+/// Returns the next number of the sequence of this name.
+pub(crate) type NextNumber = dyn Fn(&str) -> Result<i64> + Send + Sync;
 
 /// State that all handles of a database share.
 pub(crate) struct DatabaseShared {
@@ -38,6 +44,14 @@ pub(crate) struct DatabaseShared {
     /// Asynchronous tasks that wait for commits.
     pub(crate) waiting: Arc<CommitWaiters>,
     pub(crate) sequences: SequenceList,
+    /// Returns the next number of a sequence, for a column of a table.
+    pub(crate) numbers: OnceLock<Box<NextNumber>>,
+    /// Constraints of the tables.
+    pub(crate) plans: PlanList,
+    /// Changes of tables that are under way.
+    pub(crate) changing: ChangingTables,
+    /// A planted fault in the plans.
+    pub(crate) faults: Faults,
 }
 
 /// A database that was created or opened, and its configuration.
@@ -46,6 +60,7 @@ pub(crate) struct OpenedDatabase {
     pub(crate) id: u64,
     pub(crate) scheme: SchemeName,
     pub(crate) limits: Limits,
+    pub(crate) faults: Faults,
 }
 
 /// State of a table with respect to transactions.
@@ -56,7 +71,7 @@ pub(crate) enum Presence {
     Dropped,
     /// The table was changed: its name now belongs to a table with other rows.
     Changed,
-    /// The table is being filled by a change, and has no name yet.
+    /// The table is being filled by a change, and has no name yet, or is not there yet.
     Filling,
 }
 
@@ -73,11 +88,11 @@ pub(crate) struct Limits {
 impl DatabaseShared {
     /// Wraps a database that has no users yet.
     pub(crate) fn new(made: OpenedDatabase, path: Option<PathBuf>, reporter: Option<EventReporter>) -> Self {
-        let OpenedDatabase { inner, id, scheme, limits } = made;
+        let OpenedDatabase { inner, id, scheme, limits, faults } = made;
         let inner = inner.into_object();
-        let presence =
-            (0..inner.tables().len() + limits.spare_tables).map(|_| AtomicU8::new(Presence::Present as u8));
-        let presence = presence.collect();
+        let present = (0..inner.tables().len()).map(|_| AtomicU8::new(Presence::Present as u8));
+        let further = (0..limits.spare_tables).map(|_| AtomicU8::new(Presence::Filling as u8));
+        let presence = present.chain(further).collect();
         let (sessions, waiting) = (AtomicU64::new(0), Arc::default());
         let ledger = Arc::new(Ledger::new(limits.latencies));
         let inner = ProcessOwned::new(inner);
@@ -94,6 +109,10 @@ impl DatabaseShared {
             reporter,
             waiting,
             sequences: SequenceList::default(),
+            numbers: OnceLock::new(),
+            plans: PlanList::default(),
+            changing: ChangingTables::default(),
+            faults,
         }
     }
 
@@ -157,6 +176,11 @@ impl DatabaseShared {
     /// Returns the tables that exist, with their numbers.
     pub(crate) fn present(&self) -> impl Iterator<Item = (usize, &TableDescription)> {
         self.tables().iter().enumerate().filter(|(number, _)| !self.is_absent(*number))
+    }
+
+    /// Has transactions that begin from now on use plans for the present tables and these changes.
+    pub(crate) fn publish_plans(&self, changes: &Changes) -> Result<()> {
+        self.plans.publish(changes.plans(self.present(), self.tables(), self.faults)?)
     }
 
     /// Returns the number of the table of this name.

@@ -1,6 +1,6 @@
 //! Typed handles of tables and indexes, and the options with which tables are declared.
 
-use schema::{HashPlan, IndexId, IndexKind, Key, Row};
+use schema::{Constraints, HashPlan, IndexId, IndexKind, Key, Row};
 
 /// A handle of a table with rows of type `R`: a small value to copy into closures and threads.
 /// [`Transaction`](crate::Transaction) has an example.
@@ -109,12 +109,18 @@ pub struct TableOptions<R> {
     rows: u64,
     /// Numbers of the hash indexes.
     hashed: Vec<usize>,
+    constraints: Constraints,
     kind: std::marker::PhantomData<fn() -> R>,
 }
 
 impl<R> Default for TableOptions<R> {
     fn default() -> Self {
-        TableOptions { rows: 0, hashed: Vec::new(), kind: std::marker::PhantomData }
+        TableOptions {
+            rows: 0,
+            hashed: Vec::new(),
+            constraints: Constraints::new(),
+            kind: std::marker::PhantomData,
+        }
     }
 }
 
@@ -146,13 +152,41 @@ impl<R: Row> TableOptions<R> {
         self
     }
 
+    /// Sets the constraints of the table. At the next opening of a directory the table is declared
+    /// with the same ones; [`Database::change_table`](crate::Database::change_table) changes them.
+    ///
+    /// ```
+    /// use isles::{Constraints, Database, Error, Expression, Row, TableOptions};
+    ///
+    /// #[derive(Row)]
+    /// #[row(key(id))]
+    /// struct Account { id: u64, balance: i64 }
+    ///
+    /// let mut builder = Database::in_memory();
+    /// let balance = Expression::column("balance");
+    /// let constraints = Constraints::new().check("solvent", balance.at_least(0));
+    /// let options = TableOptions::new().constraints(constraints);
+    /// let accounts = builder.table_with::<Account>("accounts", options);
+    /// let database = builder.open()?;
+    /// database.transaction(|t| t.insert(accounts, &Account { id: 1, balance: 5 }))?;
+    /// let spent = database.transaction(|t| t.update_field(accounts, &1, Account::BALANCE, |b| *b -= 6));
+    /// assert!(matches!(spent, Err(Error::Constraint { constraint, .. }) if constraint == "solvent"));
+    /// # Ok::<(), isles::Error>(())
+    /// ```
+    #[must_use]
+    pub fn constraints(mut self, constraints: Constraints) -> Self {
+        self.constraints = constraints;
+        self
+    }
+
     pub(crate) fn into_engine(self) -> schema::TableOptions {
         let kind = |number| match self.hashed.contains(&number) {
             true => IndexKind::Hash(HashPlan::Mixed),
             false => IndexKind::Ordered,
         };
         let kinds = (0..R::INDEXES.len()).map(kind).collect();
-        schema::TableOptions { rows: self.rows.max(ROWS_EXPECTED), kinds, ..schema::TableOptions::default() }
+        let (rows, constraints) = (self.rows.max(ROWS_EXPECTED), self.constraints);
+        schema::TableOptions { rows, kinds, constraints, ..schema::TableOptions::default() }
     }
 }
 

@@ -6,7 +6,7 @@ use platform::Intent;
 use schema::Row;
 use schema::row_keys::with_keys;
 
-use crate::attempt::Transaction;
+use crate::attempt::{Transaction, image};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
@@ -136,7 +136,7 @@ impl Transaction<'_> {
         rows: impl IntoIterator<Item: Borrow<R>>,
     ) -> Result<()> {
         self.enter(table)?;
-        if R::HAS_TAIL {
+        if R::HAS_TAIL || self.plan(table.inner.number()).is_some() {
             return rows.into_iter().try_for_each(|row| self.insert_row(table, row.borrow()));
         }
         self.state.batch.clear();
@@ -157,6 +157,9 @@ impl Transaction<'_> {
     /// [`Transaction`] has an example.
     pub fn insert_or_ignore<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<bool> {
         self.enter(table)?;
+        if let Some(plan) = self.plan(table.inner.number()) {
+            return self.insert_kept_or_ignore(plan, image(row));
+        }
         self.check_share_of(table, row)?;
         self.check_keys(table, row)?;
         let number = table.inner.number();
@@ -268,7 +271,7 @@ impl Transaction<'_> {
     ) -> Result<bool> {
         self.refuse_key_column(field)?;
         let Some(found) = self.find(index.index(), key, Intent::Write)? else { return Ok(false) };
-        self.write_field(found, field, value)?;
+        self.write_field(index.index().table(), found, field, value)?;
         Ok(true)
     }
 
@@ -290,7 +293,7 @@ impl Transaction<'_> {
         let Some(found) = self.find(index.index(), key, Intent::Write)? else { return Ok(None) };
         let mut value = self.read_fields(found, field)?;
         let result = change(&mut value);
-        self.write_field(found, field, &value)?;
+        self.write_field(index.index().table(), found, field, &value)?;
         Ok(Some(result))
     }
 
@@ -300,7 +303,7 @@ impl Transaction<'_> {
     pub fn delete<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>> {
         match self.find(index.index(), key, Intent::Write)? {
             None => Ok(None),
-            Some(found) => self.delete_row(found).map(Some),
+            Some(found) => self.delete_row(index.index().table(), found).map(Some),
         }
     }
 

@@ -4,7 +4,8 @@
 use crate::constraints::{ForeignAction, ForeignKey};
 use crate::datum::Datum;
 use crate::description::{IndexDescription, Place, TableDescription};
-use crate::key::{KeyBuffer, key_words};
+use crate::key::key_words;
+use crate::long_key::AnyKey;
 use crate::row_error::RowError;
 use crate::table_limits::KEY_COLUMNS_MAX;
 
@@ -118,7 +119,7 @@ impl TableDescription {
     pub fn prefix_range(&self, index: usize, values: &[Datum]) -> Result<Option<[Vec<u64>; 2]>, RowError> {
         let columns = self.indexes[index].columns.get(..values.len()).unwrap_or_default();
         let (fixed, tail) = self.row_of(columns, values)?;
-        let mut key = KeyBuffer::new();
+        let mut key = AnyKey::new(self.indexes[index].key_bits);
         self.append_columns(index, columns.len(), (&fixed, &tail), &mut key);
         if key.is_too_long() {
             return Ok(None);

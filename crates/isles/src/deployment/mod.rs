@@ -30,6 +30,7 @@
 // Threads and handles belong to the program, not to the engine.
 #![allow(clippy::disallowed_types)]
 
+mod constraints;
 mod copy;
 mod division;
 mod procedure;
@@ -48,7 +49,7 @@ use distributed::messages::INCARNATIONS_MAX;
 use distributed::{DataOwners, DeploymentDirectory, DirectoryError, Map, WorkerName};
 use platform::link::Mechanism;
 use platform::{Hardware, Place, Platform};
-use schema::{Partitioning, Row, TableError};
+use schema::{Constraints, Partitioning, Row, TableError};
 
 pub use copy::copy_deployment;
 pub use division::Division;
@@ -65,6 +66,7 @@ use crate::session::Session;
 use crate::shared::{InstanceShare, Limits, OpenedDatabase};
 use crate::table::{Table, TableOptions};
 
+use constraints::check_constraints;
 use copy::missing;
 use division::undivided;
 use procedure::Outline;
@@ -151,7 +153,40 @@ impl DeploymentBuilder {
             self.failed.get_or_insert(Error::Declaration { table, reason });
         }
         let partitioning = Some(Partitioning { first: 0, count: self.division.parts.max(1) });
-        self.declare(name, partitioning, None)
+        self.declare(name, partitioning, None, Constraints::new())
+    }
+
+    /// Declares a divided table as [`Self::table`] does, with constraints.
+    ///
+    /// A foreign key is kept if its first column is the part of the row, and refers to the part of
+    /// the other row: both rows are in one instance then. [`Self::open`] refuses all others with
+    /// [`Error::Declaration`], and also deferred ones, those to tables that all instances have, and
+    /// identities: an instance has no sequences.
+    ///
+    /// ```
+    /// use isles::{Constraints, Deployment, Division, Expression, NoProcedure, Row};
+    ///
+    /// #[derive(Row)]
+    /// #[row(key(part, id))]
+    /// struct Account { part: u16, id: u32, balance: i64 }
+    ///
+    /// let division = Division { instances: 1, workers: 1, parts: 2 };
+    /// let mut builder = Deployment::in_memory(division);
+    /// let solvent = Constraints::new().check("solvent", Expression::column("balance").at_least(0));
+    /// let accounts = builder.constrained_table::<Account>("accounts", solvent);
+    /// let deployment: Deployment<NoProcedure> = builder.open(())?;
+    /// let mut session = deployment.session(0)?;
+    /// let refused = session.transaction(|t| t.insert(accounts, &Account { part: 0, id: 1, balance: -1 }));
+    /// assert!(refused.is_err());
+    /// # Ok::<(), isles::Error>(())
+    /// ```
+    pub fn constrained_table<R: Row>(&mut self, name: &str, constraints: Constraints) -> Table<R> {
+        if let Some(reason) = undivided::<R>() {
+            let table = name.to_owned();
+            self.failed.get_or_insert(Error::Declaration { table, reason });
+        }
+        let partitioning = Some(Partitioning { first: 0, count: self.division.parts.max(1) });
+        self.declare(name, partitioning, None, constraints)
     }
 
     /// Declares a read-only table with these rows, of which every instance has a copy.
@@ -165,7 +200,7 @@ impl DeploymentBuilder {
                 rows.iter().try_for_each(|row| t.insert(table, row))
             })
         };
-        self.declare(name, None, Some(Box::new(fill)))
+        self.declare(name, None, Some(Box::new(fill)), Constraints::new())
     }
 
     fn declare<R: Row>(
@@ -173,11 +208,13 @@ impl DeploymentBuilder {
         name: &str,
         partitioning: Option<Partitioning>,
         fill: Option<Fill>,
+        constraints: Constraints,
     ) -> Table<R> {
         let inner = schema::Table::new(self.tables.len());
         let name = name.to_owned();
         let declare = move |schema: &mut SchemaBuilder| {
-            let options = schema::TableOptions { partitioning, ..TableOptions::<R>::new().into_engine() };
+            let options = TableOptions::<R>::new().constraints(constraints.clone());
+            let options = schema::TableOptions { partitioning, ..options.into_engine() };
             schema.declare_rows::<R>(name.clone(), &options).map(drop)
         };
         self.tables.push(Box::new(declare));
@@ -211,6 +248,8 @@ impl DeploymentBuilder {
         let owners: Vec<WorkerName> =
             (0..usize::from(division.parts)).map(|part| names[division.worker(part)]).collect();
         let schema = self.schema()?;
+        let declared: Vec<_> = schema.descriptions().collect();
+        check_constraints(&declared, |table| self.fill[table].is_some())?;
         let mut divisions = schema.divisions();
         for (table, fill) in divisions.iter_mut().zip(&self.fill) {
             table.read_only = fill.is_some();
@@ -314,8 +353,15 @@ impl DeploymentBuilder {
         for (instance, made) in made.into_iter().enumerate() {
             let (memory_bytes, sessions) = (self.memory_bytes_max, self.sessions_max);
             let limits = Limits { memory_bytes, sessions, spare_tables: 0, latencies: false };
-            let made = OpenedDatabase { inner: made, id: self.id, scheme: self.scheme, limits };
+            let made = OpenedDatabase {
+                inner: made,
+                id: self.id,
+                scheme: self.scheme,
+                limits,
+                faults: Faults::NONE,
+            };
             let mut database = Database::of(made, None, None);
+            database.shared.publish_plans(&database.shared.changing.lock())?;
             self.fill.iter().flatten().try_for_each(|fill| fill(&database))?;
             let parts = map.instances().iter().map(|owner| usize::from(*owner) == instance).collect();
             let copied = self.fill.iter().map(Option::is_some).collect();

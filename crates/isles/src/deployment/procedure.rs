@@ -260,7 +260,8 @@ impl<'d, Q: Procedure> boundary::Procedure for RunningProcedure<'d, Q> {
         };
         let limit = StepLimit { part: action.part, only_reads: action.only_reads };
         let mut state = TransactionState::of_step(limit);
-        let mut transaction = Transaction { verbs, state: &mut state, shared: tables.shared, cancel: None };
+        let (shared, plans) = (tables.shared, tables.shared.plans.current());
+        let mut transaction = Transaction { verbs, state: &mut state, shared, cancel: None, plans };
         let ran = action
             .step
             .with(|step| catch_unwind(AssertUnwindSafe(|| Q::run(&tables.own, step, &mut transaction))));

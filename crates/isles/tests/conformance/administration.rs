@@ -13,6 +13,7 @@ use isles::{
 
 use crate::apply::Tables;
 use crate::calls::{self, call, call_function};
+use crate::constraints;
 use crate::deployed::Work;
 use crate::engines::{Directory, Engine, Kind};
 
@@ -41,6 +42,7 @@ pub fn call_all(engine: Engine) {
     calls::enter(&engine.name());
     bound_transactions(engine);
     if engine == Engine::Deployment {
+        constraints::call_on_deployment();
         return call_on_deployment();
     }
     let directory = Directory::new(&format!("{}-life", engine.name()));
@@ -49,6 +51,7 @@ pub fn call_all(engine: Engine) {
     assert!(events.load(Ordering::Relaxed) > 0, "the end of the database was reported");
     call_after_reopening(engine, &directory.0);
     call_sequences(engine);
+    constraints::call_on_database(engine, declared);
     let checked = call_function!(Database::check(&directory.0)).expect("it is whole");
     assert!(checked.tables.iter().any(|(name, rows)| name == "notes" && *rows == 21), "{checked:?}");
     let refused = set_pages(call_function!(Database::in_memory())).open();

@@ -13,6 +13,7 @@ mod administration;
 mod anomalies;
 mod apply;
 mod calls;
+mod constraints;
 mod deployed;
 mod engines;
 mod faults;

@@ -28,7 +28,7 @@
 
 use crate::datum::{Datum, Misfit, unsigned};
 use crate::description::{ColumnDescription, IndexDescription, Place, TableDescription, TailForm};
-use crate::key::{KEY_BYTES_MAX, Key, KeyBuffer, KeySink};
+use crate::key::{Key, KeyBuffer, KeySink};
 use crate::key_order::{Presence, ordered_float};
 use crate::long_key::AnyKey;
 use crate::row::Value;
