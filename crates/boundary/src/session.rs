@@ -253,7 +253,7 @@ pub trait AnySession<'d>: Upkeep {
 
     /// Waits until all transactions have ended that began before, at the longest until this moment;
     /// false if some go on. The session is in no transaction. A storage manager whose tables do not
-    /// change while it is open has nobody to wait for.
+    /// change while it is open does not wait.
     fn await_earlier(&mut self, until: Option<Nanos>) -> bool {
         let _ = until;
         true

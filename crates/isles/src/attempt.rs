@@ -86,8 +86,8 @@ impl TransactionState {
 /// All verbs may fail with [`Error::Conflict`], [`Error::Deadline`], [`Error::Cancelled`],
 /// [`Error::TooLarge`] (more than 268 million rows) and [`Error::Misuse`] (a table of another
 /// database, for example); those that change rows of a table with constraints, or to which rows
-/// refer, with [`Error::Constraint`]; the documentation of a verb lists its other errors. An error ends the
-/// attempt: every further verb returns the same error. Behind a [`crate::Savepoint`] the
+/// refer, with [`Error::Constraint`]; the documentation of a verb lists its other errors. An error
+/// ends the attempt: every further verb returns the same error. Behind a [`crate::Savepoint`] the
 /// transaction goes on after an error of the program.
 ///
 /// ```

@@ -302,8 +302,8 @@ impl Builder {
         declared.any(|table| table.name() == name) || self.dropped.iter().any(|dropped| dropped == name)
     }
 
-    /// Declares a table by its description, with ordered indexes. Verbs without a row type use it by
-    /// its name ([`crate::Transaction::insert_columns`] has an example).
+    /// Declares a table by its description, with ordered indexes. Verbs without a row type use it
+    /// by its name ([`crate::Transaction::insert_columns`] has an example).
     pub fn described_table(&mut self, table: TableDescription) {
         self.declare(table);
     }

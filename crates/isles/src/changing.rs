@@ -126,7 +126,7 @@ impl Database {
             let mut changes = shared.changing.lock();
             changes.created.retain(|created| *created != number);
             if let Err(error) = kept {
-                // The table was used by nobody.
+                // No transaction has used the table.
                 let _ = session.drop_table(number);
                 shared.publish_plans(&changes)?;
                 return Err(error);

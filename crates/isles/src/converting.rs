@@ -153,12 +153,13 @@ impl Database {
     /// until the old rows are removed, and uses one place for further tables
     /// ([`Builder::spare_tables`](crate::Builder::spare_tables)).
     ///
-    /// Errors: [`Error::NoSuchTable`]; [`Error::NotChanged`] if the rows cannot be converted, if one
-    /// breaks a constraint that the table gets, if two rows have the same key in a new unique index, or if earlier transactions do not end in
-    /// time ([`TableChange::wait`]); [`Error::Cancelled`]; [`Error::Declaration`] and
-    /// [`Error::OutOfMemory`], as [`Self::create_table`]; [`Error::NotDurable`] if a file operation
-    /// failed: the table is then unchanged, except that the next opening may find it in either form
-    /// if the log has stopped; [`Error::TooManySessions`]; [`Error::Nested`] inside a transaction;
+    /// Errors: [`Error::NoSuchTable`]; [`Error::NotChanged`] if the rows cannot be converted, if
+    /// one breaks a constraint that the table gets, if two rows have the same key in a new unique
+    /// index, or if earlier transactions do not end in time ([`TableChange::wait`]);
+    /// [`Error::Cancelled`]; [`Error::Declaration`] and [`Error::OutOfMemory`], as
+    /// [`Self::create_table`]; [`Error::NotDurable`] if a file operation failed: the table is
+    /// then unchanged, except that the next opening may find it in either form if the log has
+    /// stopped; [`Error::TooManySessions`]; [`Error::Nested`] inside a transaction;
     /// [`Error::Misuse`] in an instance of a deployment, and if rows lie in pages.
     ///
     /// [`TableChange`] has an example.

@@ -88,7 +88,7 @@ impl<'t> Transaction<'t> {
             .err()
             .and_then(|abort| key_taken(abort, self.shared.tables(), &row.fixed, &row.tail));
         self.check_inserted(inserted, taken)?;
-        // The row is inserted first: whoever deletes the other row finds this one, or has ended.
+        // The row is inserted first: a deletion of the other row finds this one, or has ended.
         if !checks_early {
             self.check_references(plan, &row)?;
         }
@@ -363,9 +363,9 @@ impl<'t> Transaction<'t> {
         Ok(new)
     }
 
-    /// Checks some rows of a table from behind this primary key on: that the rows are there to which
-    /// they refer by these foreign keys. Returns the primary key of the last row, if there may be
-    /// more.
+    /// Checks some rows of a table from behind this primary key on: that the rows are there to
+    /// which they refer by these foreign keys. Returns the primary key of the last row, if there
+    /// may be more.
     pub(crate) fn check_referring_rows(
         &mut self,
         name: &str,

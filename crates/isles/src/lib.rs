@@ -156,13 +156,14 @@
 //   handles).
 // - Transactions: `session`, `attempts` and `memory_pauses` (the loop of attempts), `attempt` (its
 //   state), `transaction` (typed verbs), `savepoint` (savepoints, nested transactions), `described`
-//   and `described_changes` (verbs without a row type), `open` and `owned` (transaction objects), `nesting`.
+//   and `described_changes` (verbs without a row type), `open` and `owned` (transaction objects),
+//   `nesting`.
 // - Ranges: `range`, `scan`, `rows` (iterators), `select` (fields that are read or written),
 //   `table` (handles).
 // - Durability: `durable_wait`, `ticket`, `on_disk` and `waiters` (futures), `backup`, `check`.
 // - `sequence`, `sequence_list`: numbers that are given once.
-// - Constraints: `plans` (the constraints of all tables, looked up), `enforcing` (changes of rows of
-//   tables with constraints), `identities` (columns that get numbers of a sequence).
+// - Constraints: `plans` (the constraints of all tables, looked up), `enforcing` (changes of rows
+//   of tables with constraints), `identities` (columns that get numbers of a sequence).
 // - Changes of tables: `changing` (creation and removal), `converting` (other columns and indexes),
 //   `table_forms` (changes that are under way).
 // - Figures: `ledger` (users and counters), `statistics`, `latency`, `event`, `upkeep`.

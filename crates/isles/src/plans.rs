@@ -26,8 +26,8 @@ pub(crate) struct Plans {
     /// By number of the table.
     tables: Vec<Option<TablePlan>>,
     pub(crate) references: Vec<Reference>,
-    /// A planted fault: referenced rows are looked up without concurrency control, before the row is
-    /// there that refers to them.
+    /// A planted fault: referenced rows are looked up without concurrency control, before the row
+    /// is there that refers to them.
     pub(crate) unprotected: bool,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct TablePlan {
 pub(crate) struct NextForm {
     description: TableDescription,
     rules: RowRules,
-    template: Option<(Vec<u8>, Vec<u8>)>,
+    template: Option<RowTemplate>,
 }
 
 /// A foreign key between two tables.
@@ -73,13 +73,16 @@ pub(crate) struct DeferredReference {
     pub(crate) values: Vec<Datum>,
 }
 
+/// A row with the values of new columns: fixed part and tail.
+pub(crate) type RowTemplate = (Vec<u8>, Vec<u8>);
+
 /// A table, or a form of a table whose rows change.
 #[derive(Clone, Copy)]
 pub(crate) struct TableForm<'f> {
     pub(crate) number: usize,
     pub(crate) description: &'f TableDescription,
     /// The form that the rows will have, and a row with the values of new columns.
-    pub(crate) next: Option<(&'f TableDescription, Option<&'f (Vec<u8>, Vec<u8>)>)>,
+    pub(crate) next: Option<(&'f TableDescription, Option<&'f RowTemplate>)>,
 }
 
 impl<'f> TableForm<'f> {

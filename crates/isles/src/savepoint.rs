@@ -21,8 +21,8 @@ use crate::error::{Error, Result};
 /// *After an error.* A verb that fails ends the transaction as long as there is no savepoint. With
 /// a savepoint, errors of the program leave the transaction usable after a roll-back:
 /// [`Error::Duplicate`], [`Error::Constraint`], [`Error::Misuse`] and [`Error::StaleSavepoint`].
-/// All others end the attempt, whatever the program does: an [`Error::Conflict`] is tried again as a
-/// whole.
+/// All others end the attempt, whatever the program does: an [`Error::Conflict`] is tried again as
+/// a whole.
 ///
 /// In a [`crate::Deployment`] a step of a procedure can set savepoints, and roll back to them,
 /// while it runs. There is no savepoint of a whole procedure.

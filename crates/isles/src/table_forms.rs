@@ -1,7 +1,7 @@
 //! Changes of tables that are under way, and what transactions have to check meanwhile.
 //!
-//! The plans of constraints follow from the tables that are there and from these changes. Whoever
-//! changes either makes the plans anew, one thread at a time.
+//! The plans of constraints follow from the tables that are there and from these changes. A thread
+//! that changes either makes the plans anew, one thread at a time.
 // The list belongs to the library, not to the engine.
 #![allow(clippy::disallowed_types)]
 
@@ -11,7 +11,7 @@ use schema::TableDescription;
 use terms::Faults;
 
 use crate::error::Result;
-use crate::plans::{Plans, TableForm};
+use crate::plans::{Plans, RowTemplate, TableForm};
 
 /// Changes of tables that are under way.
 #[derive(Default)]
@@ -39,7 +39,7 @@ pub(crate) struct FormChange {
     /// The form to come.
     pub(crate) next: TableDescription,
     /// A row with the values of new columns.
-    pub(crate) template: Option<(Vec<u8>, Vec<u8>)>,
+    pub(crate) template: Option<RowTemplate>,
     /// True if transactions that begin read the form to come.
     pub(crate) counts: bool,
 }
@@ -55,7 +55,7 @@ impl Changes {
     /// Makes the plans for these tables, which are present, and these changes.
     ///
     /// # Errors
-    /// [`Error::Declaration`](crate::Error::Declaration): a foreign key that the tables cannot keep.
+    /// [`Error::Declaration`](crate::Error::Declaration): a foreign key that tables cannot keep.
     pub(crate) fn plans<'t>(
         &'t self,
         present: impl Iterator<Item = (usize, &'t TableDescription)>,

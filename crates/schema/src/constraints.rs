@@ -4,7 +4,7 @@
 use crate::datum::Datum;
 use crate::expression::Expression;
 
-/// What becomes of rows that refer to a row which is deleted, or whose key changes.
+/// The effect of a change of a row on rows that refer to it: a deletion, or another key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ForeignAction {
     /// The deletion or change is refused as long as there are such rows.
@@ -40,9 +40,9 @@ pub struct ForeignKey {
     pub table: String,
     /// The columns of that table.
     pub references: Vec<String>,
-    /// What a deletion of the referenced row does.
+    /// The effect of a deletion of the referenced row.
     pub on_delete: ForeignAction,
-    /// What a change of the referenced columns does.
+    /// The effect of a change of the referenced columns.
     pub on_update: ForeignAction,
     /// True if the reference is checked when the transaction commits, not at each change.
     pub deferred: bool,
@@ -67,14 +67,14 @@ impl ForeignKey {
         }
     }
 
-    /// Sets what a deletion of the referenced row does.
+    /// Sets the effect of a deletion of the referenced row.
     #[must_use]
     pub fn on_delete(mut self, action: ForeignAction) -> Self {
         self.on_delete = action;
         self
     }
 
-    /// Sets what a change of the referenced columns does.
+    /// Sets the effect of a change of the referenced columns.
     #[must_use]
     pub fn on_update(mut self, action: ForeignAction) -> Self {
         self.on_update = action;

@@ -17,8 +17,8 @@
 //! - `description`, `keys_of_table`, `stored`, `differences`, `table_limits`: descriptions of
 //!   tables, their keys, descriptions read from files, differences between two descriptions, and
 //!   limits;
-//! - `row_format`, `row_error`, `row_keys`: the byte format of rows, errors of rows, and the keys of
-//!   a row;
+//! - `row_format`, `row_error`, `row_keys`: the byte format of rows, errors of rows, and the keys
+//!   of a row;
 //! - `expression`, `evaluation`: expressions over the columns of a row;
 //! - `constraints`, `rules`, `references`: constraints as values, the rules for each row, and keys
 //!   by which rows refer to others;

@@ -153,3 +153,61 @@ impl BoundForeignKey {
         self.order.iter().map(|place| values[*place].clone()).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::description::{ColumnDescription, TableBuilder};
+    use crate::key_order::{KeyColumn, KeyOrder};
+    use crate::row_format::RowBytes;
+    use crate::value_type::ValueType;
+
+    /// Indexes on a nullable number and a text, in both orders of keys.
+    fn table() -> TableDescription {
+        let column = ColumnDescription::new;
+        let descending = |name: &str| KeyColumn {
+            name: name.to_owned(),
+            order: KeyOrder { descending: true, nulls_first: true },
+        };
+        TableBuilder::new("t")
+            .column(column("id", ValueType::Unsigned(2)))
+            .column(column("n", ValueType::Signed(4)).nullable())
+            .column(column("s", ValueType::String))
+            .key(["id"])
+            .index("ascending", ["n", "s"])
+            .index("descending", [descending("n"), descending("s")])
+            .build()
+            .expect("a table")
+    }
+
+    fn values() -> impl Strategy<Value = (u16, Option<i32>, String)> {
+        (any::<u16>(), prop_oneof![Just(None), (-2..3).prop_map(Some)], "[\\x00-\\x02a]{0,3}")
+    }
+
+    proptest! {
+        /// A row is in the range of a prefix if its columns have these values, and only then.
+        #[test]
+        fn a_prefix_is_the_range_of_its_rows(row in values(), other in values()) {
+            let table = table();
+            let datum = |(id, n, s): &(u16, Option<i32>, String)| {
+                let n = n.map_or(Datum::Null, |n| Datum::Signed(n.into()));
+                [Datum::Unsigned((*id).into()), n, Datum::Text(s.clone())]
+            };
+            let (row, other) = (datum(&row), datum(&other));
+            let mut bytes = RowBytes::default();
+            table.encode_row(&row, &mut bytes).expect("a row");
+            for index in [1, 2] {
+                let words = key_words(table.indexes()[index].key_bits);
+                let key = bytes.keys[index].words(words);
+                for count in [1, 2] {
+                    let range = table.prefix_range(index, &other[1..=count]).expect("values");
+                    let [low, high] = range.expect("a short key");
+                    let within = low.as_slice() <= key && key <= high.as_slice();
+                    prop_assert_eq!(within, row[1..=count] == other[1..=count], "index {}", index);
+                }
+            }
+        }
+    }
+}

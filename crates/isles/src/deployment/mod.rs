@@ -148,20 +148,14 @@ impl DeploymentBuilder {
     ///
     /// [`Deployment`](crate::Deployment) has an example.
     pub fn table<R: Row>(&mut self, name: &str) -> Table<R> {
-        if let Some(reason) = undivided::<R>() {
-            let table = name.to_owned();
-            self.failed.get_or_insert(Error::Declaration { table, reason });
-        }
-        let partitioning = Some(Partitioning { first: 0, count: self.division.parts.max(1) });
-        self.declare(name, partitioning, None, Constraints::new())
+        self.constrained_table(name, Constraints::new())
     }
 
     /// Declares a divided table as [`Self::table`] does, with constraints.
     ///
-    /// A foreign key is kept if its first column is the part of the row, and refers to the part of
-    /// the other row: both rows are in one instance then. [`Self::open`] refuses all others with
-    /// [`Error::Declaration`], and also deferred ones, those to tables that all instances have, and
-    /// identities: an instance has no sequences.
+    /// A foreign key begins with the part of the row, and refers to the part of the other row: both
+    /// are in one instance then. [`Self::open`] refuses others with [`Error::Declaration`], also
+    /// deferred ones, those to tables that all instances have, and identities.
     ///
     /// ```
     /// use isles::{Constraints, Deployment, Division, Expression, NoProcedure, Row};
@@ -175,9 +169,8 @@ impl DeploymentBuilder {
     /// let solvent = Constraints::new().check("solvent", Expression::column("balance").at_least(0));
     /// let accounts = builder.constrained_table::<Account>("accounts", solvent);
     /// let deployment: Deployment<NoProcedure> = builder.open(())?;
-    /// let mut session = deployment.session(0)?;
-    /// let refused = session.transaction(|t| t.insert(accounts, &Account { part: 0, id: 1, balance: -1 }));
-    /// assert!(refused.is_err());
+    /// let account = Account { part: 0, id: 1, balance: -1 };
+    /// assert!(deployment.session(0)?.transaction(|t| t.insert(accounts, &account)).is_err());
     /// # Ok::<(), isles::Error>(())
     /// ```
     pub fn constrained_table<R: Row>(&mut self, name: &str, constraints: Constraints) -> Table<R> {

@@ -112,7 +112,7 @@ fn no_writer_slips_through_a_change() {
                     let Ok(table) = table else { continue };
                     // Rows that refer to parents which another thread deletes, and unordered ones
                     // that are put in order by their transaction.
-                    let low = if known && id % 3 == 0 { 9 } else { 0 };
+                    let low = if known && id.is_multiple_of(3) { 9 } else { 0 };
                     let row = Child { low, ..child(id, id % 50) };
                     match session.transaction(|t| t.insert(table, &row)) {
                         Err(Error::Constraint { .. }) => drop(violations.fetch_add(1, Ordering::Relaxed)),
@@ -129,7 +129,7 @@ fn no_writer_slips_through_a_change() {
                         break;
                     }
                     let gone = session.transaction(|t| {
-                        // Before the table has the reference, nobody else keeps it.
+                        // Before the table has the reference, no other transaction keeps it.
                         let table: Table<Child> = database.table("children")?;
                         let referring =
                             t.scan(table.by(Child::BY_PARENT), isles::prefix(Some(id))).count()?;
