@@ -7,7 +7,7 @@ use std::time::Duration;
 use boundary::{AnyVerbs, RowBatch, Span};
 use platform::{Intent, Nanos};
 use schema::row_keys::{too_long_key, with_keys};
-use schema::{AnyKey, Key, Row, RowBytes, RowId, key_words};
+use schema::{AnyKey, Key, Row, RowBytes, RowId};
 use terms::Abort;
 use terms::rows::TableIndex;
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use schema::{
-    BoundForeignKey, Datum, ForeignAction, ForeignKey, IndexDescription, IndexKind, KeyBuffer, RowBytes,
+    AnyKey, BoundForeignKey, Datum, ForeignAction, ForeignKey, IndexDescription, IndexKind, RowBytes,
     RowError, RowRules, TableDescription, key_words,
 };
 use terms::{Fault, Faults};
@@ -236,7 +236,7 @@ impl TablePlan {
     }
 
     /// Returns the words of the keys of a row.
-    pub(crate) fn words<'k>(&self, keys: &'k [KeyBuffer]) -> Vec<&'k [u64]> {
+    pub(crate) fn words<'k>(&self, keys: &'k [AnyKey]) -> Vec<&'k [u64]> {
         let indexes = self.description.indexes();
         keys.iter().zip(indexes).map(|(key, index)| key.words(key_words(index.key_bits))).collect()
     }

@@ -11,7 +11,7 @@ use platform::Intent;
 use terms::Abort;
 
 use boundary::{AnyVerbs, Span};
-use schema::{AnyKey, RowError, RowId, RowRules, TableDescription, key_words};
+use schema::{AnyKey, KeyBuffer, RowError, RowId, RowRules, TableDescription, key_words};
 
 /// A row that no description can read.
 const DAMAGED: &str = "a row is not what the description of its table says, and has no other form";
