@@ -1,5 +1,8 @@
 //! Keys of indexes that are longer than a place in a node: up to 2 KiB, of several lengths.
 
+// The test looks at the files of a database.
+#![allow(clippy::disallowed_methods)]
+
 use isles::{Builder, Database, Error, Result, Row, RowError, Table, Text, prefix};
 
 use crate::common::{Directory, SCHEMES};
