@@ -493,7 +493,7 @@ mod tests {
 
     use super::*;
 
-    /// Evaluates an expression over columns `a` and `b` (integers), `t` (a text) and `c` (`char(4)`).
+    /// Evaluates an expression over columns `a` and `b` (integers), `t` (a text), `c` (`char(4)`).
     fn evaluate(expression: &Expression, [a, b]: [Datum; 2]) -> Result<Datum, String> {
         let kinds = [ValueType::Signed(8), ValueType::Signed(8), ValueType::String, ValueType::Char(4)];
         let columns = |name: &str| {
