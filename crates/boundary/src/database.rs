@@ -10,6 +10,7 @@ use storage::MemoryUse;
 use terms::rows::KeyBounds;
 use terms::{Abort, Epoch};
 
+use crate::change_stream::{ChangeSource, ChangesError};
 use crate::participants::{Decision, PartOf};
 use crate::session::{AnyPrepared, AnySession, RoamingSession};
 
@@ -174,6 +175,14 @@ pub trait AnyDatabase<P: Platform>: Send + Sync {
     /// none, if the database does not count them.
     fn checkpoints(&self, _: P::Core) -> (u64, Result<(), LogError>) {
         (0, Ok(()))
+    }
+
+    /// The committed changes for readers.
+    ///
+    /// # Errors
+    /// [`ChangesError::Unsupported`] from a database that gives none.
+    fn change_source(&self) -> Result<&dyn ChangeSource<P>, ChangesError> {
+        Err(ChangesError::Unsupported("a database of this kind gives no stream of its changes"))
     }
 
     /// The rows and parts of indexes on the lines at these addresses. No transaction runs

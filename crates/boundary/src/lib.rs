@@ -21,6 +21,7 @@
 //!   transactions over several databases;
 //! - `declaration`, `changes`, `opening`: tables as a program declares them, changes of tables,
 //!   options and errors of an opening; `directory`: the description of tables in a directory;
+//! - `change_stream`: committed changes for readers;
 //! - `loader`, `inspector`: fill tables and read them while no transaction runs.
 
 #![forbid(unsafe_code)]
@@ -29,6 +30,7 @@ mod any_verbs;
 mod attempt;
 mod attempts;
 mod branches;
+mod change_stream;
 mod changes;
 mod contention;
 mod database;
@@ -53,6 +55,10 @@ pub use any_verbs::{AnyVerbs, Body, Reader, RowVisitor, Span};
 pub use attempt::AnyAttempt;
 pub use attempts::{Attempts, attempt_until_it_ends};
 pub use branches::{BorderChange, BranchName, BranchReport, Branches, OtherBranches};
+pub use change_stream::{
+    AnyChangeStream, ChangeSource, ChangedRow, ChangedTable, ChangesError, ChangesFrom, CommittedChanges,
+    LogPosition, ReaderPlace, RowChange,
+};
 pub use changes::{ChangeError, ChangeStep, Swept, TableChange};
 pub use contention::{ATTEMPTS_OF_AN_ELDER, Backoff, Elder, Eldership, FIXED_PAUSE_NANOS, Pauses};
 pub use database::{AnyDatabase, Occupant, Traits};

@@ -3,8 +3,10 @@
 //! A database can be copied while this or another program has it open, because a log is only
 //! appended to. A copy is the state that a crash at that moment would have left, and opening a copy
 //! is recovery. The manifest is read first, so that the copied segments contain everything that the
-//! manifest requires. If the manifest has changed at the end, a checkpoint has removed files in the
-//! meantime, and the copy is repeated.
+//! manifest requires. All files that it requires are open before a byte is copied: a checkpoint
+//! that ends in the meantime removes names, and open files stay readable. Only a segment that is
+//! written again as another one is lost; its header changes before anything else in it, and the
+//! copy is repeated. So a database that makes one checkpoint after the other is copied too.
 //!
 //! The log is read from its last byte to its first. A block names the blocks that were durable
 //! before it was written, and these are read after it. A copy that lacks one of them is therefore a
@@ -16,20 +18,24 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use platform::Hardware;
 use redo_log::format::ALIGNMENT;
 use redo_log::{LogError, MANIFEST, Manifest, Survey, parse_checkpoint_file_name, parse_segment_name};
+use rustix::fs::{SeekFrom, seek};
 
 use crate::database::Database;
 use crate::error::{Error, Result};
 
 /// Attempts to copy a database that makes checkpoints all the time.
-const ATTEMPTS: usize = 20;
+const ATTEMPTS: usize = 100;
 /// Only the owner of a database may access its directory.
 const DIRECTORY_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
+/// Bytes of a segment that are copied at a time.
+const STEP_BYTES: usize = 1 << 20;
 
 /// Summary of a copy, returned by [`Database::backup`] and [`copy_directory`]. [`Database::backup`]
 /// has an example.
@@ -208,23 +214,50 @@ fn copy(from: &Path, to: &Path) -> Copied<Backup> {
             _ => of_file(&manifest_path)(error),
         })?;
         let known = Manifest::decode(&manifest).map_err(of_log(from))?;
-        let copied = copy_files(from, to, &known);
+        let copied = copy_of(from, to, &known, &manifest);
         let now = fs::read(&manifest_path).map_err(of_file(&manifest_path))?;
-        if now != manifest {
-            clear(to)?;
-            continue;
+        match copied {
+            Ok(Some(backup)) if is_same_log(&known, &Manifest::decode(&now).map_err(of_log(from))?) => {
+                return Ok(backup);
+            }
+            Err(error) if now == manifest => return Err(error),
+            _ => clear(to)?,
         }
-        copied?;
-        write(&to.join(MANIFEST), &manifest)?;
-        let survey = engine_native::survey(Hardware::core(), to).map_err(|error| match error {
-            LogError::Damaged { .. } => of_log(from)(error),
-            other => of_log(to)(other),
-        })?;
-        cut_to_blocks(to, &survey)?;
-        flush_directory(to)?;
-        return Ok(Backup::of(&survey, names(to)?.len()));
     }
     Err(words(from, "it makes one checkpoint after the other: try again when it is less busy"))
+}
+
+/// Returns true if all records that were written between the two manifests are of tables and
+/// openings that the first one knows.
+fn is_same_log(one: &Manifest, other: &Manifest) -> bool {
+    let opening = |manifest: &Manifest| manifest.generations.last().map(|generation| generation.identity);
+    one.extra == other.extra && opening(one) == opening(other)
+}
+
+/// Copies the files that this manifest requires, and verifies the copy. Returns `None` if the
+/// manifest, or a segment, was replaced in the meantime.
+fn copy_of(from: &Path, to: &Path, known: &Manifest, manifest: &[u8]) -> Copied<Option<Backup>> {
+    let sources = open_sources(from, known)?;
+    let manifest_path = from.join(MANIFEST);
+    if fs::read(&manifest_path).map_err(of_file(&manifest_path))? != manifest {
+        return Ok(None);
+    }
+    if !copy_segments(from, to, known, &sources)? {
+        return Ok(None);
+    }
+    for Source { name, file, .. } in sources.iter().filter(|source| !source.is_segment) {
+        let (mut bytes, mut file) = (Vec::new(), file);
+        io::Read::read_to_end(&mut file, &mut bytes).map_err(of_file(&from.join(name)))?;
+        write(&to.join(name), &bytes)?;
+    }
+    write(&to.join(MANIFEST), manifest)?;
+    let survey = engine_native::survey(Hardware::core(), to).map_err(|error| match error {
+        LogError::Damaged { .. } => of_log(from)(error),
+        other => of_log(to)(other),
+    })?;
+    cut_to_blocks(to, &survey)?;
+    flush_directory(to)?;
+    Ok(Some(Backup::of(&survey, names(to)?.len())))
 }
 
 /// Creates the directory, or checks that it is empty. Returns true if it was created. Refuses a
@@ -273,56 +306,110 @@ fn flush_directory(path: &Path) -> Copied<()> {
     File::open(path).and_then(|directory| directory.sync_all()).map_err(of_file(path))
 }
 
-/// Copies the files that the manifest requires, the last segment of each stream first.
-fn copy_files(from: &Path, to: &Path, manifest: &Manifest) -> Copied<()> {
-    let listed = names(from)?;
-    for name in listed.iter().rev().filter(|name| manifest.needs(name)) {
-        let (path, copy) = (from.join(name), to.join(name));
-        if parse_segment_name(name).is_some() {
-            let bytes = File::open(&path).and_then(|file| pages::read_backwards(&file));
-            write_with_hole(&copy, &bytes.map_err(of_file(&path))?)?;
-        } else if parse_checkpoint_file_name(name).is_some() {
-            write(&copy, &fs::read(&path).map_err(of_file(&path))?)?;
+/// A file that a manifest requires.
+struct Source {
+    name: String,
+    file: File,
+    is_segment: bool,
+    /// The header of a segment when the file was opened.
+    header: Option<Vec<u8>>,
+}
+
+/// Opens the segments and checkpoint files that the manifest requires, sorted by their names.
+fn open_sources(from: &Path, manifest: &Manifest) -> Copied<Vec<Source>> {
+    let mut sources = Vec::new();
+    for name in names(from)?.into_iter().filter(|name| manifest.needs(name)) {
+        let is_segment = parse_segment_name(&name).is_some();
+        if is_segment || parse_checkpoint_file_name(&name).is_some() {
+            let path = from.join(&name);
+            let file = File::open(&path).map_err(of_file(&path))?;
+            let header = if is_segment { header_of(&file).map_err(of_file(&path))? } else { None };
+            sources.push(Source { name, file, is_segment, header });
         }
+    }
+    Ok(sources)
+}
+
+/// The header of a segment; `None` if the segment is being created: no block names it before it has
+/// a header.
+fn header_of(file: &File) -> io::Result<Option<Vec<u8>>> {
+    let mut header = vec![0; ALIGNMENT];
+    match file.read_exact_at(&mut header, 0) {
+        Ok(()) => Ok(Some(header)),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Copies the segments, the last one of each stream first. Returns false if one of them was written
+/// again as another segment in the meantime.
+fn copy_segments(from: &Path, to: &Path, manifest: &Manifest, sources: &[Source]) -> Copied<bool> {
+    let segments = || sources.iter().filter(|source| source.is_segment);
+    // Made durable afterwards, so that no checkpoint overtakes the copy.
+    for Source { name, file, .. } in segments().rev() {
+        let copy = to.join(name);
+        let new = File::options().write(true).create_new(true).mode(FILE_MODE).open(&copy);
+        copy_backwards(file, &new.map_err(of_file(&copy))?).map_err(of_file(&from.join(name)))?;
     }
     // Copies the headers of segments that were created in the meantime: earlier segments may name
     // them. Blocks may also name the new length of a segment that has grown since it was read.
-    for name in names(from)?.iter().filter(|name| manifest.needs(name) && parse_segment_name(name).is_some())
-    {
+    for Source { name, file, header, .. } in segments() {
+        let (path, copy) = (from.join(name), to.join(name));
+        let Some(now) = header_of(file).map_err(of_file(&path))? else {
+            fs::remove_file(&copy).map_err(of_file(&copy))?;
+            continue;
+        };
+        if header.as_ref().is_some_and(|header| *header != now) {
+            return Ok(false);
+        }
+        // The segment may have had no header yet when it was read.
+        let copied = File::options().write(true).open(&copy);
+        copied.and_then(|copied| copied.write_all_at(&now, 0)).map_err(of_file(&copy))?;
+        extend(&copy, file.metadata().map_err(of_file(&path))?.len())?;
+    }
+    let is_new =
+        |name: &&String| parse_segment_name(name).is_some() && segments().all(|source| source.name != **name);
+    for name in names(from)?.iter().filter(|name| manifest.needs(name)).filter(is_new) {
         let (path, copy) = (from.join(name), to.join(name));
         let file = File::open(&path).map_err(of_file(&path))?;
-        let mut header = vec![0; ALIGNMENT];
-        match file.read_exact_at(&mut header, 0) {
-            Ok(()) => {}
-            // The segment is being created: no block names it before it has a header.
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                if listed.contains(name) {
-                    fs::remove_file(&copy).map_err(of_file(&copy))?;
-                }
-                continue;
-            }
-            Err(error) => return Err(of_file(&path)(error)),
-        }
-        if listed.contains(name) {
-            // The segment may have had no header yet when it was read.
-            let copied = File::options().write(true).open(&copy);
-            copied.and_then(|copied| copied.write_all_at(&header, 0)).map_err(of_file(&copy))?;
-        } else {
+        if let Some(header) = header_of(&file).map_err(of_file(&path))? {
             write(&copy, &header)?;
+            extend(&copy, file.metadata().map_err(of_file(&path))?.len())?;
         }
-        let bytes = file.metadata().map_err(of_file(&path))?.len();
-        if bytes > fs::metadata(&copy).map_err(of_file(&copy))?.len() {
-            set_length(&copy, bytes)?;
-        }
+    }
+    Ok(true)
+}
+
+/// Copies a file that is only appended to, later bytes before earlier ones, without its holes:
+/// most of a segment is space that was not written.
+fn copy_backwards(from: &File, to: &File) -> io::Result<()> {
+    let bytes = from.metadata()?.len();
+    to.set_len(bytes)?;
+    let mut steps = Vec::new();
+    let mut end = 0;
+    while end < bytes {
+        let Ok(start) = seek(from, SeekFrom::Data(end)) else { break };
+        end = seek(from, SeekFrom::Hole(start))?;
+        steps.extend((start..end).step_by(STEP_BYTES).map(|at| (at, end.min(at + STEP_BYTES as u64))));
+    }
+    let mut step = vec![0; STEP_BYTES];
+    for (start, end) in steps.into_iter().rev() {
+        let step = &mut step[..(end - start) as usize];
+        from.read_exact_at(step, start)?;
+        to.write_all_at(step, start)?;
     }
     Ok(())
 }
 
-/// Writes a file with a hole in place of the zeros at its end.
-fn write_with_hole(path: &Path, bytes: &[u8]) -> Copied<()> {
-    let whole = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-    write(path, &bytes[..whole])?;
-    set_length(path, bytes.len() as u64)
+/// Makes a file at least as long.
+fn extend(path: &Path, bytes: u64) -> Copied<()> {
+    match fs::metadata(path).map_err(of_file(path))?.len() < bytes {
+        true => {
+            let extended = File::options().write(true).open(path).and_then(|file| file.set_len(bytes));
+            extended.map_err(of_file(path))
+        }
+        false => Ok(()),
+    }
 }
 
 /// Truncates the segments of a copy to the ends of their last blocks, durably.

@@ -30,6 +30,8 @@ pub const SESSIONS_MAX: usize = 1 << 14;
 pub const SPARE_TABLES_DEFAULT: usize = 64;
 /// Maximum of [`Builder::spare_tables`].
 pub const SPARE_TABLES_MAX: usize = 1 << 12;
+/// Default of [`Builder::retained_changes`]: 1 GiB.
+pub const RETAINED_CHANGES_DEFAULT: u64 = 1 << 30;
 /// Most pages of a database (32 GiB), unless its pool allows more.
 const PAGES_MAX: u64 = 1 << 22;
 /// Length of an epoch: memory of deleted rows is reused after an epoch at the earliest.
@@ -66,13 +68,14 @@ pub struct Builder {
     spare_tables: usize,
     latencies: bool,
     scheme: Scheme,
+    retained_changes: u64,
     schema: SchemaBuilder,
     dropped: Vec<String>,
     /// Error of the first invalid declaration.
     failed: Option<Error>,
     id: u64,
     /// The directory, if the database is durable.
-    path: Option<PathBuf>,
+    pub(crate) path: Option<PathBuf>,
     listener: Option<Box<dyn FnMut(OpenProgress)>>,
     on_event: Option<Box<Listener>>,
     slow_after: Duration,
@@ -89,6 +92,7 @@ impl Builder {
             spare_tables: SPARE_TABLES_DEFAULT,
             latencies: false,
             scheme: Scheme::default(),
+            retained_changes: RETAINED_CHANGES_DEFAULT,
             schema: SchemaBuilder::new(),
             dropped: Vec::new(),
             failed: None,
@@ -117,6 +121,23 @@ impl Builder {
     #[must_use]
     pub fn sessions(mut self, sessions: usize) -> Self {
         self.sessions_max = sessions;
+        self
+    }
+
+    /// Limits the bytes of superseded log that stay for readers of changes
+    /// ([`Database::changes`]); the default is [`RETAINED_CHANGES_DEFAULT`]. A reader that is
+    /// further behind gets [`Error::ChangesLost`]. Without readers nothing stays.
+    ///
+    /// ```
+    /// # let path = std::env::temp_dir().join(format!("isles-doc-retained-{}", std::process::id()));
+    /// let database = isles::Database::at(&path).retained_changes(16 << 20).open()?;
+    /// # drop(database);
+    /// # let _ = std::fs::remove_dir_all(&path);
+    /// # Ok::<(), isles::Error>(())
+    /// ```
+    #[must_use]
+    pub fn retained_changes(mut self, bytes: u64) -> Self {
+        self.retained_changes = bytes;
         self
     }
 
@@ -176,7 +197,7 @@ impl Builder {
         self
     }
 
-    /// Plants faults in the engine over pages. Tests use this method to prove that checkers find
+    /// Plants faults in the engine. Tests use this method to prove that checkers find
     /// them.
     #[doc(hidden)]
     #[must_use]
@@ -411,11 +432,16 @@ impl Builder {
             epoch_nanos: EPOCH_NANOS,
             lock_queues: true,
             spare_tables,
+            faults: self.faults,
             ..InstanceOptions::default()
         };
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let places = vec![Place { thread: None }; threads];
-        let durable = self.path.map(|path| DurableOptions { places, ..DurableOptions::new(path) });
+        let durable = self.path.map(|path| {
+            let mut durable = DurableOptions { places, ..DurableOptions::new(path) };
+            durable.log.retained_bytes = self.retained_changes;
+            durable
+        });
         let mut listener = self.listener;
         let listener = listener.as_mut().map(|listener| &mut **listener as &mut dyn FnMut(OpenProgress));
         let (c, schema, nowhere) = (Hardware::core(), self.schema, |_| None);

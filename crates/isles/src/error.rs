@@ -222,6 +222,26 @@ pub enum Error {
         /// The scheme.
         scheme: &'static str,
     },
+    /// Changes behind the position are gone: a checkpoint has superseded them, and they were not
+    /// kept for a reader, or took more space than
+    /// [`Builder::retained_changes`](crate::Builder::retained_changes) allows.
+    #[error(
+        "the changes behind this position are gone: take a position with `ChangesFrom::Now`, copy the rows, and apply the changes from \
+         that position on; a registered reader, or a larger `Builder::retained_changes`, keeps more"
+    )]
+    ChangesLost,
+    /// No reader of changes of this name is registered.
+    #[error("no reader of changes {name:?} is registered: `Database::register_change_reader` registers one")]
+    NoSuchReader {
+        /// The name.
+        name: String,
+    },
+    /// The database gives no stream of its changes.
+    #[error("{reason}")]
+    NoChanges {
+        /// The reason.
+        reason: &'static str,
+    },
     /// The program is built without this scheme.
     #[error(
         "scheme {scheme} is not compiled in: `isles` is to be a dependency with `features = [\"all-schemes\"]`, or the database is \

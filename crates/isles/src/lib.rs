@@ -101,6 +101,9 @@
 //! | [`Error::Backup`] | a directory cannot be copied | the text names the file and the reason |
 //! | [`Error::NotChanged`] | a table cannot be changed to the requested rows | the text names the obstacle |
 //! | [`Error::NoSnapshots`] | a snapshot under a scheme that keeps no versions | use [`Scheme::Mvcc`], or a transaction |
+//! | [`Error::ChangesLost`] | a reader of changes is further behind than the log keeps them | copy the rows, and read on from there; register the reader |
+//! | [`Error::NoSuchReader`] | no reader of changes of this name is registered | register it |
+//! | [`Error::NoChanges`] | in memory and over pages there is no stream of changes | use [`Database::at`] without pages |
 //! | [`Error::NotCompiled`] | the program is built without the scheme | enable the feature `all-schemes`, or use another scheme |
 //! | [`Error::SequenceEnd`] | a [`Sequence`] has given its last number | create a sequence with more numbers |
 //! | [`Error::Text`] | a text is longer than its [`Text`] column | shorten it, or use a `String` |
@@ -160,7 +163,10 @@
 //   `nesting`.
 // - Ranges: `range`, `scan`, `rows` (iterators), `select` (fields that are read or written),
 //   `table` (handles).
-// - Durability: `durable_wait`, `ticket`, `on_disk` and `waiters` (futures), `backup`, `check`.
+// - Durability: `durable_wait`, `ticket`, `on_disk` and `waiters` (futures), `backup`, `check`,
+//   `read_copy` (reads beside another process).
+// - Streams of committed changes: `changes`, `changed` (transactions and rows), `position`; `watch`
+//   (notification of changes of a range).
 // - `sequence`, `sequence_list`: numbers that are given once.
 // - Constraints: `plans` (the constraints of all tables, looked up), `enforcing` (changes of rows
 //   of tables with constraints), `identities` (columns that get numbers of a sequence).
@@ -173,6 +179,8 @@ mod attempt;
 mod attempts;
 mod backup;
 mod builder;
+mod changed;
+mod changes;
 mod changing;
 mod check;
 mod converting;
@@ -196,8 +204,10 @@ mod open;
 mod options;
 mod owned;
 mod plans;
+mod position;
 mod process_owned;
 mod range;
+mod read_copy;
 mod rows;
 mod savepoint;
 mod scan;
@@ -213,13 +223,17 @@ mod ticket;
 mod transaction;
 mod upkeep;
 mod waiters;
+mod watch;
 
 pub use attempt::Transaction;
 pub use backup::{Backup, copy_directory};
 pub use boundary::{Progress as OpenProgress, Stage as OpenStage, Stats};
 pub use builder::{
-    Builder, MEMORY_LIMIT_DEFAULT, SESSIONS_DEFAULT, SESSIONS_MAX, SPARE_TABLES_DEFAULT, SPARE_TABLES_MAX,
+    Builder, MEMORY_LIMIT_DEFAULT, RETAINED_CHANGES_DEFAULT, SESSIONS_DEFAULT, SESSIONS_MAX,
+    SPARE_TABLES_DEFAULT, SPARE_TABLES_MAX,
 };
+pub use changed::{ChangeKind, CommittedTransaction, RowChange};
+pub use changes::{AvailableChanges, ChangeReader, Changes};
 pub use check::Check;
 pub use converting::TableChange;
 pub use database::{Database, Scheme};
@@ -232,7 +246,9 @@ pub use on_disk::{BlockingJob, OnDisk};
 pub use open::OpenTransaction;
 pub use options::{ATTEMPTS_DEFAULT, CancelToken, DEADLINE_DEFAULT, Durability, TransactionOptions};
 pub use owned::OwnedTransaction;
+pub use position::{ChangePosition, ChangesFrom};
 pub use range::{KeyRange, NormalizedRange, Prefix, Prefixes, prefix, prefixes};
+pub use read_copy::ReadCopy;
 /// Derives a row type from a struct: see [Rows](crate#rows).
 pub use row_derive::EmbeddedRow as Row;
 /// Derives a group of columns from a struct: see [Rows](crate#rows).
@@ -255,6 +271,7 @@ pub use statistics::{
 };
 pub use table::{Index, Lookup, Table, TableOptions};
 pub use ticket::Ticket;
+pub use watch::Watch;
 
 /// Used by the code that the derives generate; not part of the interface.
 #[doc(hidden)]

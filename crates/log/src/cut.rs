@@ -18,7 +18,8 @@ use crate::checkpoint::CheckpointFileWriter;
 use crate::driver::LogDriver;
 use crate::error::LogError;
 use crate::goal::Target;
-use crate::manifest::{Checkpoint, Manifest, ManifestWriter, StreamStart};
+use crate::manifest::{Checkpoint, Manifest, StreamStart};
+use crate::manifest_writer::ManifestWriter;
 use crate::names::{checkpoint_file_name, segment_name};
 
 /// Interval between two checks of a manifest that another core writes.
@@ -139,11 +140,16 @@ impl<P: Files> Log<P> {
         let generations = &mut writer.manifest.generations;
         generations.drain(..generations.len().saturating_sub(1));
         generations.iter_mut().for_each(|generation| generation.starts.clone_from(&cut.starts));
-        let result = writer.manifest.write::<P>(c, &mut writer.queue);
-        match &result {
-            // The new manifest may be durable or not: both count, and nothing is removed.
-            Err(_) => writer.manifest = before,
-            Ok(()) => self.remove_needless(c, &mut writer, &before, cut),
+        let after = std::mem::replace(&mut writer.manifest, before.clone());
+        let mut result = writer.keep_for_readers(c, cut.epoch, &cut.starts, &after);
+        if result.is_ok() {
+            result = after.write::<P>(c, &mut writer.queue);
+        }
+        // After a failure the new manifest may be durable or not: both count, and nothing is
+        // removed.
+        if result.is_ok() {
+            writer.manifest = after;
+            self.remove_needless(c, &mut writer, &before, cut);
         }
         self.give_manifest_back(c, writer);
         result
@@ -193,7 +199,7 @@ impl<P: Files> Log<P> {
     }
 
     /// Takes the manifest, to write it, when no other core does; `None` if the log has none.
-    fn borrow_manifest(&self, c: P::Core) -> Option<ManifestWriter<P>> {
+    pub(crate) fn borrow_manifest(&self, c: P::Core) -> Option<ManifestWriter<P>> {
         loop {
             let (taken, is_lent) = self.with_driver(c, |driver| {
                 let taken = driver.manifest.take();
@@ -207,19 +213,22 @@ impl<P: Files> Log<P> {
         }
     }
 
-    fn give_manifest_back(&self, c: P::Core, writer: ManifestWriter<P>) {
+    pub(crate) fn give_manifest_back(&self, c: P::Core, writer: ManifestWriter<P>) {
         self.with_driver(c, |driver| {
             driver.manifest = Some(writer);
             driver.manifest_is_lent = false;
         });
     }
 
-    /// Waits until all commits that were announced before this call are over, and durable.
+    /// Waits until all commits that were announced before this call are over, and durable. Returns
+    /// an epoch that none of them is later than, that no later commit is of, and that the log on
+    /// disk names, so that no later opening uses it.
     ///
     /// # Errors
     /// The log has stopped.
-    pub fn settle(&self, c: P::Core, epochs: &Epochs<P>) -> Result<(), LogError> {
-        self.wait_for_all(c, epochs)
+    pub fn settle(&self, c: P::Core, epochs: &Epochs<P>) -> Result<u64, LogError> {
+        let newest = self.wait_for_all(c, epochs)?;
+        Ok(newest.max(self.with_driver(c, |driver| driver.marked)))
     }
 
     /// Removes the files that are not needed since the cut, or makes them segments again. Only
@@ -227,10 +236,8 @@ impl<P: Files> Log<P> {
     /// is not durable, but can be read as if it were. A file that cannot be removed stays for
     /// later.
     fn remove_needless(&self, c: P::Core, writer: &mut ManifestWriter<P>, before: &Manifest, cut: &Cut) {
-        let manifest = &writer.manifest;
-        let former = writer.own.extract_if(.., |name| !manifest.needs(name));
-        writer.leaving.extend(former);
         writer.leaving.extend(before.checkpoint.iter().flat_map(Checkpoint::names));
+        let ManifestWriter { retention, own, leaving, .. } = &mut *writer;
         self.with_driver(c, |driver| {
             driver.former_bytes = 0;
             for (stream, start) in driver.streams.iter_mut().zip(&cut.starts) {
@@ -238,12 +245,15 @@ impl<P: Files> Log<P> {
                     stream.done.extract_if(.., |(sequence, _)| *sequence < start.sequence).collect();
                 for (sequence, bytes) in done {
                     let name = segment_name(stream.number, sequence);
-                    if !stream.reuse(&name, bytes) {
-                        writer.leaving.push(name);
+                    if retention.needs(&name) {
+                        own.push(name);
+                    } else if !stream.reuse(&name, bytes) {
+                        leaving.push(name);
                     }
                 }
             }
         });
+        writer.let_go();
         writer.remove_leaving(c);
     }
 

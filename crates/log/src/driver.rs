@@ -6,7 +6,7 @@ use platform::files::{Buffer, Files};
 use storage::Epochs;
 
 use crate::error::LogError;
-use crate::manifest::ManifestWriter;
+use crate::manifest_writer::ManifestWriter;
 use crate::stream::Stream;
 
 /// Longest that epochs become.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use platform::files::{FileError, Files};
+use platform::files::{Access, FileError, Files};
 use platform::{Nanos, Platform};
 use storage::{Epochs, last_complete};
 use terms::Epoch;
@@ -44,6 +44,14 @@ fn is_idle_soon<P: Platform>(c: P::Core, epochs: &Epochs<P>, until: Nanos) -> bo
     false
 }
 
+/// The part of the generation under way that is durable.
+pub(crate) struct Reach {
+    /// The last durable epoch: all its records are in the blocks.
+    pub durable: u64,
+    /// By stream, the number of durable blocks.
+    pub blocks: Vec<u64>,
+}
+
 impl<P: Files> Log<P> {
     /// Does what can be done now, if no other core is at it.
     pub(crate) fn try_drive(&self, c: P::Core, epochs: &Epochs<P>, goal: DriveGoal) -> DriveOutcome {
@@ -72,6 +80,19 @@ impl<P: Files> Log<P> {
             self.announce_completion(c);
         }
         turn
+    }
+
+    /// The part of the log that is durable.
+    pub(crate) fn reach(&self, c: P::Core) -> Reach {
+        self.with_driver(c, |driver| Reach {
+            durable: self.durable(c),
+            blocks: driver.streams.iter().map(Stream::durable_blocks).collect(),
+        })
+    }
+
+    /// How the segments are written.
+    pub(crate) fn access(&self, c: P::Core) -> Access {
+        self.with_driver(c, |driver| driver.streams.first().map_or(Access::Cached, |stream| stream.access))
     }
 
     pub(crate) fn publish_stop(&self, c: P::Core) {

@@ -37,11 +37,15 @@
 //! - `format`, `names`: layout of segments, blocks and records; names of files;
 //! - `manifest`: the root of a directory;
 //! - `cut`, `checkpoint`: checkpoints of a running log, and their files;
+//! - `change_cursor`, `readers`: commits in their order while the log is written, and their
+//!   readers;
+//! - `retention`, `manifest_writer`: superseded segments that readers still need;
 //! - `recovery`, `image`, `found`: reading a directory, its segments, and which files may be
 //!   removed;
 //! - `survey`: surveys for tools; `error`: errors.
 
 mod ahead;
+mod change_cursor;
 mod checkpoint;
 mod cut;
 mod driver;
@@ -53,8 +57,11 @@ mod found;
 mod goal;
 mod image;
 mod manifest;
+mod manifest_writer;
 mod names;
+mod readers;
 mod recovery;
+mod retention;
 mod segment;
 mod segments;
 mod slot;
@@ -70,6 +77,7 @@ use platform::{LINE_BYTES, Nanos, Node, OutOfMemory, Platform};
 use storage::Epochs;
 
 pub use ahead::next_zeros;
+pub use change_cursor::{ChangeCursor, ChangesError, ChangesFrom, LoggedCommit};
 pub use checkpoint::{BlockReader, CheckpointFileWriter, CheckpointReader};
 pub use cut::Cut;
 pub use error::LogError;
@@ -77,14 +85,16 @@ pub use format::{Record, Records};
 pub use goal::Target;
 pub use manifest::{Checkpoint, Generation, Manifest, StreamStart};
 pub use names::{MANIFEST, PAGES_CHECKPOINT, parse_checkpoint_file_name, parse_segment_name, segment_name};
+pub use readers::ReaderPlace;
 pub use recovery::{LogBlock, OpenedDirectory, RecoveredLog, open};
+pub use retention::{LogPosition, READER_NAME_BYTES_MAX, READERS_MAX};
 pub use spares::Spares;
 pub use survey::{Examiner, SegmentSurvey, Survey, examine, survey};
 
 use driver::LogDriver;
 use format::SegmentHeader;
 use goal::{DriveGoal, DriveOutcome};
-use manifest::ManifestWriter;
+use manifest_writer::ManifestWriter;
 use slot::{BlockMemory, Slots};
 use spares::buffer_bytes;
 use stream::{IoExecutor, Stream, StreamPlan};
@@ -115,6 +125,8 @@ pub struct LogOptions {
     pub buffer_bytes: usize,
     /// Past the operating system's cache or not.
     pub access: Access,
+    /// Bytes of superseded segments that stay for readers of changes, at most.
+    pub retained_bytes: u64,
 }
 
 impl Default for LogOptions {
@@ -124,6 +136,7 @@ impl Default for LogOptions {
             segment_bytes: 64 << 20,
             buffer_bytes: 256 << 10,
             access: Access::Direct,
+            retained_bytes: 1 << 30,
         }
     }
 }
@@ -291,6 +304,9 @@ impl<P: Files> Log<P> {
                 writer.leaving.extend(names);
             }
         }
+        if writer.has_retention_file {
+            writer.write_retention(c)?;
+        }
         writer.manifest.write::<P>(c, &mut writer.queue)?;
         // A file that stays is removed at the next opening.
         writer.leaving.extend(streams.into_iter().flat_map(|stream| stream.end(c)));
@@ -298,12 +314,14 @@ impl<P: Files> Log<P> {
         Ok(())
     }
 
-    /// Waits until everything that was committed before is durable.
-    fn wait_for_all(&self, c: P::Core, epochs: &Epochs<P>) -> Result<(), LogError> {
+    /// Waits until everything that was committed before is durable. Returns the largest epoch of
+    /// a record so far, which is complete then.
+    fn wait_for_all(&self, c: P::Core, epochs: &Epochs<P>) -> Result<u64, LogError> {
         self.wait(c, epochs, Target::durable(epochs.current(c).0))?;
         // Stamps may be ahead of the epochs; all buffers have been taken by now.
         let newest = self.with_driver(c, |driver| driver.newest);
-        self.wait(c, epochs, Target::durable(newest)).map(drop)
+        self.wait(c, epochs, Target::durable(newest))?;
+        Ok(newest)
     }
 
     /// Writes records of former generations once more, all of them durable with `epoch`, and waits
@@ -539,6 +557,11 @@ impl<P: Files> Log<P> {
             group_nanos: driver.group_nanos,
             epoch: epochs.current(c).0,
         })
+    }
+
+    /// The directory.
+    pub(crate) fn directory(&self) -> &P::Directory {
+        &self.directory
     }
 
     fn with_driver<T>(&self, c: P::Core, body: impl FnOnce(&mut LogDriver<P>) -> T) -> T {

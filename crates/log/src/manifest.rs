@@ -11,7 +11,7 @@
 //! It is the first file of a database to be durable, without a generation then: files of a database
 //! without a manifest are what is left of one that has lost its manifest.
 
-use platform::files::{Access, Buffer, Existence, FileErrorKind, Files, Operation};
+use platform::files::{Access, Buffer, Existence, Files, Operation};
 
 use crate::error::LogError;
 use crate::format::{FORMAT, check_format, u32_at, u64_at};
@@ -22,6 +22,7 @@ use crate::names::{
 const MAGIC: [u8; 8] = *b"ISLESDB\n";
 const HEADER_BYTES: usize = 20;
 const GENERATION_BYTES: usize = 40;
+const STARTS_BYTES: usize = 8;
 const START_BYTES: usize = 24;
 const CHECKPOINT_BYTES: usize = 40;
 
@@ -50,6 +51,59 @@ pub struct Generation {
     /// Its last epoch that counts, once it is known: what is later was never acknowledged, and is
     /// never read.
     pub last_epoch: Option<u64>,
+}
+
+impl Generation {
+    /// Appends its bytes.
+    pub(crate) fn put(&self, to: &mut Vec<u8>) {
+        to.extend_from_slice(&self.number.to_le_bytes());
+        to.extend_from_slice(&self.identity.to_le_bytes());
+        to.extend_from_slice(&self.first_epoch.to_le_bytes());
+        to.extend_from_slice(&self.last_epoch.unwrap_or(u64::MAX).to_le_bytes());
+        put_starts(&self.starts, to);
+    }
+
+    /// Reads what [`Self::put`] wrote.
+    pub(crate) fn take(rest: &mut &[u8]) -> Option<Generation> {
+        let fixed = take(rest, GENERATION_BYTES - STARTS_BYTES)?;
+        Some(Generation {
+            number: u64_at(fixed, 0),
+            identity: u64_at(fixed, 8),
+            first_epoch: u64_at(fixed, 16),
+            last_epoch: Some(u64_at(fixed, 24)).filter(|epoch| *epoch != u64::MAX),
+            starts: take_starts(rest)?,
+        })
+    }
+}
+
+/// Appends the number of these starts, and the starts.
+pub(crate) fn put_starts(starts: &[StreamStart], to: &mut Vec<u8>) {
+    to.extend_from_slice(&(starts.len() as u32).to_le_bytes());
+    to.extend_from_slice(&[0; 4]);
+    for StreamStart { sequence, block, file_bytes } in starts {
+        to.extend_from_slice(&sequence.to_le_bytes());
+        to.extend_from_slice(&block.to_le_bytes());
+        to.extend_from_slice(&file_bytes.to_le_bytes());
+    }
+}
+
+/// Reads what [`put_starts`] wrote.
+pub(crate) fn take_starts(rest: &mut &[u8]) -> Option<Vec<StreamStart>> {
+    let count = u32_at(take(rest, STARTS_BYTES)?, 0) as usize;
+    let starts = take(rest, count.checked_mul(START_BYTES)?)?;
+    let start = |start| StreamStart {
+        sequence: u64_at(start, 0),
+        block: u64_at(start, 8),
+        file_bytes: u64_at(start, 16),
+    };
+    Some(starts.chunks_exact(START_BYTES).map(start).collect())
+}
+
+/// Takes this many bytes.
+pub(crate) fn take<'a>(rest: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
+    let (taken, others) = rest.split_at_checked(bytes)?;
+    *rest = others;
+    Some(taken)
 }
 
 /// A copy of all rows, each as it was at some moment.
@@ -106,19 +160,7 @@ impl Manifest {
     pub fn encode(&self) -> Vec<u8> {
         let mut body = self.identity.to_le_bytes().to_vec();
         body.extend_from_slice(&(self.generations.len() as u32).to_le_bytes());
-        for generation in &self.generations {
-            body.extend_from_slice(&generation.number.to_le_bytes());
-            body.extend_from_slice(&generation.identity.to_le_bytes());
-            body.extend_from_slice(&generation.first_epoch.to_le_bytes());
-            body.extend_from_slice(&generation.last_epoch.unwrap_or(u64::MAX).to_le_bytes());
-            body.extend_from_slice(&(generation.starts.len() as u32).to_le_bytes());
-            body.extend_from_slice(&[0; 4]);
-            for StreamStart { sequence, block, file_bytes } in &generation.starts {
-                body.extend_from_slice(&sequence.to_le_bytes());
-                body.extend_from_slice(&block.to_le_bytes());
-                body.extend_from_slice(&file_bytes.to_le_bytes());
-            }
-        }
+        self.generations.iter().for_each(|generation| generation.put(&mut body));
         let none = Checkpoint { number: 0, identity: 0, files: 0, epoch: 0, end: 0 };
         let Checkpoint { number, identity, files, epoch, end } = self.checkpoint.unwrap_or(none);
         body.extend_from_slice(&number.to_le_bytes());
@@ -158,29 +200,11 @@ impl Manifest {
 
     fn decode_body(body: &[u8]) -> Option<Manifest> {
         let (first, mut rest) = body.split_at_checked(12)?;
-        let mut next = |bytes: usize| {
-            let (taken, others) = rest.split_at_checked(bytes)?;
-            rest = others;
-            Some(taken)
-        };
         let mut generations = Vec::new();
         for _ in 0..u32_at(first, 8) {
-            let fixed = next(GENERATION_BYTES)?;
-            let starts = next((u32_at(fixed, 32) as usize).checked_mul(START_BYTES)?)?;
-            let start = |start| StreamStart {
-                sequence: u64_at(start, 0),
-                block: u64_at(start, 8),
-                file_bytes: u64_at(start, 16),
-            };
-            generations.push(Generation {
-                number: u64_at(fixed, 0),
-                identity: u64_at(fixed, 8),
-                first_epoch: u64_at(fixed, 16),
-                last_epoch: Some(u64_at(fixed, 24)).filter(|epoch| *epoch != u64::MAX),
-                starts: starts.chunks_exact(START_BYTES).map(start).collect(),
-            });
+            generations.push(Generation::take(&mut rest)?);
         }
-        let fixed = next(CHECKPOINT_BYTES)?;
+        let fixed = take(&mut rest, CHECKPOINT_BYTES)?;
         let checkpoint = Checkpoint {
             number: u64_at(fixed, 0),
             identity: u64_at(fixed, 8),
@@ -228,35 +252,56 @@ impl Manifest {
     /// Makes durable what [`Self::put_in_place`] takes. The directory has the manifest before,
     /// whether or not this fails.
     pub(crate) fn prepare<P: Files>(&self, c: P::Core, queue: &mut P::Queue) -> Result<(), LogError> {
-        // What a crash left behind; mostly there is nothing. If there is, its name goes for good:
-        // it must not take the manifest's place.
-        if P::perform(c, queue, Operation::Remove { name: NEW_MANIFEST.into() }).result.is_ok() {
-            P::perform(c, queue, Operation::FlushDirectory).result?;
-        }
-        let open =
-            Operation::Open { name: NEW_MANIFEST.into(), existence: Existence::New, access: Access::Cached };
-        let file = P::perform(c, queue, open).into_file()?;
-        let bytes = self.encode();
-        let mut buffer = Buffer::new(c, None, bytes.len(), "manifest")?;
-        buffer.append(c, &bytes);
-        let write = Operation::Write { file: file.clone(), offset: 0, buffers: vec![buffer] };
-        P::perform(c, queue, write).result?;
-        P::perform(c, queue, Operation::Flush { file }).result?;
-        Ok(())
+        prepare_file::<P>(c, queue, NEW_MANIFEST, &self.encode())
     }
 
     /// Replaces the manifest by the one that was prepared. If this fails, which of the two the
     /// directory has is not known.
     pub(crate) fn put_in_place<P: Files>(c: P::Core, queue: &mut P::Queue) -> Result<(), LogError> {
-        let rename = Operation::Rename { from: NEW_MANIFEST.into(), to: MANIFEST.into() };
-        P::perform(c, queue, rename).result?;
-        P::perform(c, queue, Operation::FlushDirectory).result?;
-        Ok(())
+        put_file_in_place::<P>(c, queue, NEW_MANIFEST, MANIFEST)
     }
 }
 
+/// Makes a new file of this name durable.
+pub(crate) fn prepare_file<P: Files>(
+    c: P::Core,
+    queue: &mut P::Queue,
+    name: &str,
+    bytes: &[u8],
+) -> Result<(), LogError> {
+    // A crash may have left a file; mostly there is none. If there is, its name goes for good: it
+    // must not take the place of the other file.
+    if P::perform(c, queue, Operation::Remove { name: name.into() }).result.is_ok() {
+        P::perform(c, queue, Operation::FlushDirectory).result?;
+    }
+    let open = Operation::Open { name: name.into(), existence: Existence::New, access: Access::Cached };
+    let file = P::perform(c, queue, open).into_file()?;
+    let mut buffer = Buffer::new(c, None, bytes.len(), "manifest")?;
+    buffer.append(c, bytes);
+    let write = Operation::Write { file: file.clone(), offset: 0, buffers: vec![buffer] };
+    P::perform(c, queue, write).result?;
+    P::perform(c, queue, Operation::Flush { file }).result?;
+    Ok(())
+}
+
+/// Renames a file that was prepared, durably.
+pub(crate) fn put_file_in_place<P: Files>(
+    c: P::Core,
+    queue: &mut P::Queue,
+    from: &str,
+    to: &str,
+) -> Result<(), LogError> {
+    P::perform(c, queue, Operation::Rename { from: from.into(), to: to.into() }).result?;
+    P::perform(c, queue, Operation::FlushDirectory).result?;
+    Ok(())
+}
+
 /// A whole file; `None` if it is not there.
-fn read_small<P: Files>(c: P::Core, queue: &mut P::Queue, name: &str) -> Result<Option<Buffer<P>>, LogError> {
+pub(crate) fn read_small<P: Files>(
+    c: P::Core,
+    queue: &mut P::Queue,
+    name: &str,
+) -> Result<Option<Buffer<P>>, LogError> {
     let entries = P::perform(c, queue, Operation::List).into_entries()?;
     let Some(entry) = entries.iter().find(|entry| entry.name == name) else { return Ok(None) };
     let open = Operation::Open { name: name.into(), existence: Existence::Old, access: Access::Cached };
@@ -265,30 +310,6 @@ fn read_small<P: Files>(c: P::Core, queue: &mut P::Queue, name: &str) -> Result<
     let mut completion = P::perform(c, queue, Operation::Read { file, offset: 0, buffer });
     completion.bytes()?;
     Ok(completion.buffers.pop())
-}
-
-/// The manifest of a log that is being written, and the way to write it again.
-pub(crate) struct ManifestWriter<P: Files> {
-    pub manifest: Manifest,
-    pub queue: P::Queue,
-    /// Files of former generations that the manifest needs, or needed at the last check.
-    pub own: Vec<String>,
-    /// Files that may go. One that could not be removed is tried again.
-    pub leaving: Vec<String>,
-    /// The largest number of a checkpoint of which a file was found.
-    pub last_checkpoint: u64,
-}
-
-impl<P: Files> ManifestWriter<P> {
-    /// Removes what may go, as far as that succeeds: what stays is tried again later, or goes at
-    /// the next opening.
-    pub(crate) fn remove_leaving(&mut self, c: P::Core) {
-        let queue = &mut self.queue;
-        self.leaving.retain(|name| {
-            let removed = P::perform(c, queue, Operation::Remove { name: name.clone() }).result;
-            removed.is_err_and(|error| error.kind != FileErrorKind::Missing)
-        });
-    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,10 @@ pub const PAGES_CHECKPOINT: &str = "pages.checkpoint";
 /// The name of a manifest that is being written.
 pub(crate) const NEW_MANIFEST: &str = "isles.manifest.new";
 
+/// The name of the list of readers of changes, and of one that is being written.
+pub(crate) const RETENTION: &str = "isles.changes";
+pub(crate) const NEW_RETENTION: &str = "isles.changes.new";
+
 /// The beginning of names of segments.
 const SEGMENT: &str = "log-";
 

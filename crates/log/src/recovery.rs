@@ -20,10 +20,12 @@ use crate::error::LogError;
 use crate::format::{ALIGNMENT, Record, Records};
 use crate::found::{is_named_like_own, superseded};
 use crate::image::{BlockSummary, Claims, SegmentImage, SegmentReading, read_segments};
-use crate::manifest::{Checkpoint, Generation, Manifest, ManifestWriter, StreamStart};
+use crate::manifest::{Checkpoint, Generation, Manifest, StreamStart};
+use crate::manifest_writer::ManifestWriter;
 use crate::names::{
-    NEW_MANIFEST, PAGES_CHECKPOINT, parse_checkpoint_file_name, parse_segment_name, segment_name,
+    NEW_MANIFEST, PAGES_CHECKPOINT, RETENTION, parse_checkpoint_file_name, parse_segment_name, segment_name,
 };
+use crate::retention::Retention;
 use crate::{Log, LogOptions};
 
 /// Epochs from the first one of a generation, which has the records that are written once more, to
@@ -67,6 +69,7 @@ pub struct OpenedDirectory<P: Files> {
     files: Vec<Entry>,
     /// The unneeded files that may be removed.
     superseded: Vec<String>,
+    retention: Retention,
 }
 
 /// The blocks of one stream of a generation that were read.
@@ -149,7 +152,9 @@ pub(crate) fn find<P: Files>(
         true => Vec::new(),
         false => read_segments(c, &directory, &segments, SegmentReading { places, keeps, listener })?,
     };
-    let superseded = superseded::<P>(c, &mut queue, &manifest, &images, &entries)?;
+    let retention = Retention::read::<P>(c, &mut queue, &manifest, &entries)?;
+    let mut superseded = superseded::<P>(c, &mut queue, &manifest, &images, &entries)?;
+    superseded.retain(|name| !retention.needs(name));
     let reached = follow_all(&mut images, &manifest)?;
     let first = manifest.generations.last().map_or(0, |generation| generation.first_epoch + EPOCHS_AHEAD);
     let first_epoch = reached.newest.max(first) + 1 + EPOCHS_AHEAD;
@@ -170,6 +175,7 @@ pub(crate) fn find<P: Files>(
         last_checkpoint,
         files: entries,
         superseded,
+        retention,
     })
 }
 
@@ -501,20 +507,35 @@ impl<P: Files> OpenedDirectory<P> {
         self.manifest.generations.push(generation);
         self.manifest.extra = extra;
         self.manifest.write::<P>(c, &mut self.queue)?;
-        let (manifest, queue, leaving) = (self.manifest, self.queue, self.superseded);
-        let mut writer =
-            ManifestWriter { manifest, queue, own, leaving, last_checkpoint: self.last_checkpoint };
+        self.retention.database = self.manifest.identity;
+        let mut writer = ManifestWriter {
+            manifest: self.manifest,
+            queue: self.queue,
+            own,
+            leaving: self.superseded,
+            last_checkpoint: self.last_checkpoint,
+            retention: self.retention,
+            has_retention_file: self.files.iter().any(|entry| entry.name == RETENTION),
+            retained_bytes_max: options.retained_bytes,
+            open_readers: Vec::new(),
+            last_reader: 0,
+        };
         writer.remove_leaving(c);
         log.keep_manifest(writer, former_bytes);
         Ok(log)
     }
 
-    /// The files that the manifest needs, but for itself.
+    /// The files that the manifest needs, but for itself, and those that readers of changes need.
     fn own_files(&self) -> Vec<String> {
         let known = |image: &&SegmentImage<P>| {
             self.manifest.generations.iter().any(|generation| image.is_of(generation))
         };
         let segments = self.log.images.iter().filter(known).map(SegmentImage::name);
-        segments.chain(self.manifest.checkpoint.iter().flat_map(Checkpoint::names)).collect()
+        let own: BTreeSet<_> =
+            segments.chain(self.manifest.checkpoint.iter().flat_map(Checkpoint::names)).collect();
+        let names = self.files.iter().map(|entry| &entry.name);
+        let retained: Vec<_> =
+            names.filter(|name| self.retention.needs(name) && !own.contains(*name)).cloned().collect();
+        own.into_iter().chain(retained).collect()
     }
 }

@@ -190,6 +190,11 @@ impl<P: Files> Stream<P> {
         Some((segment_name(self.number, segment.sequence), start))
     }
 
+    /// How many blocks of this generation are durable.
+    pub(crate) fn durable_blocks(&self) -> u64 {
+        self.durable_blocks
+    }
+
     /// Bytes of its segments.
     pub(crate) fn file_bytes(&self) -> u64 {
         let current = self.segment.iter().map(|segment| segment.grown.max(segment.offset));

@@ -82,6 +82,8 @@ pub enum Fault {
     /// Constraints: the row to which another one refers is looked up without concurrency control,
     /// before the other one is there.
     UnprotectedReferences,
+    /// A stream of changes skips a commit now and then.
+    SkippedCommit,
     /// While a table gets another form, transactions change one form only.
     SingleForm,
     /// Rows get another form before the transactions have ended that do not use it.

@@ -17,6 +17,7 @@ use crate::directory_of_pages;
 use crate::errors::Failure;
 use crate::numbers::thousands;
 use crate::progress::Progress;
+use crate::readable::Readable;
 
 const CHECK_EXAMPLES: &str = "Examples:
   isles check data                                      read everything, verify every checksum, and count the rows
@@ -27,10 +28,14 @@ are there and new ones are not, and that unique indexes are. All rows of an inst
 of several instances, each is verified, and said what becomes of transactions in doubt at the next opening; of the directory of one
 of them alone, whose directories say that. Of rows in pages (--engine paged), each page is verified, the log, and all trees as the next opening has them:
 order, fences, that no page is lost or in two places, and that indexes agree. A damaged page is made anew from a backup if that has it as it
-was when it was written last. The database must not be open. Exit status: 0 whole, 1 damaged or no database, 2 bad input.";
+was when it was written last. If another process has the database open, a copy of it is verified, in the directory for temporary files
+(TMPDIR), and said as of when; a deployment of several instances must not be open. Exit status: 0 whole, 1 damaged or no database, 2 bad
+input.";
 
 const INSPECT_EXAMPLES: &str = "Example:
-  isles inspect data      openings, checkpoint and segments, with their epochs, what is in doubt, and tables";
+  isles inspect data      openings, checkpoint and segments, with their epochs, what is in doubt, and tables
+
+If another process has the database open, a copy of it is shown (TMPDIR says where it lies), and said as of when.";
 
 /// Flags of `isles check`.
 #[derive(Clone, Debug, Default, Args)]
@@ -75,9 +80,11 @@ pub fn check(arguments: &CheckArguments) -> Result<String, Failure> {
         return Ok(repaired + &checked);
     }
     let Some(DataOwners { instances, parts }) = deployed(path)? else {
-        return check_one(path).map(|(text, Undecided { in_doubt, .. })| {
+        let readable = Readable::of(path)?;
+        let checked = check_one(readable.path()).map(|(text, Undecided { in_doubt, .. })| {
             text + &unknown_ends(in_doubt.iter().map(|(_, coordinator)| *coordinator))
         });
+        return readable.report(checked);
     };
     let mut text = format!("{}: {instances} instances, {} parts of data\n", arguments.path, parts.len());
     let mut all = Vec::with_capacity(instances);
@@ -184,7 +191,8 @@ fn undecided(in_doubt: &[PartOf], decisions: &[Decision]) -> String {
 pub fn inspect(arguments: &InspectArguments) -> Result<String, Failure> {
     let path = Path::new(&arguments.path);
     let Some(DataOwners { instances, parts }) = deployed(path)? else {
-        return inspect_one(path).map(|(text, alone)| text + &alone);
+        let readable = Readable::of(path)?;
+        return readable.report(inspect_one(readable.path()).map(|(text, alone)| text + &alone));
     };
     let parts: Vec<String> = parts.iter().map(u16::to_string).collect();
     let mut text = format!("{}: {instances} instances\n", arguments.path);

@@ -44,6 +44,7 @@ mod output;
 mod pages;
 mod probe;
 pub mod progress;
+mod readable;
 pub mod report;
 mod rows;
 pub mod runner;

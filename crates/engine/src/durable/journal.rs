@@ -1,9 +1,14 @@
 //! The log as the engine sees it, whatever files its platform has: one side for commits, one for
 //! checkpoints.
 
+use std::any::Any;
+
 use platform::files::Files;
 use platform::{Nanos, Node, OutOfMemory, Platform};
-use redo_log::{CheckpointFileWriter, Cut, Log, LogError, LogUse, Record, Spares, Target};
+use redo_log::{
+    ChangeCursor, ChangesError, ChangesFrom, CheckpointFileWriter, Cut, Log, LogError, LogPosition, LogUse,
+    LoggedCommit, ReaderPlace, Record, Spares, Target,
+};
 use storage::Epochs;
 
 /// A file of a checkpoint that is being written.
@@ -31,8 +36,50 @@ pub(crate) trait CheckpointLog<P: Platform>: Send + Sync {
     fn file_bytes(&self, c: P::Core) -> u64;
 }
 
+/// A cursor of a log, as the engine holds it: a [`ChangeCursor`].
+pub(crate) type LogCursor = Box<dyn Any + Send>;
+
+/// The port of readers of changes to the log. The cursors are those of this log.
+pub(crate) trait ChangeLog<P: Platform>: Send + Sync {
+    /// See [`Log::open_changes`]; the position of the cursor.
+    fn open_changes(
+        &self,
+        c: P::Core,
+        epochs: &Epochs<P>,
+        from: ChangesFrom,
+    ) -> Result<(LogCursor, LogPosition), ChangesError>;
+    /// See [`Log::settled_position`].
+    fn settled_position(&self, c: P::Core, epochs: &Epochs<P>) -> Result<LogPosition, ChangesError>;
+    /// See [`Log::next_commit`]; with the position of the cursor.
+    fn next_commit(
+        &self,
+        c: P::Core,
+        epochs: &Epochs<P>,
+        cursor: &mut LogCursor,
+        deadline: Option<Nanos>,
+    ) -> Result<(Option<LoggedCommit>, LogPosition), ChangesError>;
+    /// See [`Log::close_changes`].
+    fn close_changes(&self, c: P::Core, cursor: LogCursor);
+    /// See [`Log::descriptions`].
+    fn descriptions(&self, c: P::Core) -> Result<Vec<Vec<u8>>, ChangesError>;
+    /// See [`Log::register_reader`].
+    fn register_reader(
+        &self,
+        c: P::Core,
+        epochs: &Epochs<P>,
+        name: &str,
+        from: ChangesFrom,
+    ) -> Result<LogPosition, ChangesError>;
+    /// See [`Log::acknowledge`].
+    fn acknowledge(&self, c: P::Core, name: &str, position: LogPosition) -> Result<(), ChangesError>;
+    /// See [`Log::forget_reader`].
+    fn forget_reader(&self, c: P::Core, name: &str) -> Result<bool, ChangesError>;
+    /// See [`Log::readers`].
+    fn readers(&self, c: P::Core) -> Result<Vec<ReaderPlace>, ChangesError>;
+}
+
 /// The port of commits to the log.
-pub(crate) trait Journal<P: Platform>: CheckpointLog<P> {
+pub(crate) trait Journal<P: Platform>: CheckpointLog<P> + ChangeLog<P> {
     /// See [`Log::reserve`].
     fn reserve(
         &self,
@@ -126,11 +173,74 @@ impl<P: Files> Journal<P> for Log<P> {
     }
 
     fn settle(&self, c: P::Core, epochs: &Epochs<P>) -> Result<(), LogError> {
-        Log::settle(self, c, epochs)
+        Log::settle(self, c, epochs).map(drop)
     }
 
     fn close(self: Box<Self>, c: P::Core, epochs: &Epochs<P>) -> Result<(), LogError> {
         Log::close(*self, c, epochs)
+    }
+}
+
+const OTHER_LOG: ChangesError = ChangesError::Unsupported("the stream of changes is of another database");
+
+impl<P: Files> ChangeLog<P> for Log<P> {
+    fn open_changes(
+        &self,
+        c: P::Core,
+        epochs: &Epochs<P>,
+        from: ChangesFrom,
+    ) -> Result<(LogCursor, LogPosition), ChangesError> {
+        let cursor = Log::open_changes(self, c, epochs, from)?;
+        let position = cursor.position();
+        Ok((Box::new(cursor), position))
+    }
+
+    fn settled_position(&self, c: P::Core, epochs: &Epochs<P>) -> Result<LogPosition, ChangesError> {
+        Log::settled_position(self, c, epochs)
+    }
+
+    fn next_commit(
+        &self,
+        c: P::Core,
+        epochs: &Epochs<P>,
+        cursor: &mut LogCursor,
+        deadline: Option<Nanos>,
+    ) -> Result<(Option<LoggedCommit>, LogPosition), ChangesError> {
+        let cursor = cursor.downcast_mut::<ChangeCursor<P>>().ok_or(OTHER_LOG)?;
+        let commit = Log::next_commit(self, c, epochs, cursor, deadline)?;
+        Ok((commit, cursor.position()))
+    }
+
+    fn close_changes(&self, c: P::Core, cursor: LogCursor) {
+        if let Ok(cursor) = cursor.downcast::<ChangeCursor<P>>() {
+            Log::close_changes(self, c, *cursor);
+        }
+    }
+
+    fn descriptions(&self, c: P::Core) -> Result<Vec<Vec<u8>>, ChangesError> {
+        Log::descriptions(self, c)
+    }
+
+    fn register_reader(
+        &self,
+        c: P::Core,
+        epochs: &Epochs<P>,
+        name: &str,
+        from: ChangesFrom,
+    ) -> Result<LogPosition, ChangesError> {
+        Log::register_reader(self, c, epochs, name, from)
+    }
+
+    fn acknowledge(&self, c: P::Core, name: &str, position: LogPosition) -> Result<(), ChangesError> {
+        Log::acknowledge(self, c, name, position)
+    }
+
+    fn forget_reader(&self, c: P::Core, name: &str) -> Result<bool, ChangesError> {
+        Log::forget_reader(self, c, name)
+    }
+
+    fn readers(&self, c: P::Core) -> Result<Vec<ReaderPlace>, ChangesError> {
+        Log::readers(self, c)
     }
 }
 

@@ -11,6 +11,7 @@
 //! program may change its tables from one opening to the next, and that tools know what
 //! [rows](content) there are. How a directory is opened is in `recovery/`.
 
+pub(crate) mod change_stream;
 pub(crate) mod checkpoint;
 pub(crate) mod codec;
 pub mod content;

@@ -2,7 +2,10 @@
 
 use std::any::Any;
 
-use boundary::{AnyDatabase, AnyPrepared, AnySession, Decision, Occupant, PartOf, RoamingSession, Traits};
+use boundary::{
+    AnyDatabase, AnyPrepared, AnySession, ChangeSource, ChangesError, Decision, Occupant, PartOf,
+    RoamingSession, Traits,
+};
 use concurrency::{Content, Scheme, TooManySessions};
 use platform::{Address, Nanos, Node, OutOfMemory, Platform};
 use redo_log::{LogError, LogUse};
@@ -111,6 +114,10 @@ impl<P: Platform, S: Scheme<P>> AnyDatabase<P> for MemoryDatabase<P, S> {
 
     fn checkpoints(&self, c: P::Core) -> (u64, Result<(), LogError>) {
         self.checkpoints(c)
+    }
+
+    fn change_source(&self) -> Result<&dyn ChangeSource<P>, ChangesError> {
+        Ok(self)
     }
 
     fn occupants(&self, c: P::Core, lines: &[Address]) -> Vec<Option<Occupant>> {

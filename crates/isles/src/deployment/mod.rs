@@ -30,6 +30,7 @@
 // Threads and handles belong to the program, not to the engine.
 #![allow(clippy::disallowed_types)]
 
+mod changes;
 mod constraints;
 mod copy;
 mod division;

@@ -4,6 +4,8 @@
 mod at_once;
 mod backups;
 mod bad_input;
+mod changes;
+mod changes_killed;
 mod changing;
 mod common;
 mod constraint_changes;
@@ -32,6 +34,7 @@ mod procedures;
 #[allow(dead_code)]
 #[path = "../../src/range.rs"]
 mod range;
+mod read_copies;
 mod retyping;
 mod savepoints;
 mod sequences;

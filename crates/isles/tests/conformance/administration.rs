@@ -13,6 +13,7 @@ use isles::{
 
 use crate::apply::Tables;
 use crate::calls::{self, call, call_function};
+use crate::changes;
 use crate::constraints;
 use crate::deployed::Work;
 use crate::engines::{Directory, Engine, Kind};
@@ -20,6 +21,15 @@ use crate::engines::{Directory, Engine, Kind};
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(id))]
 struct Note {
+    id: u32,
+    text: String,
+}
+
+/// A row of a table whose parts are divided among instances.
+#[derive(Row, Clone, Debug, PartialEq)]
+#[row(key(part, id))]
+struct OwnNote {
+    part: u16,
     id: u32,
     text: String,
 }
@@ -76,6 +86,7 @@ fn declared(engine: Engine, path: &Path) -> Builder {
 fn call_in_new_directory(engine: Engine, path: &Path, events: &Arc<AtomicU64>) {
     let (counted, builder) = (Arc::clone(events), declared(engine, path));
     let builder = call!(builder.spare_tables(4));
+    let builder = call!(builder.retained_changes(8 << 20));
     let builder = call!(builder.latencies(true));
     let builder = call!(builder.slow_after(Duration::from_secs(60)));
     let builder = call!(builder.on_progress(|_| {}));
@@ -107,6 +118,15 @@ fn call_in_new_directory(engine: Engine, path: &Path, events: &Arc<AtomicU64>) {
     assert!(call!(latencies.at(1.0)) >= latencies.at(0.5));
     let refused = call!(database.try_transaction(|_| Err::<(), Error>(Error::RollBack)));
     assert_eq!(refused, Err(Error::RollBack));
+    let rename = |note: &mut Note| note.text = "another text".to_owned();
+    match engine {
+        Engine::Pages => changes::refuse(&database, notes),
+        _ => changes::call_all(&database, notes, &note(77), rename),
+    }
+    let mut reader = declared(engine, path);
+    reader.table::<Note>("notes");
+    reader.table::<Note>("drafts");
+    changes::read_copy::<Note>(reader, "notes", &std::env::temp_dir(), 20);
     let copy = Directory::new(&format!("{}-copy", engine.name()));
     call!(database.backup(&copy.0)).expect("a copy");
     call!(database.close()).expect("no session uses it");
@@ -280,7 +300,11 @@ fn call_on_deployment() {
         let division = Division { instances: 2, workers: 2, parts: 2 };
         let mut builder = call_function!(Deployment::at(path, division));
         let notes = call!(builder.copied_table("notes", (0..20).map(note).collect()));
+        let own = builder.table::<OwnNote>("own");
         let deployment = builder.open::<NoProcedure>(()).expect("a deployment");
+        let rename = |note: &mut OwnNote| note.text = "another text".to_owned();
+        let row = OwnNote { part: 0, id: 1, text: "a text".to_owned() };
+        changes::call_on_instance(&deployment, deployment.instance_of(0), own, &row, rename);
         for instance in 0..deployment.instances() {
             let mut session = deployment.session(instance).expect("a session");
             assert_eq!(session.transaction(|t| t.scan(notes, ..).count()), Ok(20));

@@ -13,6 +13,7 @@ mod administration;
 mod anomalies;
 mod apply;
 mod calls;
+mod changes;
 mod constraints;
 mod deployed;
 mod engines;
@@ -44,7 +45,11 @@ fn conforms(engine: Engine) {
         Program::draw(engine, number, TRANSACTIONS).check();
     }
     administration::call_all(engine);
-    let all = if engine == Engine::Deployment { surface::of_deployments() } else { surface::of_databases() };
+    let all = match engine {
+        Engine::Deployment => surface::of_deployments(),
+        Engine::Pages => surface::of_pages(),
+        _ => surface::of_databases(),
+    };
     let called = calls::of(&engine.name());
     let missing: Vec<_> = all.difference(&called).collect();
     assert!(missing.is_empty(), "the suite calls none of these on {}: {missing:?}", engine.name());

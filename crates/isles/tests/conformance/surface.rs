@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const VALUES: [&str; 2] = ["Error", "NormalizedRange"];
 /// Types and free functions of deployments only, and of databases only.
 const OF_DEPLOYMENTS: [&str; 3] = ["Deployment", "DeploymentBuilder", "copy_deployment"];
-const OF_DATABASES: [&str; 9] = [
+const OF_DATABASES: [&str; 11] = [
     "Database",
     "Builder",
     "TableOptions",
@@ -18,11 +18,22 @@ const OF_DATABASES: [&str; 9] = [
     "Latencies",
     "ConflictStatistics",
     "copy_directory",
+    "ReadCopy",
+    "Watch",
 ];
+/// Types that databases over pages do not give: [`isles::Error::NoChanges`].
+const OF_ROWS_IN_MEMORY: [&str; 4] = ["Changes", "RowChange", "ChangePosition", "Watch"];
 
 /// The functions that the suite has to call on a database, as `Owner::name`.
 pub fn of_databases() -> BTreeSet<String> {
     without(&OF_DEPLOYMENTS)
+}
+
+/// The functions that the suite has to call on a database over pages.
+pub fn of_pages() -> BTreeSet<String> {
+    let mut all = of_databases();
+    all.retain(|name| !OF_ROWS_IN_MEMORY.iter().any(|owner| name.split("::").next() == Some(owner)));
+    all
 }
 
 /// The functions that the suite has to call on a deployment.

@@ -11,16 +11,17 @@ use super::opening::{Format, open, table};
 use super::{csv, json, values};
 use crate::errors::Failure;
 use crate::numbers::thousands;
+use crate::readable::Readable;
 
 const EXAMPLES: &str = "Examples:
   isles export data accounts --format csv > accounts.csv
   isles export data accounts --out accounts.jsonl     one JSON object a line
 
 In CSV the first line has the names of columns; an empty field is no value, and an empty text is in quotation marks. Bytes are 0x and
-digits, arrays are lists and groups objects of JSON. `isles import` reads back all that is written. The database must not be open: export
-a copy of one that is (isles backup). Exit status: 0 done, 1 failed, 2 bad input.";
+digits, arrays are lists and groups objects of JSON. `isles import` reads back all that is written. If another process has the database open, a
+copy of it is exported, which lies in the directory for temporary files (TMPDIR) meanwhile. Exit status: 0 done, 1 failed, 2 bad input.";
 
-/// Rows that are read in one transaction: no other process has the database open.
+/// Rows that are read in one transaction: no other process has the database, or its copy, open.
 const ROWS_AT_ONCE: usize = 10_000;
 
 /// Flags of `isles export`.
@@ -48,7 +49,8 @@ pub struct ExportArguments {
 pub fn export(arguments: &ExportArguments) -> Result<String, Failure> {
     let path = Path::new(&arguments.path);
     let format = Format::of(arguments.format.as_deref(), arguments.out.as_deref())?;
-    let database = open(path)?;
+    let readable = Readable::of(path)?;
+    let database = open(readable.path())?;
     let described = table(&database, path, &arguments.table)?;
     let mut session = database.session().map_err(Failure::of)?;
     let read = |after: Option<&[Datum]>| {
@@ -67,7 +69,8 @@ pub fn export(arguments: &ExportArguments) -> Result<String, Failure> {
             let made = File::options().write(true).create_new(true).open(file).map_err(failed)?;
             let rows = write_all(&made, &failed, described, format, read)?;
             made.sync_all().map_err(failed)?;
-            Ok(format!("{name}: {} rows of {}\n", thousands(rows), described.name()))
+            let exported = format!("{name}: {} rows of {}\n", thousands(rows), described.name());
+            Ok(readable.note().to_owned() + &exported)
         }
     }
 }

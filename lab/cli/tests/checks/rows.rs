@@ -318,3 +318,28 @@ fn a_byte_order_mark_is_no_part_of_the_first_line() {
     }
     assert_eq!(all(&data).len(), 2);
 }
+
+/// A database that is open is read as a copy, and the commands say so.
+#[test]
+fn a_database_that_is_open_is_checked_inspected_and_exported() {
+    let scratch = Scratch::new("open-elsewhere");
+    let data = scratch.name("data");
+    let (database, things) = open(Path::new(&data));
+    database.transaction(|t| t.insert_all(things, (0..30).map(thing))).expect("inserted");
+    let note = format!("{data}: another process has it open; read is a copy as of epoch ");
+    let checked = succeeds(&["check", &data]);
+    assert!(checked.starts_with(&note) && checked.contains(&format!("\n{data}: ok, ")), "{checked}");
+    assert!(checked.contains("things: 30 rows"), "{checked}");
+    let inspected = succeeds(&["inspect", &data]);
+    assert!(inspected.starts_with(&note) && inspected.contains("\ntables\n"), "{inspected}");
+    let out = scratch.name("things.jsonl");
+    let exported = succeeds(&["export", &data, "things", "--out", &out]);
+    assert!(exported.starts_with(&note) && exported.ends_with("30 rows of things\n"), "{exported}");
+    assert_eq!(std::fs::read_to_string(&out).expect("rows").lines().count(), 30);
+    let lines = succeeds(&["export", &data, "things", "--format", "jsonl"]);
+    assert_eq!(lines.lines().count(), 30, "the note is not among the rows");
+    // The process that has it open went on all the time.
+    database.transaction(|t| t.insert(things, &thing(30))).expect("inserted");
+    database.close().expect("closed");
+    assert!(succeeds(&["check", &data]).starts_with(&format!("{data}: ok, ")));
+}

@@ -141,6 +141,7 @@ pub(super) fn options(seed: u64) -> DurableOptions {
             segment_bytes: [24 << 10, 64 << 10, 1 << 20][random.below(3) as usize],
             buffer_bytes: [4 << 10, 16 << 10][random.below(2) as usize],
             access: if random.below(2) == 0 { Access::Direct } else { Access::Cached },
+            ..LogOptions::default()
         },
         checkpoint_bytes: [0, 8 << 10, u64::MAX][random.below(3) as usize],
         places: vec![Place { thread: None }; 1 + random.below(2) as usize],
