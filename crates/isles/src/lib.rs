@@ -63,8 +63,8 @@
 //! unique_index(name(..)))]`. The derive adds a constant for each field of fixed length
 //! (`Account::BALANCE`), for each index (`Account::BY_OWNER`), and `KEY`. A key has up to 12
 //! columns and 2 KiB. The primary key has 64 bytes, and its columns have a fixed length and are not
-//! `Option`s; other indexes have no such limits. `desc(column)` and `nulls_first(column)` are columns in
-//! another order. The library appends the primary key to the keys of an index that is not unique.
+//! `Option`s; other indexes have no such limits. `desc(column)` and `nulls_first(column)` are
+//! columns in another order. The library appends the primary key to the keys of an index that is not unique.
 //! A complete key therefore always identifies one row; a [`prefix`] identifies many rows.
 //!
 //! A program that imports this crate under another name passes that name to the derive:

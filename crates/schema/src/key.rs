@@ -1,6 +1,6 @@
 //! Keys, normalized: comparing their words as unsigned numbers, first to last, gives the order of
-//! the columns, and equals comparing their bytes with memcmp. Keys of up to 64 bytes are made on the
-//! stack; longer ones, see `long_key`, are not.
+//! the columns, and equals comparing their bytes with memcmp. Keys of up to 64 bytes are made on
+//! the stack; longer ones, see `long_key`, are not.
 
 use std::marker::PhantomData;
 

@@ -26,8 +26,8 @@ impl Slot {
         (self.0 >> 16 & 0xffff) as usize
     }
 
-    /// Bytes of the tail behind the fixed part, wherever they lie; with long keys, words of the rest
-    /// of the key.
+    /// Bytes of the tail behind the fixed part, wherever they lie; with long keys, words of the
+    /// rest of the key.
     #[inline]
     pub(crate) fn tail_bytes(self) -> usize {
         (self.0 >> 32 & 0xff_ffff) as usize

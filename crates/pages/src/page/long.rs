@@ -1,10 +1,10 @@
 //! Long keys in pages: keys of an index of which the longest has more words than an entry has.
 //!
-//! An entry has the first words of the key, and a place of a record, in inner pages too. The record
-//! of a leaf's entry has the primary key, that of an inner page the number of the child; the rest of
-//! the key lies behind, and the entry's word says how many words that is. So the rest of a key moves
-//! with its record, and pages are split, merged, repeated and checked like those with short keys.
-//! Keys have no zeros at their ends.
+//! An entry has the first words of the key, and a place of a record, in inner pages too. The
+//! record of a leaf's entry has the primary key, that of an inner page the number of the child; the
+//! rest of the key lies behind, and the entry's word says how many words that is. So the rest of a
+//! key moves with its record, and pages are split, merged, repeated and checked like those with
+//! short keys. Keys have no zeros at their ends.
 
 use std::cmp::Ordering as Order;
 

@@ -1,5 +1,5 @@
-//! An index of a table: a tree for keys of 1, 2, 4, 5, 8 or up to 256 words, or a hash index, and its division
-//! into partitions.
+//! An index of a table: a tree for keys of 1, 2, 4, 5, 8 or up to 256 words, or a hash index, and
+//! its division into partitions.
 //!
 //! - `kind`: a tree of one of the widths, or a hash index: the only place that lists the widths;
 //! - `partition`: one partition: lookups, changes, scans;

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use platform::{Intent, OutOfMemory, Platform};
 
 use super::descend::{Path, ReadNode, Target};
-use super::long::PLACE_WORDS;
+use super::long::{self, PLACE_WORDS};
 use super::node::Node;
 use super::store::NodeStore;
 use super::types::{
@@ -107,7 +107,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         guard: &mut G,
         changes: &mut LeafChanges,
     ) -> Result<Insert, OutOfMemory> {
-        let own = self.own(c, local, key)?;
+        let own = long::own(c, local, key)?;
         let mut retry = Retry::of(self);
         let result = loop {
             match self.try_insert(c, local, &own, value, guard, changes) {
@@ -117,7 +117,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
             }
         };
         if !matches!(result, Ok(Insert::Inserted { .. })) {
-            self.disown(c, local, &own);
+            long::disown(c, local, &own);
         }
         result
     }

@@ -19,12 +19,6 @@ use std::ptr::NonNull;
 
 use platform::{Intent, OutOfMemory, Platform, Work};
 
-use super::Tree;
-use super::descend::ReadNode;
-use super::insert::AttemptEnd;
-use super::node::Node;
-use super::store::NodeStore;
-use super::types::Restart;
 use crate::Local;
 
 /// Words of a place for a long key.
@@ -88,7 +82,11 @@ unsafe fn rest_of<'k>(reference: u64) -> &'k [u64] {
 ///
 /// Pre: each of the references is that of a key to be searched for, or was validated within the
 /// caller's epoch.
-fn compare<P: Platform, const W: usize>(c: P::Core, left: &[u64; W], right: &[u64; W]) -> Ordering {
+pub(super) fn compare<P: Platform, const W: usize>(
+    c: P::Core,
+    left: &[u64; W],
+    right: &[u64; W],
+) -> Ordering {
     match left[..FIRST_WORDS].cmp(&right[..FIRST_WORDS]) {
         Ordering::Equal if left[FIRST_WORDS] == right[FIRST_WORDS] => Ordering::Equal,
         Ordering::Equal => {
@@ -112,96 +110,47 @@ pub(super) fn is_less<P: Platform, const W: usize>(c: P::Core, left: &[u64; W], 
     if W == PLACE_WORDS { compare::<P, W>(c, left, right).is_lt() } else { left < right }
 }
 
-impl<P: Platform, S: NodeStore<P>, const W: usize> Node<P, S, W> {
-    /// Compares key `index` with `key` in a tree of long keys. Fails if the node has not this
-    /// version any more, and the version matters.
-    pub(super) fn compare_long(
-        &self,
-        c: P::Core,
-        index: usize,
-        key: &[u64; W],
-        version: u64,
-    ) -> Result<Ordering, Restart> {
-        let own = self.key(index);
-        match own[..W - 1].cmp(&key[..W - 1]) {
-            Ordering::Equal if own[W - 1] | key[W - 1] == 0 => Ok(Ordering::Equal),
-            // From here on the last word is a reference.
-            Ordering::Equal if self.latch().validate(c, version) => Ok(compare::<P, W>(c, &own, key)),
-            Ordering::Equal => Err(Restart),
-            different => Ok(different),
-        }
+/// The key with a copy of its rest, which belongs to the caller.
+///
+/// Pre: in a tree of long keys, as [`compare`].
+pub(super) fn own<P: Platform, const W: usize>(
+    c: P::Core,
+    local: &mut Local<P>,
+    key: &[u64; W],
+) -> Result<[u64; W], OutOfMemory> {
+    let mut own = *key;
+    if W == PLACE_WORDS && own[FIRST_WORDS] != 0 {
+        // SAFETY: a reference, as this function demands.
+        let rest = unsafe { rest_of(own[FIRST_WORDS]) };
+        let block = local.allocate(c, rest.len() * 8)?.cast::<u64>();
+        P::touch(c, block.as_ptr(), rest.len() * 8, Intent::Write);
+        // SAFETY: a fresh block of this many words, which no other core knows. The latch that
+        // publishes the reference publishes the words.
+        let copy = unsafe {
+            std::ptr::copy_nonoverlapping(rest.as_ptr(), block.as_ptr(), rest.len());
+            std::slice::from_raw_parts(block.as_ptr(), rest.len())
+        };
+        own[FIRST_WORDS] = reference_to(copy);
+    }
+    Ok(own)
+}
+
+/// Gives back the copy that [`own`] has made of a key, which was linked nowhere.
+pub(super) fn disown<P: Platform, const W: usize>(c: P::Core, local: &mut Local<P>, key: &[u64; W]) {
+    if let Some((block, bytes)) = block_of(key) {
+        // SAFETY: allocated by `own` with this length; no other core has seen the block.
+        unsafe { local.free(c, block, bytes) };
     }
 }
 
-impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
-    /// The key with a copy of its rest, which belongs to the caller.
-    ///
-    /// Pre: in a tree of long keys, as [`compare`].
-    pub(super) fn own(
-        &self,
-        c: P::Core,
-        local: &mut Local<P>,
-        key: &[u64; W],
-    ) -> Result<[u64; W], OutOfMemory> {
-        let mut own = *key;
-        if W == PLACE_WORDS && own[FIRST_WORDS] != 0 {
-            // SAFETY: a reference, as this function demands.
-            let rest = unsafe { rest_of(own[FIRST_WORDS]) };
-            let block = local.allocate(c, rest.len() * 8)?.cast::<u64>();
-            P::touch(c, block.as_ptr(), rest.len() * 8, Intent::Write);
-            // SAFETY: a fresh block of this many words, which no other core knows. The latch that
-            // publishes the reference publishes the words.
-            let copy = unsafe {
-                std::ptr::copy_nonoverlapping(rest.as_ptr(), block.as_ptr(), rest.len());
-                std::slice::from_raw_parts(block.as_ptr(), rest.len())
-            };
-            own[FIRST_WORDS] = reference_to(copy);
-        }
-        Ok(own)
-    }
-
-    /// Gives back the copy that [`Self::own`] has made of a key, which was linked nowhere.
-    pub(super) fn disown(&self, c: P::Core, local: &mut Local<P>, key: &[u64; W]) {
-        if let Some((block, bytes)) = block_of(key) {
-            // SAFETY: allocated by `own` with this length; no other core has seen the block.
-            unsafe { local.free(c, block, bytes) };
-        }
-    }
-
-    /// Retires the rest of a key that was removed from a node.
-    ///
-    /// Pre: the node was latched, so that no other core retires the rest.
-    pub(super) fn retire_key(&self, c: P::Core, local: &mut Local<P>, key: &[u64; W]) {
-        if let Some((block, bytes)) = block_of(key) {
-            // SAFETY: allocated by `own` with this length; the place that owned the block is gone,
-            // and the caller is inside an epoch (see `Tree::new`).
-            unsafe { local.retire(c, block, bytes) };
-        }
-    }
-
-    /// The separator of a full leaf that is about to be split at `from` for a key at `at`: the
-    /// words of the smallest key above it up to the first that differs from the largest key below.
-    /// Most separators so have no rest. The rest belongs to the caller.
-    pub(super) fn long_separator(
-        &self,
-        c: P::Core,
-        local: &mut Local<P>,
-        leaf: &ReadNode<P, S, W>,
-        (from, at): (usize, usize),
-        key: &[u64; W],
-    ) -> Result<[u64; W], AttemptEnd> {
-        let is_behind_all = from == leaf.node.entries();
-        let above = if is_behind_all { *key } else { leaf.node.key(from) };
-        let below = if at == from && !is_behind_all { *key } else { leaf.node.key(from - 1) };
-        if !leaf.validate(c) {
-            return Err(AttemptEnd::Restart);
-        }
-        if let Some(differs) = (0..W - 1).find(|word| above[*word] != below[*word]) {
-            let mut separator = [0; W];
-            separator[..=differs].copy_from_slice(&above[..=differs]);
-            return Ok(separator);
-        }
-        Ok(self.own(c, local, &above)?)
+/// Retires the rest of a key that was removed from a node.
+///
+/// Pre: the node was latched, so that no other core retires the rest.
+pub(super) fn retire<P: Platform, const W: usize>(c: P::Core, local: &mut Local<P>, key: &[u64; W]) {
+    if let Some((block, bytes)) = block_of(key) {
+        // SAFETY: allocated by `own` with this length; the place that owned the block is gone,
+        // and the caller is inside an epoch (see `Tree::new`).
+        unsafe { local.retire(c, block, bytes) };
     }
 }
 

@@ -126,8 +126,8 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
     ///   same memory and the same epochs, and the `Local` that a method gets is that worker's.
     /// - A [`Witness`] is used within the epoch, and with the tree, that it came from.
     /// - In a tree of long keys (of [`PLACE_WORDS`] words) the last word of each key that a method
-    ///   gets is 0, or a reference that `place_of` has made or the tree has given in the same epoch,
-    ///   and that names words which are there.
+    ///   gets is 0, or a reference that `place_of` has made or the tree has given in the same
+    ///   epoch, and that names words which are there.
     pub unsafe fn new(c: P::Core, store: S, local: &mut Local<P>) -> Result<Self, OutOfMemory> {
         let anchor = local.allocate_lines(c, LINE_BYTES)?.cast::<Anchor<P>>();
         let (root, frame) = match store.allocate(c, local) {

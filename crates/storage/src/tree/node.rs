@@ -276,6 +276,25 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Node<P, S, W> {
         NodeId(self.peek(Self::CHILDREN + index))
     }
 
+    /// Compares key `index` with `key` in a tree of long keys. Fails if the node has not this
+    /// version any more, and the version matters.
+    fn compare_long(
+        &self,
+        c: P::Core,
+        index: usize,
+        key: &[u64; W],
+        version: u64,
+    ) -> Result<Ordering, Restart> {
+        let own = self.key(index);
+        match own[..W - 1].cmp(&key[..W - 1]) {
+            Ordering::Equal if own[W - 1] | key[W - 1] == 0 => Ok(Ordering::Equal),
+            // From here on the last word is a reference.
+            Ordering::Equal if self.latch().validate(c, version) => Ok(long::compare::<P, W>(c, &own, key)),
+            Ordering::Equal => Err(Restart),
+            different => Ok(different),
+        }
+    }
+
     /// Returns true if key `index` is less than `key`, or equal with `OR_EQUAL`, in a tree of long
     /// keys.
     fn is_long_below<const OR_EQUAL: bool>(

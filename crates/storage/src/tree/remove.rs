@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use platform::Platform;
 
 use super::descend::{Path, ReadNode, Target};
-use super::long::PLACE_WORDS;
+use super::long::{self, PLACE_WORDS};
 use super::store::NodeStore;
 use super::types::{LeafChange, LeafChanges, Restart};
 use super::{Retry, Tree};
@@ -71,7 +71,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         let removed = if W == PLACE_WORDS { leaf.node.key(at) } else { [0; W] };
         leaf.node.remove_entry(c, at);
         let after = Some(leaf.unlock_changed(c));
-        self.retire_key(c, local, &removed);
+        long::retire(c, local, &removed);
         changes.push(LeafChange { before: leaf.witness(), after, sibling: None });
         Ok(existing)
     }
@@ -110,10 +110,10 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         let removed = ancestor.found.node.remove_child(c, ancestor.index);
         doomed().for_each(|found| found.unlock_obsolete(c));
         ancestor.found.unlock_changed(c);
-        self.retire_key(c, local, &removed);
+        long::retire(c, local, &removed);
         if W == PLACE_WORDS {
             // No core writes an obsolete node.
-            self.retire_key(c, local, &leaf.node.key(0));
+            long::retire(c, local, &leaf.node.key(0));
         }
         for found in doomed() {
             // SAFETY: the ancestor's latch was held when the node's only name was removed, and the

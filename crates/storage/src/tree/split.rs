@@ -11,7 +11,7 @@ use platform::{OutOfMemory, Platform};
 use super::Tree;
 use super::descend::{Path, ReadNode};
 use super::insert::{AttemptEnd, InsertPosition};
-use super::long::PLACE_WORDS;
+use super::long::{self, PLACE_WORDS};
 use super::node::Node;
 use super::store::NodeStore;
 use super::types::{Guard, Insert, LeafChange, LeafChanges, NodeId, Restart, Witness};
@@ -57,12 +57,12 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         let spares = match self.spares(c, local, 0, path.length() == 0) {
             Ok(spares) => spares,
             Err(error) => {
-                self.disown(c, local, &long_separator);
+                long::disown(c, local, &long_separator);
                 return Err(error.into());
             }
         };
         let Ok(parent) = self.latch_with_parent(c, path, path.length(), leaf) else {
-            self.disown(c, local, &long_separator);
+            long::disown(c, local, &long_separator);
             self.free_spares(c, local, spares);
             return Err(AttemptEnd::Restart);
         };
@@ -70,7 +70,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         if !holds || !guard.allow(place.neighbour.next) {
             leaf.unlock_unchanged(c);
             self.unlock_parent(c, &parent);
-            self.disown(c, local, &long_separator);
+            long::disown(c, local, &long_separator);
             self.free_spares(c, local, spares);
             return if holds { Ok(Insert::Refused) } else { Err(AttemptEnd::Restart) };
         }
@@ -89,6 +89,31 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
     #[inline(always)]
     fn split_from(&self, leaf: &Node<P, S, W>, at: usize) -> usize {
         if leaf.is_ascending(at) { at } else { Node::<P, S, W>::LEAF_CAPACITY / 2 }
+    }
+
+    /// The separator of a full leaf that is about to be split at `from` for a key at `at`: the
+    /// words of the smallest key above it up to the first that differs from the largest key below.
+    /// Most separators so have no rest. The rest belongs to the caller.
+    fn long_separator(
+        &self,
+        c: P::Core,
+        local: &mut Local<P>,
+        leaf: &ReadNode<P, S, W>,
+        (from, at): (usize, usize),
+        key: &[u64; W],
+    ) -> Result<[u64; W], AttemptEnd> {
+        let is_behind_all = from == leaf.node.entries();
+        let above = if is_behind_all { *key } else { leaf.node.key(from) };
+        let below = if at == from && !is_behind_all { *key } else { leaf.node.key(from - 1) };
+        if !leaf.validate(c) {
+            return Err(AttemptEnd::Restart);
+        }
+        if let Some(differs) = (0..W - 1).find(|word| above[*word] != below[*word]) {
+            let mut separator = [0; W];
+            separator[..=differs].copy_from_slice(&above[..=differs]);
+            return Ok(separator);
+        }
+        Ok(long::own(c, local, &above)?)
     }
 
     /// Moves the upper part of a full, latched leaf to `sibling` and inserts the entry where it
