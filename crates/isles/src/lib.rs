@@ -5,7 +5,7 @@
 //! ```
 //! use isles::{Database, Row, Text, text};
 //!
-//! // A row type: a primary key, and as many indexes as are needed (up to 255).
+//! // A row type: a primary key, and as many indexes as are needed (up to 16).
 //! #[derive(Row, Clone, Debug, PartialEq)]
 //! #[row(key(id), unique_index(by_owner(owner)))]
 //! struct Account {

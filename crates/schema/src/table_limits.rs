@@ -6,8 +6,9 @@ use crate::key::{KEY_BYTES_MAX, SHORT_KEY_WORDS};
 pub const NAME_BYTES_MAX: usize = 255;
 /// Most columns of a table.
 pub const COLUMNS_MAX: usize = 1024;
-/// Most indexes of a table, the primary key included.
-pub const INDEXES_MAX: usize = 255;
+/// Most indexes of a table, the primary key included: a transaction has a bit for each in a row's
+/// 16 (`concurrency/src/access/row.rs`).
+pub const INDEXES_MAX: usize = 16;
 /// Most columns of a key.
 pub const KEY_COLUMNS_MAX: usize = 64;
 /// Longest fixed part of a row in bytes, which leaves one word for the tail.

@@ -14,6 +14,7 @@ pub(crate) const UNKNOWN_KEYS: u32 = u32::MAX;
 
 /// One bit for each index of the table.
 pub(crate) fn all_linked<P: Platform>(table: &Table<P>) -> u16 {
+    debug_assert!(table.indexes.len() <= u16::BITS as usize, "a bit for each index");
     (1u32 << table.indexes.len()).wrapping_sub(1) as u16
 }
 

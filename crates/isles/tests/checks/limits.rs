@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use crate::common::{Directory, SCHEMES, all_people, declare, person};
-use isles::{Database, Error, Row, Scheme};
+use isles::{ColumnDescription, Database, Datum, Error, Row, Scheme, TableBuilder, ValueType};
 
 #[test]
 fn a_full_database_stays_usable() {
@@ -97,4 +97,52 @@ fn a_large_transaction_is_durable_as_a_whole() {
     drop(database);
     let (database, table) = open();
     assert_eq!(database.transaction(|t| t.scan(table, ..).count()), Ok(0));
+}
+
+/// Indexes of a table, the primary key included, and one unique column for each.
+const INDEXES: u64 = 16;
+
+#[test]
+fn tables_have_sixteen_indexes() {
+    let directory = Directory::new("sixteen-indexes");
+    let builders = SCHEMES.map(|scheme| Database::in_memory().scheme(scheme));
+    for builder in builders.into_iter().chain([Database::at(&directory.0).pages(4 << 20)]) {
+        let database = builder.open().expect("a database");
+        let name = |number: u64| format!("c{number}");
+        let table = |indexes| {
+            let begin = TableBuilder::new("wide");
+            let column = |number| ColumnDescription::new(name(number), ValueType::Unsigned(8));
+            let columns = (0..indexes).fold(begin, |table, number| table.column(column(number)));
+            let unique =
+                |table: TableBuilder, number| table.unique_index(format!("by{number}"), [name(number)]);
+            (1..indexes).fold(columns.key(["c0"]), unique)
+        };
+        assert!(table(INDEXES + 1).build().is_err());
+        database.create_described_table(table(INDEXES).build().expect("a table")).expect("a new table");
+        let row = |of: u64| -> Vec<Datum> { (0..INDEXES).map(|at| Datum::Unsigned(100 * at + of)).collect() };
+        let key = |of: u64| vec![Datum::Unsigned(of)];
+        let mut session = database.session().expect("a session");
+        session
+            .transaction(|t| (0..3).try_for_each(|of| t.insert_dynamic("wide", &row(of))))
+            .expect("new rows");
+        // A row that has a key of the last index in common with another one.
+        let mut taken = row(3);
+        taken[INDEXES as usize - 1] = row(1)[INDEXES as usize - 1].clone();
+        let refused = session.transaction(|t| t.insert_dynamic("wide", &taken));
+        assert!(matches!(&refused, Err(Error::Duplicate { index, .. }) if index == "by15"), "{refused:?}");
+        // Its keys in the other indexes were given back, and those of a deleted row are free at
+        // once, and after the commit.
+        let again = session.transaction(|t| {
+            t.delete_dynamic("wide", &key(1))?;
+            t.insert_dynamic("wide", &taken)
+        });
+        assert_eq!(again, Ok(()));
+        session.transaction(|t| t.delete_dynamic("wide", &key(3)).map(drop)).expect("a deletion");
+        let anew = session.transaction(|t| t.insert_dynamic("wide", &row(1)));
+        assert_eq!(anew, Ok(()));
+        let rows = session.transaction(|t| t.scan_dynamic("wide")).expect("rows");
+        assert_eq!(rows, [row(0), row(1), row(2)]);
+        drop(session);
+        assert!(database.close().is_ok());
+    }
 }
