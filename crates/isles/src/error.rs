@@ -1,6 +1,5 @@
 //! Errors of the library.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use boundary::OpenError;
@@ -13,6 +12,9 @@ use platform::files::{FileError, FileErrorKind};
 use redo_log::LogError;
 use schema::{ConstraintKind, TableDescription, TableError};
 use terms::{Abort, LockedPlace};
+
+pub use crate::cause::Cause;
+use crate::cause::MessageError;
 
 /// Result of this library's calls; transactions with an error type of their own use `Result<T, E>`.
 /// [`Error`] has an example.
@@ -393,49 +395,6 @@ pub enum OpenReason {
     /// table.
     TooSmall,
 }
-
-/// The underlying error of [`Error::Open`], [`Error::Backup`] and [`Error::NotChanged`]. It
-/// displays that error, and [`std::error::Error::source`] returns the source of that error.
-#[derive(Clone)]
-pub struct Cause(Arc<dyn std::error::Error + Send + Sync>);
-
-impl Cause {
-    pub(crate) fn new(error: impl std::error::Error + Send + Sync + 'static) -> Self {
-        Cause(Arc::new(error))
-    }
-}
-
-impl std::fmt::Debug for Cause {
-    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(to)
-    }
-}
-
-impl std::fmt::Display for Cause {
-    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(to)
-    }
-}
-
-impl std::error::Error for Cause {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source()
-    }
-}
-
-/// Causes are equal if their texts are equal.
-impl PartialEq for Cause {
-    fn eq(&self, other: &Cause) -> bool {
-        self.to_string() == other.to_string()
-    }
-}
-
-impl Eq for Cause {}
-
-/// An error that consists of a text.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct MessageError(String);
 
 fn of_file(error: &FileError) -> OpenReason {
     match error.kind {

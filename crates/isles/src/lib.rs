@@ -64,8 +64,9 @@
 //! (`Account::BALANCE`), for each index (`Account::BY_OWNER`), and `KEY`. A key has up to 12
 //! columns and 2 KiB. The primary key has 64 bytes, and its columns have a fixed length and are not
 //! `Option`s; other indexes have no such limits. `desc(column)` and `nulls_first(column)` are
-//! columns in another order. The library appends the primary key to the keys of an index that is not unique.
-//! A complete key therefore always identifies one row; a [`prefix`] identifies many rows.
+//! columns in another order. The library appends the primary key to the keys of an index that is
+//! not unique. A complete key therefore always identifies one row; a [`prefix`] identifies many
+//! rows.
 //!
 //! A program that imports this crate under another name passes that name to the derive:
 //! `#[row(crate = name::schema, key(..))]`.
@@ -173,12 +174,14 @@
 // - Changes of tables: `changing` (creation and removal), `converting` (other columns and indexes),
 //   `table_forms` (changes that are under way).
 // - Figures: `ledger` (users and counters), `statistics`, `latency`, `event`, `upkeep`.
-// - `deployment`: several instances as one database. `error`; `process_owned` (values and `fork`).
+// - `deployment`: several instances as one database. `error`, `cause`; `process_owned` (values and
+//   `fork`).
 
 mod attempt;
 mod attempts;
 mod backup;
 mod builder;
+mod cause;
 mod changed;
 mod changes;
 mod changing;

@@ -25,8 +25,7 @@
 //! instance runs like any transaction. A procedure over several instances uses two-phase commit: it
 //! is serializable and, if the deployment is durable, atomic across any crash.
 //!
-//! Sessions and workers wait for a lock for 10 us at most before they try again, because the owner
-//! of the lock may be waiting for another instance.
+//! Sessions and workers wait for a lock for 10 us at most: its owner may wait for another instance.
 // Threads and handles belong to the program, not to the engine.
 #![allow(clippy::disallowed_types)]
 
