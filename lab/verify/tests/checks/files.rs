@@ -25,8 +25,10 @@ fn run(
 /// All three results of the campaign occur, and no other.
 #[test]
 fn damaged_directories_are_opened_or_refused() {
-    for subject in ["silo", "2pl"].map(|name| scheme(name).expect("a scheme")) {
-        let (marks, wrong) = run(&subject, 0..SEEDS, None);
+    // Among the seeds of each engine are kills whose last group a flipped bit meets.
+    for (name, first) in [("silo", 0), ("2pl", 16)] {
+        let subject = scheme(name).expect("a scheme");
+        let (marks, wrong) = run(&subject, first..first + SEEDS, None);
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
         assert!(marks.whole > 0 && marks.refused > 0 && marks.undecidable > 0, "{marks:?}");
     }
