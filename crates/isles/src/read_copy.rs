@@ -52,10 +52,10 @@ impl Drop for Scratch {
 /// let database = builder.open()?; // perhaps in another process
 /// database.transaction(|t| t.insert(accounts, &Account { id: 1, balance: 5 }))?;
 ///
-/// let (builder, accounts) = declare();
+/// let (builder, copied) = declare();
 /// let copy = builder.read_copy(std::env::temp_dir())?;
 /// database.transaction(|t| t.delete(accounts, &1))?;
-/// assert_eq!(copy.read(|t| t.get(accounts, &1))?, Some(Account { id: 1, balance: 5 }));
+/// assert_eq!(copy.read(|t| t.get(copied, &1))?, Some(Account { id: 1, balance: 5 }));
 /// assert_eq!((copy.tables().len(), copy.source().pages), (1, None));
 /// let by_name = copy.table::<Account>("accounts")?;
 /// assert_eq!(copy.read(|t| t.scan(by_name, ..).count())?, 1);
