@@ -106,8 +106,7 @@ const INDEXES: u64 = 16;
 fn tables_have_sixteen_indexes() {
     let directory = Directory::new("sixteen-indexes");
     let builders = SCHEMES.map(|scheme| Database::in_memory().scheme(scheme));
-    for builder in builders.into_iter().chain([Database::at(&directory.0).pages(4 << 20)]) {
-        let database = builder.open().expect("a database");
+    for mut builder in builders.into_iter().chain([Database::at(&directory.0).pages(4 << 20)]) {
         let name = |number: u64| format!("c{number}");
         let table = |indexes| {
             let begin = TableBuilder::new("wide");
@@ -118,7 +117,8 @@ fn tables_have_sixteen_indexes() {
             (1..indexes).fold(columns.key(["c0"]), unique)
         };
         assert!(table(INDEXES + 1).build().is_err());
-        database.create_described_table(table(INDEXES).build().expect("a table")).expect("a new table");
+        builder.described_table(table(INDEXES).build().expect("a table"));
+        let database = builder.open().expect("a database");
         let row = |of: u64| -> Vec<Datum> { (0..INDEXES).map(|at| Datum::Unsigned(100 * at + of)).collect() };
         let key = |of: u64| vec![Datum::Unsigned(of)];
         let mut session = database.session().expect("a session");
