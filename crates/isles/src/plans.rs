@@ -224,15 +224,7 @@ impl TablePlan {
         if row.keys.len() == self.description.indexes().len() {
             return Ok(());
         }
-        row.keys.clear();
-        for index in 0..self.description.indexes().len() {
-            let key = self.description.key_of(index, &row.fixed, &row.tail);
-            if key.is_too_long() {
-                return Err(self.description.key_too_long(index, key.bits() as usize / 8));
-            }
-            row.keys.push(key);
-        }
-        Ok(())
+        self.description.put_keys(&row.fixed, &row.tail, &mut row.keys)
     }
 
     /// Returns the words of the keys of a row.

@@ -11,7 +11,7 @@ use platform::Intent;
 use terms::Abort;
 
 use boundary::{AnyVerbs, Span};
-use schema::{AnyKey, KeyBuffer, RowError, RowId, RowRules, TableDescription, key_words};
+use schema::{KeyBuffer, RowError, RowId, RowRules, TableDescription, key_words};
 
 /// A row that no description can read.
 const DAMAGED: &str = "a row is not what the description of its table says, and has no other form";
@@ -201,12 +201,9 @@ impl Side {
         with: impl FnOnce(&[&[u64]]) -> Result<(), Abort>,
     ) -> Result<(), Abort> {
         let indexes = self.description.indexes();
-        let keys: Vec<AnyKey> =
-            (0..indexes.len()).map(|number| self.description.key_of(number, fixed, tail)).collect();
-        if let Some(index) = keys.iter().position(AnyKey::is_too_long) {
-            let error = self.description.key_too_long(index, keys[index].bits() as usize / 8);
-            return Err(Abort::Storage(error.to_string()));
-        }
+        let mut keys = Vec::with_capacity(indexes.len());
+        let put = self.description.put_keys(fixed, tail, &mut keys);
+        put.map_err(|error| Abort::Storage(error.to_string()))?;
         let words: Vec<&[u64]> =
             keys.iter().zip(indexes).map(|(key, index)| key.words(key_words(index.key_bits))).collect();
         with(&words)

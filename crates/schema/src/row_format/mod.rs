@@ -216,6 +216,14 @@ impl TableDescription {
             self.put(number, value, fixed, tail, &mut writer)?;
         }
         self.finish_tail(&writer, tail)?;
+        self.put_keys(fixed, tail, keys)
+    }
+
+    /// Replaces `keys` by the keys of a row, one an index.
+    ///
+    /// # Errors
+    /// A key is too long.
+    pub fn put_keys(&self, fixed: &[u8], tail: &[u8], keys: &mut Vec<AnyKey>) -> Result<(), RowError> {
         keys.clear();
         for index in 0..self.indexes.len() {
             let key = self.key_of(index, fixed, tail);
