@@ -25,6 +25,7 @@ use platform::Hardware;
 use redo_log::format::ALIGNMENT;
 use redo_log::{LogError, MANIFEST, Manifest, Survey, parse_checkpoint_file_name, parse_segment_name};
 use rustix::fs::{SeekFrom, seek};
+use rustix::io::Errno;
 
 use crate::database::Database;
 use crate::error::{Error, Result};
@@ -388,7 +389,12 @@ fn copy_backwards(from: &File, to: &File) -> io::Result<()> {
     let mut steps = Vec::new();
     let mut end = 0;
     while end < bytes {
-        let Ok(start) = seek(from, SeekFrom::Data(end)) else { break };
+        let start = match seek(from, SeekFrom::Data(end)) {
+            Ok(start) => start,
+            // No data follows.
+            Err(Errno::NXIO) => break,
+            Err(error) => return Err(error.into()),
+        };
         end = seek(from, SeekFrom::Hole(start))?;
         steps.extend((start..end).step_by(STEP_BYTES).map(|at| (at, end.min(at + STEP_BYTES as u64))));
     }
@@ -403,13 +409,10 @@ fn copy_backwards(from: &File, to: &File) -> io::Result<()> {
 
 /// Makes a file at least as long.
 fn extend(path: &Path, bytes: u64) -> Copied<()> {
-    match fs::metadata(path).map_err(of_file(path))?.len() < bytes {
-        true => {
-            let extended = File::options().write(true).open(path).and_then(|file| file.set_len(bytes));
-            extended.map_err(of_file(path))
-        }
-        false => Ok(()),
+    if fs::metadata(path).map_err(of_file(path))?.len() < bytes {
+        set_length(path, bytes)?;
     }
+    Ok(())
 }
 
 /// Truncates the segments of a copy to the ends of their last blocks, durably.

@@ -265,26 +265,22 @@ impl<'t> Transaction<'t> {
 
     #[cold]
     fn refers_to_nothing(&mut self, plans: &Plans, reference: &Reference, values: &[Datum]) -> Error {
-        let name = |table| plans.table(table).map_or("", |plan| plan.description.name());
-        let error = Error::Constraint {
-            table: name(reference.child).to_owned(),
-            constraint: reference.name.clone(),
-            kind: ConstraintKind::ForeignKey,
-            reason: format!("table {} has no row with the key {}", name(reference.parent), listed(values)),
-        };
-        self.fail(error)
+        let parent = plans.table_name(reference.parent);
+        let reason = format!("table {parent} has no row with the key {}", listed(values));
+        self.reference_broken(plans, reference, reason)
     }
 
     #[cold]
     fn is_referred_to(&mut self, plans: &Plans, reference: &Reference, values: &[Datum]) -> Error {
-        let name = |table| plans.table(table).map_or("", |plan| plan.description.name());
-        let error = Error::Constraint {
-            table: name(reference.child).to_owned(),
-            constraint: reference.name.clone(),
-            kind: ConstraintKind::ForeignKey,
-            reason: format!("rows refer to {} of table {}", listed(values), name(reference.parent)),
-        };
-        self.fail(error)
+        let parent = plans.table_name(reference.parent);
+        let reason = format!("rows refer to {} of table {parent}", listed(values));
+        self.reference_broken(plans, reference, reason)
+    }
+
+    fn reference_broken(&mut self, plans: &Plans, reference: &Reference, reason: String) -> Error {
+        let table = plans.table_name(reference.child).to_owned();
+        let (constraint, kind) = (reference.name.clone(), ConstraintKind::ForeignKey);
+        self.fail(Error::Constraint { table, constraint, kind, reason })
     }
 
     /// Finds the rows that refer to a key, or the first of them.

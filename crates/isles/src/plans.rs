@@ -152,6 +152,11 @@ impl Plans {
     pub(crate) fn table(&self, number: usize) -> Option<&TablePlan> {
         self.tables.get(number)?.as_ref()
     }
+
+    /// Returns the name of a table with a plan.
+    pub(crate) fn table_name(&self, number: usize) -> &str {
+        self.table(number).map_or("", |plan| plan.description.name())
+    }
 }
 
 /// Finds the tables of a foreign key of `child`.

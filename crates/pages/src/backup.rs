@@ -161,10 +161,7 @@ impl Segments {
 /// All bytes of a file, of which later ones are read before earlier ones: in a file that is only
 /// appended to, what is read of an earlier place has all that had to be there for what was read of
 /// a later one.
-///
-/// # Errors
-/// The file cannot be read.
-pub fn read_backwards(file: &File) -> io::Result<Vec<u8>> {
+fn read_backwards(file: &File) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; file.metadata()?.len() as usize];
     for (number, step) in bytes.chunks_mut(STEP_BYTES).enumerate().rev() {
         file.read_exact_at(step, (number * STEP_BYTES) as u64)?;

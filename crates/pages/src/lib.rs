@@ -76,7 +76,7 @@ mod transaction;
 mod tree;
 mod undo;
 
-pub use backup::{CopyError, copy_pages, read_backwards, write_new_file};
+pub use backup::{CopyError, copy_pages, write_new_file};
 pub use database::{PagedDatabase, TWO_PHASE_LOCKING};
 pub use error::PagedError;
 pub use limits::FRAMES_PER_SESSION;
