@@ -255,6 +255,13 @@ impl Transaction<'_> {
         self.check(result)
     }
 
+    /// As [`Self::check_inserted`], for a row of these bytes.
+    pub(crate) fn check_written(&mut self, result: Result<(), Abort>, row: &RowBytes) -> Result<()> {
+        let abort = result.as_ref().err();
+        let taken = abort.and_then(|abort| key_taken(abort, self.shared.tables(), &row.fixed, &row.tail));
+        self.check_inserted(result, taken)
+    }
+
     #[cold]
     fn duplicate(&mut self, abort: Abort, taken: Option<String>) -> Error {
         let mut error = Error::from_abort(&abort, self.shared.tables(), self.state.attempts);

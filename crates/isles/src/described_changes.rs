@@ -4,7 +4,7 @@ use platform::Intent;
 use schema::{Datum, RowBytes, RowId, TableDescription, key_words};
 
 use crate::attempt::{Transaction, image, part_of};
-use crate::error::{Error, Result, key_taken};
+use crate::error::{Error, Result};
 use crate::table::Table;
 
 impl<'t> Transaction<'t> {
@@ -89,14 +89,10 @@ impl<'t> Transaction<'t> {
         if let Some(plan) = self.plan(number) {
             return self.insert_kept(plan, row);
         }
-        let keys = words(table, &row);
+        let keys = table.words_of(&row.keys);
         self.check_share(number, Some(part_of(keys[0])), Intent::Write)?;
         let inserted = self.verbs.insert(number, &keys, &row.fixed, &row.tail);
-        let taken = inserted
-            .as_ref()
-            .err()
-            .and_then(|abort| key_taken(abort, self.shared.tables(), &row.fixed, &row.tail));
-        self.check_inserted(inserted, taken)?;
+        self.check_written(inserted, &row)?;
         Ok(row)
     }
 
@@ -125,14 +121,10 @@ impl<'t> Transaction<'t> {
         if let Some(plan) = self.plan(number) {
             return self.rewrite_kept(plan, found, old, new).map(|()| true);
         }
-        let (before, after) = (words(table, &old), words(table, &new));
+        let (before, after) = (table.words_of(&old.keys), table.words_of(&new.keys));
         self.check_share(number, Some(part_of(after[0])), Intent::Write)?;
         let replaced = self.verbs.replace(found, &before, &after, &new.fixed, &new.tail);
-        let taken = replaced
-            .as_ref()
-            .err()
-            .and_then(|abort| key_taken(abort, self.shared.tables(), &new.fixed, &new.tail));
-        self.check_inserted(replaced, taken)?;
+        self.check_written(replaced, &new)?;
         Ok(true)
     }
 
@@ -148,7 +140,7 @@ impl<'t> Transaction<'t> {
         if let Some(plan) = self.plan(number) {
             return self.delete_kept(plan, found, old).map(|()| true);
         }
-        let deleted = self.verbs.delete(found, &words(table, &old));
+        let deleted = self.verbs.delete(found, &table.words_of(&old.keys));
         self.check(deleted)?;
         Ok(true)
     }
@@ -205,9 +197,4 @@ struct Found<'t> {
     number: usize,
     table: &'t TableDescription,
     row: Option<RowId>,
-}
-
-/// Returns the words of the keys of a row.
-fn words<'k>(table: &TableDescription, row: &'k RowBytes) -> Vec<&'k [u64]> {
-    row.keys.iter().zip(table.indexes()).map(|(key, index)| key.words(key_words(index.key_bits))).collect()
 }

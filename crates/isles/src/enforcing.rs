@@ -12,7 +12,7 @@ use terms::Abort;
 use terms::rows::KeyBounds;
 
 use crate::attempt::{Failure, Transaction, part_of};
-use crate::error::{Error, Result, key_taken};
+use crate::error::{Error, Result};
 use crate::plans::{DeferredReference, Plans, Reference, TablePlan};
 
 /// The engine's reason for the end of an attempt that breaks a constraint.
@@ -83,11 +83,7 @@ impl<'t> Transaction<'t> {
             Hardware::rest(Hardware::core(), FAULT_PAUSE_NANOS);
         }
         let inserted = self.verbs.insert(plan.table, &words, &row.fixed, &row.tail);
-        let taken = inserted
-            .as_ref()
-            .err()
-            .and_then(|abort| key_taken(abort, self.shared.tables(), &row.fixed, &row.tail));
-        self.check_inserted(inserted, taken)?;
+        self.check_written(inserted, &row)?;
         // The row is inserted first: a deletion of the other row finds this one, or has ended.
         if !checks_early {
             self.check_references(plan, &row)?;
@@ -146,11 +142,7 @@ impl<'t> Transaction<'t> {
         if before != after {
             self.check_share(plan.table, Some(part_of(after[0])), Intent::Write)?;
             let replaced = self.verbs.replace(found, &before, &after, &new.fixed, &new.tail);
-            let taken = replaced
-                .as_ref()
-                .err()
-                .and_then(|abort| key_taken(abort, self.shared.tables(), &new.fixed, &new.tail));
-            self.check_inserted(replaced, taken)?;
+            self.check_written(replaced, &new)?;
         } else {
             let mut written = Ok(());
             if old.fixed != new.fixed {

@@ -12,7 +12,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use schema::{
     AnyKey, BoundForeignKey, Datum, ForeignAction, ForeignKey, IndexDescription, IndexKind, RowBytes,
-    RowError, RowRules, TableDescription, key_words,
+    RowError, RowRules, TableDescription,
 };
 use terms::{Fault, Faults};
 
@@ -234,8 +234,7 @@ impl TablePlan {
 
     /// Returns the words of the keys of a row.
     pub(crate) fn words<'k>(&self, keys: &'k [AnyKey]) -> Vec<&'k [u64]> {
-        let indexes = self.description.indexes();
-        keys.iter().zip(indexes).map(|(key, index)| key.words(key_words(index.key_bits))).collect()
+        self.description.words_of(keys)
     }
 
     /// Returns the values of these columns of a row; `None` if one of them is null.

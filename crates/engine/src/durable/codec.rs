@@ -59,9 +59,7 @@ impl TableCodec {
                 if indexes.len() > INDEXES_INLINE {
                     let buffers: Vec<_> =
                         (0..indexes.len()).map(|number| self.table.key_of(number, fixed, tail)).collect();
-                    let words =
-                        buffers.iter().zip(indexes).map(|(key, index)| key.words(key_words(index.key_bits)));
-                    return visit(&words.collect::<Vec<_>>());
+                    return visit(&self.table.words_of(&buffers));
                 }
                 let mut buffers = [const { AnyKey::Short(KeyBuffer::new()) }; INDEXES_INLINE];
                 let mut keys: [&[u64]; INDEXES_INLINE] = [&[]; INDEXES_INLINE];

@@ -16,7 +16,7 @@ use boundary::directory::description::{DirectoryTable, NOT_COUNTED};
 use boundary::{AnyVerbs, ChangeError, Declared, SchemaBuilder, Span, Swept};
 use concurrency::Scheme;
 use platform::{Intent, Platform};
-use schema::{AnyKey, TableDescription, TableError, TableFault, key_words};
+use schema::{AnyKey, TableDescription, TableError, TableFault};
 use storage::index::Shape;
 use storage::{Optimisation, last_complete};
 use terms::{Abort, Epoch, Mode};
@@ -280,9 +280,7 @@ fn delete_rows<P: Platform, S: Scheme<P>>(
         let fixed = bytemuck::cast_slice(&row);
         let of_row: Vec<AnyKey> =
             (0..indexes.len()).map(|number| description.key_of(number, fixed, &tail)).collect();
-        let words = of_row.iter().zip(indexes).map(|(key, index)| key.words(key_words(index.key_bits)));
-        let words: Vec<&[u64]> = words.collect();
-        AnyVerbs::delete(transaction, found, &words)?;
+        AnyVerbs::delete(transaction, found, &description.words_of(&of_row))?;
         any = true;
     }
     Ok(any)

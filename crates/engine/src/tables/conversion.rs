@@ -200,12 +200,9 @@ impl Side {
         (fixed, tail): &RowImage,
         with: impl FnOnce(&[&[u64]]) -> Result<(), Abort>,
     ) -> Result<(), Abort> {
-        let indexes = self.description.indexes();
-        let mut keys = Vec::with_capacity(indexes.len());
+        let mut keys = Vec::new();
         let put = self.description.put_keys(fixed, tail, &mut keys);
         put.map_err(|error| Abort::Storage(error.to_string()))?;
-        let words: Vec<&[u64]> =
-            keys.iter().zip(indexes).map(|(key, index)| key.words(key_words(index.key_bits))).collect();
-        with(&words)
+        with(&self.description.words_of(&keys))
     }
 }

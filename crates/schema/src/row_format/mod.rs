@@ -28,7 +28,7 @@
 
 use crate::datum::{Datum, Misfit, unsigned};
 use crate::description::{ColumnDescription, IndexDescription, Place, TableDescription, TailForm};
-use crate::key::{Key, KeyBuffer, KeySink};
+use crate::key::{Key, KeyBuffer, KeySink, key_words};
 use crate::key_order::{Presence, ordered_float};
 use crate::long_key::AnyKey;
 use crate::row::Value;
@@ -233,6 +233,11 @@ impl TableDescription {
             keys.push(key);
         }
         Ok(())
+    }
+
+    /// Returns the words of the keys of a row, one key an index.
+    pub fn words_of<'k>(&self, keys: &'k [AnyKey]) -> Vec<&'k [u64]> {
+        keys.iter().zip(&self.indexes).map(|(key, index)| key.words(key_words(index.key_bits))).collect()
     }
 
     /// The error for a key of this many bytes.
