@@ -7,8 +7,8 @@ use storage::index::Shape;
 use schema::row_keys::with_keys;
 use schema::table_limits::{HASH_KEY_BYTES_MAX, ROWS_EXPECTED_MAX};
 use schema::{
-    HashPlan, IndexKind, Partitioning, Row, Schema, Table, TableDescription, TableError, TableFault,
-    TableOptions, key_words,
+    HashPlan, IndexKind, KeyColumns, Partitioning, Row, Schema, Table, TableDescription, TableError,
+    TableFault, TableOptions, key_words,
 };
 
 /// Declared tables, before they are made.
@@ -188,6 +188,7 @@ fn shape_of(table: &TableDescription, options: &TableOptions) -> Result<TableSha
         constant: options.constant.words(),
         key_bytes: table.key_bytes(),
         key_tail: table.key_tail_columns(),
+        key_in_tail: KeyColumns::of(table).are_in_tail(),
         indexes,
     })
 }

@@ -3,6 +3,7 @@
 
 use concurrency::Use;
 use platform::Work;
+use schema::key::SHORT_KEY_BITS;
 use schema::{ColumnSet, Index, Key, KeyBuffer, Routes, Row, key_words};
 use terms::{Abort, Mode};
 
@@ -110,6 +111,10 @@ struct Ahead<'s, 'd>(&'s mut (dyn AnySession<'d> + 'd), &'s dyn Fn(usize, u16) -
 
 impl Ahead<'_, '_> {
     fn add<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K, what: Use) {
+        if const { K::BITS > SHORT_KEY_BITS } {
+            // Long keys are not looked for ahead.
+            return;
+        }
         let key = KeyBuffer::of(key);
         let (table, index) = (index.table().number(), index.number());
         let words = key.words(const { key_words(K::BITS) });

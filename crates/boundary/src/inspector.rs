@@ -8,7 +8,7 @@ use crate::any_verbs::Span;
 use crate::database::AnyDatabase;
 use crate::ending::{Bounds, Ending};
 use crate::handles::Database;
-use schema::{Index, Inspector, Key, KeyBuffer, Row, key_words};
+use schema::{AnyKey, Index, Inspector, Key, Row, key_words};
 
 impl<P: Platform> Database<P> {
     /// Reads the database while no transaction runs.
@@ -91,14 +91,14 @@ fn visit<R: Row, K: Key>(
     source: &mut (impl RowSource + ?Sized),
     index: Index<R, K>,
     range: KeyBounds<'_>,
-    low: &KeyBuffer,
-    high: &KeyBuffer,
+    low: &AnyKey,
+    high: &AnyKey,
     visit: &mut dyn FnMut(&R),
 ) {
     source.rows(index.table().number(), index.number(), range, &mut |words, tail| {
         let row: R = fetch(words, tail);
         // Hash indexes give all rows, of which the range selects some.
-        let mut key = KeyBuffer::new();
+        let mut key = AnyKey::new(const { K::BITS });
         row.index_key(index.number(), &mut key);
         if *low <= key && key <= *high {
             visit(&row);
@@ -109,7 +109,7 @@ fn visit<R: Row, K: Key>(
 fn row<R: Row, K: Key>(
     source: &mut (impl RowSource + ?Sized),
     index: Index<R, K>,
-    key: &KeyBuffer,
+    key: &AnyKey,
 ) -> Option<R> {
     let mut found = None;
     let words = key.words(const { key_words(K::BITS) });
@@ -121,14 +121,14 @@ fn row<R: Row, K: Key>(
 
 impl<P: Platform> Inspector for RowInspector<'_, P> {
     fn scan<R: Row, K: Key>(&mut self, index: Index<R, K>, low: &K, high: &K, to: &mut dyn FnMut(&R)) {
-        let (low, high) = (KeyBuffer::of(low), KeyBuffer::of(high));
+        let (low, high) = (AnyKey::of(low), AnyKey::of(high));
         let words = const { key_words(K::BITS) };
         let range = KeyBounds { low: low.words(words), high: high.words(words) };
         visit(self, index, range, &low, &high, to);
     }
 
     fn row<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K) -> Option<R> {
-        row(self, index, &KeyBuffer::of(key))
+        row(self, index, &AnyKey::of(key))
     }
 }
 
@@ -156,7 +156,7 @@ const BELOW_COLUMN: u32 = u64::BITS - 16;
 
 impl Inspector for JointInspector<'_, '_> {
     fn scan<R: Row, K: Key>(&mut self, index: Index<R, K>, low: &K, high: &K, to: &mut dyn FnMut(&R)) {
-        let (low, high) = (KeyBuffer::of(low), KeyBuffer::of(high));
+        let (low, high) = (AnyKey::of(low), AnyKey::of(high));
         let words = const { key_words(K::BITS) };
         let range = KeyBounds { low: low.words(words), high: high.words(words) };
         if !self.is_shared(index.table().number()) {
@@ -176,7 +176,7 @@ impl Inspector for JointInspector<'_, '_> {
             let source = &mut *self.sources[(self.owner)(part)];
             visit(source, index, range, &low, &high, &mut |row: &R| {
                 // A hash index gives rows of other parts, too: each is seen in its own.
-                let mut key = KeyBuffer::new();
+                let mut key = AnyKey::new(const { K::BITS });
                 row.index_key(index.number(), &mut key);
                 let its = column(key.words(1)[0]);
                 if its == part || (is_last && its > part) {
@@ -187,7 +187,7 @@ impl Inspector for JointInspector<'_, '_> {
     }
 
     fn row<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K) -> Option<R> {
-        let key = KeyBuffer::of(key);
+        let key = AnyKey::of(key);
         let column = (key.words(1)[0] >> BELOW_COLUMN) as u16;
         let number = if self.is_shared(index.table().number()) { (self.owner)(column) } else { 0 };
         row(&mut *self.sources[number], index, &key)

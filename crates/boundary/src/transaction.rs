@@ -8,8 +8,9 @@ use terms::rows::KeyBounds;
 use crate::any_verbs::{AnyVerbs, Span};
 use crate::row_batch::RowBatch;
 use crate::verbs::{Fields, Verbs, Visitor};
+use schema::key::SHORT_KEY_BITS;
 use schema::long_key::with_words;
-use schema::row_keys::{touches_key, with_keys};
+use schema::row_keys::{has_long_keys, touches_key, with_keys};
 use schema::{ColumnSet, Field, Handle, Index, Key, OTHER_COLUMN, Row, RowPart, Table, Value, key_words};
 
 /// Words of a value that is read or written without memory of its own, and of one that takes longer
@@ -139,6 +140,12 @@ impl Verbs for Transaction<'_> {
         ahead: Option<Field<R, V>>,
         found: &mut impl Extend<Option<Handle<R>>>,
     ) -> Result<(), Abort> {
+        if const { K::BITS > SHORT_KEY_BITS } {
+            return keys.iter().try_for_each(|key| {
+                found.extend([self.find(index, key, intent)?]);
+                Ok(())
+            });
+        }
         let width = const { key_words(K::BITS) };
         let mut words = Vec::with_capacity(keys.len() * width);
         for key in keys {
@@ -251,7 +258,7 @@ impl Verbs for Transaction<'_> {
         table: Table<R>,
         mut rows: impl Iterator<Item = R>,
     ) -> Result<(), Abort> {
-        if R::HAS_TAIL {
+        if R::HAS_TAIL || has_long_keys::<R>() {
             return rows.try_for_each(|row| self.insert(table, &row));
         }
         let mut batch = RowBatch::default();

@@ -60,6 +60,7 @@ pub(crate) struct TableDraft<P: Platform> {
     pub(crate) constant: u64,
     pub(crate) key_bytes: Vec<KeyBytes>,
     pub(crate) key_tail: Vec<usize>,
+    pub(crate) key_in_tail: bool,
     pub(crate) indexes: Vec<IndexDraft<P>>,
 }
 
@@ -76,10 +77,10 @@ impl<P: Platform> TableDraft<P> {
             first: index.first,
             partitions: descriptors(number),
         });
-        let Table { row_words, has_tail, .. } = *table;
+        let Table { row_words, has_tail, key_in_tail, .. } = *table;
         let (key_bytes, key_tail) = (table.key_bytes.to_vec(), table.key_tail.to_vec());
         let indexes = indexes.collect();
-        TableDraft { row_words, has_tail, read_only, constant, key_bytes, key_tail, indexes }
+        TableDraft { row_words, has_tail, read_only, constant, key_bytes, key_tail, key_in_tail, indexes }
     }
 
     fn bytes(&self) -> usize {
@@ -94,8 +95,16 @@ impl<P: Platform> TableDraft<P> {
 
     /// The table, with its lists in `space`.
     fn lay_out(self, space: &mut Space) -> Table<P> {
-        let TableDraft { row_words, has_tail, read_only, constant, key_bytes, key_tail, indexes: drafts } =
-            self;
+        let TableDraft {
+            row_words,
+            has_tail,
+            read_only,
+            constant,
+            key_bytes,
+            key_tail,
+            key_in_tail,
+            indexes: drafts,
+        } = self;
         let mut indexes = Vec::with_capacity(drafts.len());
         for IndexDraft { words, first, partitions } in drafts {
             let partitions = match partitions {
@@ -104,10 +113,22 @@ impl<P: Platform> TableDraft<P> {
             };
             indexes.push(Index::new(words, first, partitions));
         }
+        let has_long_keys = indexes.iter().any(Index::has_long_keys);
         let (indexes, key_bytes, key_tail) =
             (space.list(indexes), space.list(key_bytes), space.list(key_tail));
         let closed = read_only || constant != 0;
-        Table { row_words, has_tail, read_only, constant, closed, key_bytes, key_tail, indexes }
+        Table {
+            row_words,
+            has_tail,
+            read_only,
+            constant,
+            closed,
+            key_bytes,
+            key_tail,
+            key_in_tail,
+            has_long_keys,
+            indexes,
+        }
     }
 }
 

@@ -81,16 +81,24 @@ impl Before {
 
 /// Receives the changes of one transaction, in an order in which they can be repeated. Of rows that
 /// change or are deleted a sink uses only the key, which no commit changes; inserted rows are shown
-/// as they were inserted, or as they are in the end.
+/// as they were inserted, or as they are in the end. `key_tail` is the row's tail if columns of
+/// the primary key are there ([`Table::key_in_tail`]); otherwise it means nothing.
 pub trait RedoSink<P: Platform> {
     /// A row is new: its words, without the pointer to its tail, and its tail.
     fn insert(&mut self, table: usize, row: &[P::Word], tail: &[u8]);
 
     /// Bytes of a row change, and its tail if there is a new one.
-    fn update(&mut self, table: usize, row: &[P::Word], changes: RowChanges<'_>, tail: Option<&[u8]>);
+    fn update(
+        &mut self,
+        table: usize,
+        row: &[P::Word],
+        changes: RowChanges<'_>,
+        tail: Option<&[u8]>,
+        key_tail: &[u8],
+    );
 
     /// A row is deleted.
-    fn delete(&mut self, table: usize, row: &[P::Word]);
+    fn delete(&mut self, table: usize, row: &[P::Word], key_tail: &[u8]);
 }
 
 impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
@@ -119,8 +127,14 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
                 (true, [words @ .., last]) => (words, P::peek(last)),
                 (_, words) => (words, 0),
             };
+            if tables[number].key_in_tail {
+                old_tail.clear();
+                // SAFETY: the row's tail, which this transaction has read, and has to itself or
+                // shares with readers until it ends.
+                unsafe { tail::read::<P>(c, last, &mut old_tail) };
+            }
             if changed & DELETED != 0 {
-                sink.delete(number, words);
+                sink.delete(number, words, &old_tail);
                 continue;
             }
             if changed & INSERTED != 0 {
@@ -138,7 +152,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
             }
             let changes = self.writes.changes(access.writes, words.len() * 8);
             if has_new_tail || !changes.is_empty() {
-                sink.update(number, words, changes, has_new_tail.then_some(&new_tail[..]));
+                sink.update(number, words, changes, has_new_tail.then_some(&new_tail[..]), &old_tail);
             }
         }
     }
@@ -181,9 +195,9 @@ impl<P: Platform, K: RedoSink<P>> RedoSink<P> for DropsUpdates<'_, K> {
         self.0.insert(table, row, tail);
     }
 
-    fn update(&mut self, _: usize, _: &[P::Word], _: RowChanges<'_>, _: Option<&[u8]>) {}
+    fn update(&mut self, _: usize, _: &[P::Word], _: RowChanges<'_>, _: Option<&[u8]>, _: &[u8]) {}
 
-    fn delete(&mut self, table: usize, row: &[P::Word]) {
-        self.0.delete(table, row);
+    fn delete(&mut self, table: usize, row: &[P::Word], key_tail: &[u8]) {
+        self.0.delete(table, row, key_tail);
     }
 }

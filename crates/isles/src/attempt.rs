@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use boundary::{AnyVerbs, RowBatch, Span};
 use platform::{Intent, Nanos};
+use schema::key::SHORT_KEY_BITS;
 use schema::row_keys::{too_long_key, with_keys};
 use schema::{AnyKey, Key, Row, RowBytes, RowId};
 use terms::Abort;
@@ -332,17 +333,24 @@ impl Transaction<'_> {
     ) -> Result<Vec<Option<RowId>>> {
         self.enter(index.table())?;
         let (table, number) = (index.inner.table().number(), index.inner.number());
-        let mut words = Vec::new();
+        let (mut words, mut found) = (Vec::new(), Vec::new());
         for key in keys {
             let key = AnyKey::of(key.borrow());
             let key = key.words_of::<K>();
             if number == 0 {
                 self.check_share(table, Some(part_of(key)), Intent::Read)?;
             }
+            if const { K::BITS > SHORT_KEY_BITS } {
+                let row = self.verbs.find(table, number, key, Intent::Read);
+                found.push(self.check(row)?);
+                continue;
+            }
             self.verbs.prefetch_key(table, number, key);
             words.extend_from_slice(key);
         }
-        let mut found = Vec::new();
+        if words.is_empty() {
+            return Ok(found);
+        }
         let all = self.verbs.find_prefetched(table, number, &words, Intent::Read, None, &mut found);
         self.check(all)?;
         Ok(found)

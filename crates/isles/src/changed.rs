@@ -1,7 +1,7 @@
 //! Committed changes as a program sees them.
 
 use boundary::{ChangedRow, CommittedChanges};
-use schema::{Datum, Row, TableDescription};
+use schema::{Datum, KeyColumns, Row, TableDescription};
 
 use crate::error::{Error, Result};
 use crate::position::ChangePosition;
@@ -82,24 +82,20 @@ impl RowChange {
     ///
     /// [`Changes`](crate::Changes) has an example.
     pub fn key(&self) -> Result<Vec<Datum>> {
-        let fixed = self.with_key();
+        let (fixed, tail) = self.with_key();
         let columns = self.table().indexes()[0].columns.iter();
-        columns.map(|column| self.table().decode_column(*column, &fixed, &[]).map_err(Error::Row)).collect()
+        columns.map(|column| self.table().decode_column(*column, &fixed, &tail).map_err(Error::Row)).collect()
     }
 
-    /// Returns a fixed part that has the columns of the primary key at least.
-    pub(crate) fn with_key(&self) -> Vec<u8> {
-        let mut key = match &self.inner.change {
-            boundary::RowChange::Inserted { fixed, .. } => return fixed.clone(),
+    /// Returns a fixed part and a tail that have the columns of the primary key at least.
+    pub(crate) fn with_key(&self) -> (Vec<u8>, Vec<u8>) {
+        let key = match &self.inner.change {
+            boundary::RowChange::Inserted { fixed, tail } => return (fixed.clone(), tail.clone()),
             boundary::RowChange::Updated { key, .. } | boundary::RowChange::Deleted { key } => &key[..],
         };
-        let mut fixed = vec![0; self.table().row_bytes()];
-        for (start, end) in self.table().spans(&self.table().indexes()[0].columns) {
-            let (column, others) = key.split_at(end - start);
-            fixed[start..end].copy_from_slice(column);
-            key = others;
-        }
-        fixed
+        let (mut fixed, mut tail) = (Vec::new(), Vec::new());
+        KeyColumns::of(self.table()).row(key, &mut fixed, &mut tail);
+        (fixed, tail)
     }
 
     /// Returns one value for each column of a row that was inserted; `None` for other changes.

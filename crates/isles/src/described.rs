@@ -103,7 +103,8 @@ impl<'t> Transaction<'t> {
         let mut low = vec![0; words];
         if let Some(after) = after {
             let key = described.encode_key(0, after).map_err(Error::Row)?;
-            low.copy_from_slice(key.words(words));
+            let key = key.words(words);
+            low[..key.len()].copy_from_slice(key);
             if !step(&mut low) {
                 return Ok(Vec::new());
             }

@@ -239,8 +239,8 @@ fn words<K: Key, P: Key>(columns: &P) -> (Words, u32) {
     let mut key = AnyKey::new(const { K::BITS });
     columns.append(&mut key);
     let mut words = Words::zeros(K::BITS);
-    let count = words.len();
-    words.copy_from_slice(key.words(count));
+    let key_words = key.words(words.len());
+    words[..key_words.len()].copy_from_slice(key_words);
     (words, key.bits().min(8 * KEY_BYTES_MAX as u32))
 }
 

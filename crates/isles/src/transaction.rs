@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 
 use platform::Intent;
 use schema::Row;
-use schema::row_keys::with_keys;
+use schema::row_keys::{has_long_keys, with_keys};
 
 use crate::attempt::{Transaction, image};
 #[cfg(doc)]
@@ -136,7 +136,7 @@ impl Transaction<'_> {
         rows: impl IntoIterator<Item: Borrow<R>>,
     ) -> Result<()> {
         self.enter(table)?;
-        if R::HAS_TAIL || self.plan(table.inner.number()).is_some() {
+        if R::HAS_TAIL || has_long_keys::<R>() || self.plan(table.inner.number()).is_some() {
             return rows.into_iter().try_for_each(|row| self.insert_row(table, row.borrow()));
         }
         self.state.batch.clear();

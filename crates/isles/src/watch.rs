@@ -106,9 +106,11 @@ impl Watch {
         if change.table().name() != self.table {
             return false;
         }
-        let key = change.table().key_of(0, &change.with_key(), &[]);
+        let (fixed, tail) = change.with_key();
+        let key = change.table().key_of(0, &fixed, &tail);
         let words = key_words(change.table().indexes()[0].key_bits);
-        let key = key.words(words);
-        low[..words] <= *key && *key <= high[..words]
+        let mut whole = Vec::new();
+        key.append_words(words, &mut whole);
+        low[..words] <= *whole && *whole <= high[..words]
     }
 }

@@ -8,7 +8,7 @@ use schema::RowId;
 use terms::{Abort, Category, Conflict, Epoch, LockedPlace, Stamp};
 
 use crate::error::PagedError;
-use crate::key::ShortKey;
+use crate::key::KeyWords;
 use crate::locks::{LockAnswer, LockMode, LockRequest};
 use crate::log::Log;
 use crate::log::record::End;
@@ -24,7 +24,7 @@ use crate::undo::UndoMark;
 pub(crate) struct FoundRow {
     pub table: usize,
     /// Its primary key.
-    pub key: ShortKey,
+    pub key: KeyWords,
     pub hint: Option<EntryHint>,
     /// True if no other transaction can change the row.
     pub is_locked: bool,
@@ -35,7 +35,7 @@ pub(crate) struct FoundRow {
 impl FoundRow {
     /// A row that was just found.
     #[inline]
-    pub(crate) fn of(table: usize, key: ShortKey, hint: EntryHint, is_locked: bool) -> Self {
+    pub(crate) fn of(table: usize, key: KeyWords, hint: EntryHint, is_locked: bool) -> Self {
         FoundRow { table, key, hint: Some(hint), is_locked, is_gone: false }
     }
 

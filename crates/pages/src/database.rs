@@ -19,7 +19,6 @@ use crate::inspection::{TableTrees, check_trees};
 use crate::key::KeyWords;
 use crate::lsn::Lsn;
 use crate::pool::PoolWorker;
-use crate::rows::overflow::piece_key;
 use crate::rows::tables::Table;
 use crate::session::PagesSession;
 use crate::shared::SharedState;
@@ -131,10 +130,9 @@ impl<P: Files> PagedDatabase<P> {
                 }
                 let mut key = entry.key.clone();
                 if index > 0 {
-                    let width = table.trees[0].width;
-                    let mut words = vec![0; width];
+                    let mut words = Vec::new();
                     copy_record(&tree, worker, &entry.key, Some(entry.hint), &mut words)?;
-                    key = KeyWords::of(&words[..width]);
+                    key = KeyWords::of(&words);
                 }
                 let hint = (index == 0).then_some(entry.hint);
                 let found = copy_record(&table.trees[0], worker, &key, hint, &mut record)?;
@@ -158,8 +156,8 @@ fn copy_record<P: Files>(
 ) -> Result<Option<usize>, PagedError> {
     let c = worker.c;
     let read = tree.read(worker, key, hint, |page, slot| {
-        out.resize(slot.words(), 0);
-        page.record(slot, 0, slot.words()).map(|words| P::read_words(c, words, out)).is_some()
+        out.resize(slot.record_words(), 0);
+        page.record(slot, 0, slot.record_words()).map(|words| P::read_words(c, words, out)).is_some()
     })?;
     Ok(read.map(|hint| hint.slot().tail_bytes()))
 }
@@ -175,7 +173,7 @@ fn copy_pieces<P: Files>(
     let words = table.division.row_words(tail_bytes);
     let mut piece = Vec::new();
     for number in 0..table.division.pieces(words) {
-        let key = piece_key(key, number);
+        let key = table.division.piece_key(key, number);
         let read =
             table.overflow.map(|tree| copy_record(&tree, worker, &key, None, &mut piece)).transpose()?;
         if read.flatten().is_none() || piece.len() != table.division.piece_words(words, number) {

@@ -44,7 +44,7 @@ pub(crate) fn check_trees<P: Files>(
         let mut faults = Vec::new();
         let mut visit = |key: &[u64], slot: crate::page::Slot| match number {
             0 => of_rows.add_row(&trees.division, key, slot.tail_bytes()),
-            _ if number == indexes => there.add(key, slot.words()),
+            _ if number == indexes => there.add(key, slot.record_words()),
             _ => {}
         };
         let examined = tree.check(worker, seen, &mut faults, &mut visit)?;

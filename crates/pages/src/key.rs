@@ -8,6 +8,8 @@ use std::ops::{Deref, DerefMut};
 
 /// Words of the longest short keys: pieces of long rows have a word behind the row's key.
 pub(crate) const KEY_WORDS_MAX: usize = schema::key::SHORT_KEY_WORDS + 1;
+/// Words of the longest key of a piece of a row.
+pub(crate) const PIECE_WORDS_MAX: usize = schema::key::KEY_WORDS_MAX + 1;
 /// Words of a long key that lie in its entry.
 pub(crate) const FIRST_WORDS: usize = 6;
 
@@ -53,7 +55,7 @@ impl Deref for KeyWords {
     }
 }
 
-/// A key of few words, such as a primary key.
+/// A key of few words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ShortKey {
     words: [u64; KEY_WORDS_MAX],

@@ -160,5 +160,5 @@ pub fn fetch(declared: &Struct) -> TokenStream {
             }
         }
     });
-    quote!(#(#fields),*)
+    quote!(#(#fields,)*)
 }

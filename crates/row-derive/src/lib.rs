@@ -42,7 +42,7 @@ fn embedded() -> Path {
 ///
 /// Fields are values of fixed length, `Option`s of these, and `String`, `VarChar`, `JsonText`,
 /// `Vec` and their `Option`s, which have any length. The derive recognizes these by their names.
-/// Columns of the primary key have a fixed length and are no `Option`s. `desc(column)`,
+/// Columns of the primary key are no `Option`s. `desc(column)`,
 /// `nulls_first(column)` and `desc(nulls_last(column))` are columns of keys in another order. The
 /// last field may be a `Vec<u8>` marked `#[row(tail)]`: it is then the whole variable-length part,
 /// without a directory, which saves 4 bytes in each row.
@@ -55,8 +55,8 @@ fn embedded() -> Path {
 ///
 /// ```compile_fail,E0080
 /// #[derive(schema::Row)]
-/// #[row(key(name))] // 65 bytes; a key has at most 64
-/// struct TooLong { name: schema::Text<65> }
+/// #[row(key(name))] // 2049 bytes; a key has at most 2048
+/// struct TooLong { name: schema::Text<2049> }
 /// ```
 ///
 /// ```compile_fail

@@ -220,12 +220,6 @@ impl Struct {
         let mut columns: Vec<KeyColumn> = Vec::new();
         for OrderedColumn { name, descending, nulls_first } in &declared.columns {
             let place = self.place(name)?;
-            if matches!(place, ColumnPlace::Tail(_)) && self.indexes.is_empty() {
-                let message = format!(
-                    "column `{name}` has no fixed length: it cannot be part of the primary key; `Text<N>` can"
-                );
-                return Err(Error::new_spanned(name, message));
-            }
             let nullable = self.column(place).nullable;
             if nullable && self.indexes.is_empty() {
                 let message = format!(
@@ -278,9 +272,8 @@ impl Struct {
         if let Tail::Whole(tail) = &self.tail
             && tail.name == *name
         {
-            let message = format!(
-                "column `{name}` has no fixed length: without `#[row(tail)]` it can be part of an index"
-            );
+            let message =
+                format!("column `{name}` is all of the tail: without `#[row(tail)]` it can be part of a key");
             return Err(Error::new_spanned(name, message));
         }
         if let Tail::Columns(columns) = &self.tail
@@ -423,8 +416,8 @@ fn fields(input: &DeriveInput) -> Result<(Vec<Column>, Tail)> {
             columns.push(column);
         }
     }
-    if columns.is_empty() {
-        return Err(Error::new_spanned(&input.ident, "at least one field of fixed length is needed"));
+    if columns.is_empty() && in_tail.is_empty() {
+        return Err(Error::new_spanned(&input.ident, "at least one field is needed"));
     }
     let tail = match whole {
         Some(whole) => Tail::Whole(Box::new(whole)),

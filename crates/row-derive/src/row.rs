@@ -94,13 +94,10 @@ fn append_key(declared: &Struct, index: &Index) -> TokenStream {
 /// Checks at compile time that no key is too long.
 fn key_checks(declared: &Struct) -> TokenStream {
     let schema = &declared.schema;
-    let checks = declared.indexes.iter().enumerate().map(|(number, index)| {
+    let checks = declared.indexes.iter().map(|index| {
         let kind = key_type(declared, index);
-        let (most, longer) = match number {
-            0 => (quote!(#schema::table_limits::PRIMARY_KEY_BYTES_MAX), "64 bytes"),
-            _ => (quote!(#schema::key::KEY_BYTES_MAX), "2048 bytes"),
-        };
-        let message = format!("the key `{}` is longer than {longer}", index.name);
+        let most = quote!(#schema::key::KEY_BYTES_MAX);
+        let message = format!("the key `{}` is longer than 2048 bytes", index.name);
         quote! {
             const _: () = assert!(<#kind as #schema::Key>::BITS as usize <= 8 * #most, #message);
         }
@@ -179,7 +176,7 @@ fn trait_constants(declared: &Struct, name: &syn::Ident) -> TokenStream {
     let key = key_type(declared, &declared.indexes[0]);
     quote! {
         const NAME: &'static str = #text;
-        const BYTES: usize = #schema::row::align_up(END + #null_bytes, 8);
+        const BYTES: usize = #schema::row::row_bytes(END + #null_bytes);
         const COLUMNS: &'static [#schema::Column] = &#columns;
         const INDEXES: &'static [#schema::IndexInfo] = &[#(#indexes),*];
         const HAS_TAIL: bool = #has_tail;
@@ -226,7 +223,7 @@ fn trait_functions(declared: &Struct, name: &syn::Ident) -> TokenStream {
         fn fetch(from: &[u8], tail: &[u8]) -> Self {
             let from = &from[..#length];
             #tail_read
-            #name { #fields, #tail_fields }
+            #name { #fields #tail_fields }
         }
         #tail_function
     }
@@ -327,9 +324,7 @@ mod tests {
                 "expected `nulls_not_distinct`",
             ),
             ("#[row(key(a), index(by_a(a) nulls_not_distinct))] struct Row { a: u8 }", "expected `,`"),
-            ("#[row(key(b))] struct Row { a: u8, b: String }", "no fixed length"),
-            ("#[row(key(a))] struct Row { a: String }", "at least one field"),
-            ("#[row(key(b))] struct Row { a: u8, #[row(tail)] b: Vec<u8> }", "no fixed length"),
+            ("#[row(key(b))] struct Row { a: u8, #[row(tail)] b: Vec<u8> }", "is all of the tail"),
             ("#[row(key(a))] struct Row { a: u8, #[row(tall)] b: Vec<u8> }", "expected `tail`"),
             ("#[row(key(a))] struct Row { #[row(tail)] a: Vec<u8> }", "at least one field"),
             ("#[row(key(a))] struct Row<T> { a: T }", "no generic parameters"),

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::key::{Key, KeySink};
+use crate::key::{Key, KeySink, VARIABLE_BITS};
 use crate::row::Value;
 use crate::tail_value::TailValue;
 use crate::value_error::{ValueError, start_of};
@@ -155,6 +155,15 @@ impl<const N: usize> TailValue for VarChar<N> {
     }
     fn from_bytes(bytes: &[u8]) -> Self {
         VarChar { text: String::from_utf8_lossy(bytes).into_owned() }
+    }
+}
+
+/// A key has the text's bytes, however many characters the column may have.
+impl<const N: usize> Key for VarChar<N> {
+    const BITS: u32 = VARIABLE_BITS;
+    const VARIABLE: bool = true;
+    fn append(&self, to: &mut impl KeySink) {
+        to.push_terminated(self.text.as_bytes());
     }
 }
 

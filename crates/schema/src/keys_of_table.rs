@@ -34,7 +34,6 @@ impl TableDescription {
             let column = &self.columns[number];
             match self.places[number] {
                 _ if columns.contains(&number) => return fault(name, KeyFault::Twice),
-                _ if column.kind.is_variable() && is_primary => return fault(name, KeyFault::Variable),
                 Place::WholeTail => return fault(name, KeyFault::WholeTail),
                 _ if column.added => return fault(name, KeyFault::Added),
                 _ if column.nullable && is_primary => return fault(name, KeyFault::Nullable),
@@ -138,9 +137,6 @@ impl TableDescription {
             if bytes > KEY_BYTES_MAX {
                 return Err(TableFault::KeyTooLong { index: name.clone(), bytes });
             }
-            if number == 0 && index.key_bits > SHORT_KEY_BITS {
-                return Err(TableFault::PrimaryKeyTooLong { bytes });
-            }
             if bytes == 0 {
                 return Err(TableFault::EmptyKey { index: name.clone() });
             }
@@ -188,7 +184,10 @@ impl TableDescription {
             let column = &self.columns[*column];
             column.nullable || !column.kind.is_early_key()
         };
-        self.indexes.iter().any(|index| !index.is_plain() || index.columns.iter().any(is_later))
+        let is_later_index = |index: &IndexDescription| {
+            !index.is_plain() || index.key_bits > SHORT_KEY_BITS || index.columns.iter().any(is_later)
+        };
+        self.indexes.iter().any(is_later_index)
     }
 
     /// Returns the bytes of the fixed part that belong to keys.

@@ -17,8 +17,8 @@
 //! - `description`, `keys_of_table`, `stored`, `differences`, `table_limits`: descriptions of
 //!   tables, their keys, descriptions read from files, differences between two descriptions, and
 //!   limits;
-//! - `row_format`, `row_error`, `row_keys`: the byte format of rows, errors of rows, and the keys
-//!   of a row;
+//! - `row_format`, `row_error`, `row_keys`, `key_columns`: the byte format of rows, errors of rows,
+//!   the keys of a row, and the bytes by which logs name rows;
 //! - `expression`, `evaluation`: expressions over the columns of a row;
 //! - `constraints`, `rules`, `references`: constraints as values, the rules for each row, and keys
 //!   by which rows refer to others;
@@ -46,6 +46,7 @@ mod expression;
 mod foreign;
 mod json_text;
 pub mod key;
+mod key_columns;
 pub mod key_order;
 mod keys_of_table;
 pub mod long_key;
@@ -78,6 +79,7 @@ pub use description::{ColumnDescription, IndexDescription, TableBuilder, TableDe
 pub use expression::{Arithmetic, Comparison, Expression};
 pub use json_text::JsonText;
 pub use key::{Key, KeyBuffer, KeySink, key_words};
+pub use key_columns::{KeyColumns, KeyPlace};
 pub use key_order::{DistinctNulls, KeyColumn, KeyOrder, NullsFirst};
 pub use long_key::AnyKey;
 pub use references::BoundForeignKey;

@@ -126,7 +126,8 @@ impl TableDescription {
         }
         let words = key_words(self.indexes[index].key_bits);
         let low = key.words(words).to_vec();
-        let mut high = low.clone();
+        let mut high = Vec::with_capacity(words);
+        key.append_words(words, &mut high);
         for (word, number) in high.iter_mut().zip(0_u32..) {
             *word |= match key.bits().saturating_sub(number * u64::BITS) {
                 0 => u64::MAX,

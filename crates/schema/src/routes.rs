@@ -122,18 +122,19 @@ impl fmt::Debug for KeyRange {
 /// index share.
 fn common_bits<R: Row>(index: usize) -> u32 {
     if index == 0 {
-        return R::INDEXES[0].key_bits;
+        return R::INDEXES[0].key_bits.min(SHORT_KEY_BITS);
     }
     let (own, primary) = (&R::INDEXES[index], &R::INDEXES[0]);
     let columns = own.columns.iter().zip(primary.columns).enumerate();
     let is_common = |(number, (one, other)): &(usize, (&&str, &&str))| {
         one == other && own.order(*number) == primary.order(*number)
     };
-    let common = columns.take_while(is_common).map(|(_, (name, _))| {
+    // Columns of the tail have no fixed number of bits.
+    let common = columns.take_while(is_common).map_while(|(_, (name, _))| {
         let column = R::COLUMNS.iter().find(|column| column.name == *name);
-        column.map_or(0, |column| 8 * column.bytes as u32)
+        column.map(|column| 8 * column.bytes as u32)
     });
-    common.sum()
+    common.sum::<u32>().min(SHORT_KEY_BITS)
 }
 
 /// Returns the first bits of a key.

@@ -44,7 +44,7 @@ use crate::value_type::ValueType;
 // Used by `#[derive(Row)]`.
 pub use crate::row_format::{TAIL_BYTES_MAX, TailColumns, TailWriter};
 pub use crate::tail_value::{TailValue, bytes_type};
-pub use crate::value_type::align_up;
+pub use crate::value_type::{align_up, row_bytes};
 
 /// A value of fixed length that can be a field of a row. `#[derive(Value)]` implements the trait
 /// for a struct of values.

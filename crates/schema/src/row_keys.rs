@@ -15,7 +15,11 @@ const KEY_COLUMNS_MAX: usize = 32;
 pub fn with_keys<R: Row, T>(row: &R, body: impl FnOnce(&[&[u64]]) -> T) -> T {
     const { assert!(R::INDEXES.len() <= INDEXES_MAX, "too many indexes") };
     if const { has_long_keys::<R>() } {
-        return with_any_keys(row, body);
+        return match const { R::INDEXES.len() } {
+            1 => with_any_keys::<R, 1, T>(row, body),
+            2 => with_any_keys::<R, 2, T>(row, body),
+            _ => with_any_keys::<R, INDEXES_MAX, T>(row, body),
+        };
     }
     // Most tables have one or two indexes, and initializing more buffers would cost more than the
     // keys. The number is a constant of the row type, so `body` is compiled for one of the
@@ -46,7 +50,8 @@ pub fn too_long_key<R: Row>(row: &R) -> Option<(usize, usize)> {
     })
 }
 
-const fn has_long_keys<R: Row>() -> bool {
+/// Returns true if rows of the type have keys of more than 64 bytes, or of several lengths.
+pub const fn has_long_keys<R: Row>() -> bool {
     let mut index = 0;
     while index < R::INDEXES.len() {
         if R::INDEXES[index].key_bits > SHORT_KEY_BITS {
@@ -59,18 +64,19 @@ const fn has_long_keys<R: Row>() -> bool {
 
 /// The keys of a row of which some may be long; no words where a key is too long, which every verb
 /// refuses.
-fn with_any_keys<R: Row, T>(row: &R, body: impl FnOnce(&[&[u64]]) -> T) -> T {
-    let key = |(number, index): (usize, &IndexInfo)| {
-        let mut key = AnyKey::new(index.key_bits);
-        row.index_key(number, &mut key);
-        key
-    };
-    let keys: Vec<AnyKey> = R::INDEXES.iter().enumerate().map(key).collect();
-    let words = keys.iter().zip(R::INDEXES).map(|(key, index)| match key.is_too_long() {
-        true => &[][..],
-        false => key.words(key_words(index.key_bits)),
-    });
-    body(&words.collect::<Vec<_>>())
+fn with_any_keys<R: Row, const N: usize, T>(row: &R, body: impl FnOnce(&[&[u64]]) -> T) -> T {
+    let count = R::INDEXES.len().min(N);
+    let mut buffers = [const { AnyKey::Short(KeyBuffer::new()) }; N];
+    let mut slices: [&[u64]; N] = [&[]; N];
+    for (number, (buffer, slice)) in buffers.iter_mut().zip(&mut slices).enumerate().take(count) {
+        let bits = R::INDEXES[number].key_bits;
+        *buffer = AnyKey::new(bits);
+        row.index_key(number, buffer);
+        if !buffer.is_too_long() {
+            *slice = buffer.words(key_words(bits));
+        }
+    }
+    body(&slices[..count])
 }
 
 /// The keys of a row with more indexes than the stack has buffers for.

@@ -55,10 +55,9 @@ impl TableDescription {
         let mut table =
             TableDescription { name, columns, places, tail, nulls_at, row_bytes, indexes: none, constraints };
         for StoredIndex { name, unique, nulls_not_distinct, columns, orders } in indexes {
-            let is_primary = table.indexes.is_empty();
             let sound = |column: &usize| match table.places.get(*column) {
                 Some(Place::Fixed { .. }) => true,
-                Some(Place::Tail(_)) => !is_primary && !table.columns[*column].added,
+                Some(Place::Tail(_)) => !table.columns[*column].added,
                 _ => false,
             };
             if !columns.iter().all(sound) || columns.len() != orders.len() {

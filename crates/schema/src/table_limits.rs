@@ -1,6 +1,6 @@
 //! Limits of tables, and the errors for tables that exceed them.
 
-use crate::key::{KEY_BYTES_MAX, SHORT_KEY_WORDS};
+use crate::key::KEY_BYTES_MAX;
 
 /// Longest name of a table, column or index in bytes.
 pub const NAME_BYTES_MAX: usize = 255;
@@ -13,8 +13,6 @@ pub const INDEXES_MAX: usize = 16;
 pub const KEY_COLUMNS_MAX: usize = 64;
 /// Longest fixed part of a row in bytes, which leaves one word for the tail.
 pub const ROW_BYTES_MAX: usize = terms::rows::FIXED_BYTES_MAX - 8;
-/// Longest primary keys in bytes.
-pub const PRIMARY_KEY_BYTES_MAX: usize = SHORT_KEY_WORDS * 8;
 /// Longest keys of hash indexes in bytes.
 pub const HASH_KEY_BYTES_MAX: usize = 8;
 /// Most rows that may be expected of a table: a hash index for this many takes 64 GiB and more.
@@ -137,14 +135,6 @@ pub enum TableFault {
         /// Bytes of its keys.
         bytes: usize,
     },
-    /// The primary key is too long.
-    #[error(
-        "the primary key has {bytes} bytes, and at most {PRIMARY_KEY_BYTES_MAX} are possible: shorten its columns, or make them          a unique index and a number the primary key"
-    )]
-    PrimaryKeyTooLong {
-        /// Bytes of the primary key.
-        bytes: usize,
-    },
     /// A key has too many columns.
     #[error(
         "the key {index:?} has {columns} columns, the primary key's included where it is not unique, and at most \
@@ -208,9 +198,6 @@ pub enum KeyFault {
     /// The key already contains the column.
     #[error("it is there twice")]
     Twice,
-    /// A column of the primary key has no fixed length.
-    #[error("its values have no fixed length; a text of fixed length can be, and other indexes can have it")]
-    Variable,
     /// The column is the whole tail.
     #[error("it is the whole tail; a column of a tail with a directory can be")]
     WholeTail,
@@ -222,7 +209,7 @@ pub enum KeyFault {
     Nullable,
     /// Keys do not support the order of this type.
     #[error(
-        "it has type {kind}; keys are made of numbers, bool, dates, times, intervals, UUIDs, texts of fixed length and arrays of u8, those of indexes also of strings and bytes"
+        "it has type {kind}; keys are made of numbers, bool, dates, times, intervals, UUIDs, texts, bytes and arrays of u8"
     )]
     Type {
         /// The type.

@@ -252,10 +252,10 @@ impl ValueType {
         matches!(self, ValueType::Float(_) | ValueType::Bool) || self.is_early_key()
     }
 
-    /// Returns true if values of any length can be columns of secondary indexes: keys have their
-    /// bytes with an end that sorts.
+    /// Returns true if values of any length can be columns of keys: keys have their bytes with an end
+    /// that sorts.
     pub fn is_variable_key(&self) -> bool {
-        matches!(self, ValueType::Bytes | ValueType::String)
+        matches!(self, ValueType::Bytes | ValueType::String | ValueType::VarChar(_))
     }
 
     /// Returns true if values could be columns of keys before keys had orders.
@@ -353,6 +353,15 @@ impl ValueType {
 /// Returns the next multiple of `align` from `offset` on.
 pub const fn align_up(offset: usize, align: usize) -> usize {
     offset.div_ceil(align) * align
+}
+
+/// Returns the length of the fixed part of a row whose columns and null bits end there: a row has
+/// at least one word.
+pub const fn row_bytes(end: usize) -> usize {
+    match align_up(end, 8) {
+        0 => 8,
+        bytes => bytes,
+    }
 }
 
 /// Removes a prefix from `rest`. Returns false if it is missing.

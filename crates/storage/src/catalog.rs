@@ -32,6 +32,10 @@ pub struct Table<P: Platform> {
     pub key_bytes: Listed<KeyBytes>,
     /// Columns of the tail that belong to keys, by their numbers in its directory.
     pub key_tail: Listed<usize>,
+    /// True if columns of the primary key are among them.
+    pub key_in_tail: bool,
+    /// True if an index has long keys: see `kept_keys`.
+    pub has_long_keys: bool,
     /// Index 0 is the primary key.
     pub indexes: Listed<Index<P>>,
 }

@@ -28,6 +28,7 @@ pub mod hash;
 mod heap;
 pub mod index;
 pub mod index_part;
+mod kept_keys;
 pub mod latch;
 pub mod latched;
 pub mod latched_word;

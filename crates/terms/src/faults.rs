@@ -11,6 +11,8 @@
 pub enum Fault {
     /// The log has no records of rows that change.
     UnloggedUpdates,
+    /// The log forgets what of primary keys lies in the tails of rows that change.
+    CutKeys,
     /// The stamps of commits do not order those of one epoch.
     UnorderedStamps,
     /// A participant of a transaction over several databases commits with a stamp of the epoch in

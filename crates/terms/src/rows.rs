@@ -39,6 +39,13 @@ pub const fn partition_column(first_word: u64) -> u16 {
     (first_word >> (u64::BITS - PARTITION_BITS)) as u16
 }
 
+/// A key without the zeros at its end, but for the first word.
+#[inline]
+pub fn without_zeros(key: &[u64]) -> &[u64] {
+    let words = key.iter().rposition(|word| *word != 0).map_or(1, |last| last + 1);
+    &key[..words.min(key.len())]
+}
+
 /// An index of a table, both by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableIndex {

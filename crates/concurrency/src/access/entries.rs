@@ -20,11 +20,10 @@ pub(crate) fn all_linked<P: Platform>(table: &Table<P>) -> u16 {
 
 impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
     /// Remembers the row's keys, one slice an index.
-    pub(crate) fn remember_keys(&mut self, number: u32, keys: &[&[u64]]) {
+    #[inline(always)]
+    pub(crate) fn remember_keys(&mut self, table: &Table<P>, number: u32, keys: &[&[u64]]) {
         self.list[number as usize].keys = self.keys.len() as u32;
-        for word in keys.iter().copied().flatten() {
-            self.keys.push(*word);
-        }
+        table.keep_keys(keys, &mut self.keys);
     }
 
     /// Numbers of all rows in the order in which they are to be finished: rows that take entries
@@ -60,11 +59,9 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
     ) -> bool {
         let access = &self.list[number as usize];
         let bits = access.row.to_bits();
-        let mut at = access.keys as usize;
+        let kept = &self.keys[access.keys as usize..];
         let mut is_out = true;
-        for (position, index) in table.indexes.iter().enumerate() {
-            let key = &self.keys[at..at + index.words];
-            at += index.words;
+        for ((position, index), key) in table.indexes.iter().enumerate().zip(table.kept_keys(kept)) {
             if access.linked >> position & 1 != 0 {
                 is_out &= index.partition(key).remove(c, local, key, bits, stamp);
             }
@@ -89,17 +86,15 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         losing.map(move |(position, index)| index.partition(self.key_in(table, number, position)))
     }
 
-    /// All keys of a row that the transaction inserts or deletes, one an index.
+    /// All keys of a row that the transaction inserts or deletes, as they are kept.
     pub(crate) fn keys_of(&self, table: &Table<P>, number: u32) -> &[u64] {
-        let at = self.list[number as usize].keys as usize;
-        &self.keys[at..at + table.key_words()]
+        let kept = &self.keys[self.list[number as usize].keys as usize..];
+        &kept[..table.kept_words(|word| kept[word])]
     }
 
     /// The row's key in index number `position`, if the transaction inserts or deletes the row.
     fn key_in(&self, table: &Table<P>, number: u32, position: usize) -> &[u64] {
-        let before: usize = table.indexes[..position].iter().map(|index| index.words).sum();
-        let at = self.list[number as usize].keys as usize + before;
-        &self.keys[at..at + table.indexes[position].words]
+        table.kept_key(&self.keys[self.list[number as usize].keys as usize..], position)
     }
 
     /// The row that has `bit` of those bits that `bits` gives, and the same key as row `number` in
@@ -116,7 +111,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         let found = self.list.iter().enumerate().position(|(other, access)| {
             access.table == its_table
                 && bits(access) >> position & 1 != 0
-                && self.key_in(table, other as u32, position) == key
+                && table.is_same_key(self.key_in(table, other as u32, position), key)
         });
         found.map(|other| other as u32)
     }
@@ -159,11 +154,11 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         access.flags |= WRITTEN;
         if access.keys == UNKNOWN_KEYS {
             access.keys = self.keys.len() as u32;
-            self.keys.resize(self.keys.len() + table.key_words(), 0);
+            table.keep_unknown_keys(&mut self.keys);
         }
-        let before: usize = table.indexes[..position].iter().map(|index| index.words).sum();
-        let at = self.list[own as usize].keys as usize + before;
-        self.keys[at..at + key.len()].copy_from_slice(key);
+        let kept = &mut self.keys[self.list[own as usize].keys as usize..];
+        let (from, _) = table.kept_place(|word| kept[word], position);
+        kept[from..from + key.len()].copy_from_slice(key);
     }
 
     /// Whose entries the inserted row `number` takes over when the transaction commits: (index,

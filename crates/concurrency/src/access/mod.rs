@@ -380,7 +380,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         let row = new_row(c, local, table, fixed, tail)?;
         let place = P::address(c, row.start());
         let access = self.push(row, place, number, 0, INSERTED | WRITTEN)?;
-        self.remember_keys(access, keys);
+        self.remember_keys(table, access, keys);
         Ok(access)
     }
 

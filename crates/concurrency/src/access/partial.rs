@@ -78,7 +78,8 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
                 continue;
             }
             let table = &tables[access.table as usize];
-            words_of_new += table.key_words();
+            let kept = &self.keys[access.keys as usize..];
+            words_of_new += table.kept_words(|word| kept[word]);
             if access.flags & DELETED == 0 {
                 access.flags |= DELETED | WRITTEN;
                 self.give_entries_back(table, number as u32);

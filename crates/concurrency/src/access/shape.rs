@@ -32,7 +32,7 @@ pub(crate) fn check_row<P: Platform>(
     check_keys(table, keys)
 }
 
-/// Checks the shapes of new rows of the table.
+/// Checks the shapes of new rows of the table, which has no long keys.
 pub(crate) fn check_rows<P: Platform>(table: &Table<P>, rows: NewRows<'_>) -> Result<(), Abort> {
     if rows.fixed.len() != rows.count * table.fixed_bytes() {
         return Err(LENGTH);
@@ -40,7 +40,7 @@ pub(crate) fn check_rows<P: Platform>(table: &Table<P>, rows: NewRows<'_>) -> Re
     if table.closed {
         return Err(SAME_ROWS);
     }
-    if rows.keys.len() != rows.count * table.key_words() { Err(KEYS) } else { Ok(()) }
+    if rows.keys.len() != rows.count * table.key_words() || table.has_long_keys { Err(KEYS) } else { Ok(()) }
 }
 
 /// Checks that a row with keys like these, one an index, may enter the table or leave it.
@@ -49,7 +49,7 @@ pub(crate) fn check_keys<P: Platform>(table: &Table<P>, keys: &[&[u64]]) -> Resu
     if table.closed {
         return Err(SAME_ROWS);
     }
-    let as_long = || table.indexes.iter().zip(keys).all(|(index, key)| index.words == key.len());
+    let as_long = || table.indexes.iter().zip(keys).all(|(index, key)| index.takes(key.len()));
     if table.indexes.len() == keys.len() && as_long() { Ok(()) } else { Err(KEYS) }
 }
 

@@ -16,7 +16,7 @@ impl<P: Platform> HstoreState<P> {
         // The first row that had to leave its entry to another one had it before.
         let passed = self.steps.iter().find_map(|step| match *step {
             UndoStep::Pass { before, keys, position: 0 } if keys.table as usize == table => {
-                (self.words[keys.at as usize..][..key.len()] == *key).then_some(before)
+                schema.is_same_key(self.passed_key(keys), key).then_some(before)
             }
             _ => None,
         });

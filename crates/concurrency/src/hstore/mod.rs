@@ -276,7 +276,11 @@ impl<P: Platform> Accessing<P> for Hstore {
         let home = enter_all(state, cx, table, keys.iter().copied())?;
         let row: Row<P> = new_row(c, &mut cx.worker.local, schema, fixed, tail)?;
         row.header().set_site(home);
-        let number = state.remember(row, table, keys, |row, keys| UndoStep::Insert { row, keys, linked: 0 });
+        let number = state.remember(row, (table, &cx.tables[table]), keys, |row, keys| UndoStep::Insert {
+            row,
+            keys,
+            linked: 0,
+        });
         state.push(row, table, false)?;
         let before = cx.worker.meter.enter::<P>(c, Category::Index);
         for (position, key) in keys.iter().enumerate() {
@@ -356,7 +360,10 @@ impl<P: Platform> Accessing<P> for Hstore {
         check_row(schema, keys, fixed, tail)?;
         let row: Row<P> = new_row(c, &mut cx.worker.local, schema, fixed, tail)?;
         row.header().set_site(site_of(cx.tables, table, 0, keys[0]));
-        state.remember(row, table, keys, |row, keys| UndoStep::InsertUnindexed { row, keys });
+        state.remember(row, (table, &cx.tables[table]), keys, |row, keys| UndoStep::InsertUnindexed {
+            row,
+            keys,
+        });
         Ok(())
     }
 
@@ -372,7 +379,11 @@ impl<P: Platform> Accessing<P> for Hstore {
         check_keys(&cx.tables[table], keys)?;
         enter_all(state, cx, table, keys.iter().copied())?;
         let linked = all_linked(&cx.tables[table]);
-        state.remember(row, table, keys, |row, keys| UndoStep::Delete { row, keys, linked });
+        state.remember(row, (table, &cx.tables[table]), keys, |row, keys| UndoStep::Delete {
+            row,
+            keys,
+            linked,
+        });
         row.header().set_deleted(cx.c, true);
         state.deletions += 1;
         state.leaves_waste = true;

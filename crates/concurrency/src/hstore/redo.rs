@@ -71,7 +71,10 @@ impl<P: Platform> HstoreState<P> {
                 }
                 UndoStep::Delete { row, keys, .. } => {
                     let (number, table, row) = named(row, keys);
-                    sink.delete(number, value(table, row));
+                    if table.key_in_tail {
+                        scratch.read_tail(c, row);
+                    }
+                    sink.delete(number, value(table, row), &scratch.tail);
                 }
             }
             rest = &rest[taken..];
@@ -105,12 +108,13 @@ impl<P: Platform> HstoreState<P> {
                 _ => has_new_tail = true,
             }
         }
-        if has_new_tail {
+        if has_new_tail || tables[number].key_in_tail {
             scratch.read_tail(c, taken.row);
         }
+        let tail = &scratch.tail[..];
         let changes = scratch.writes.changes(chain, words.len() * 8);
         if has_new_tail || !changes.is_empty() {
-            sink.update(number, words, changes, has_new_tail.then_some(&scratch.tail[..]));
+            sink.update(number, words, changes, has_new_tail.then_some(tail), tail);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The state of a transaction and of a worker of `hstore`.
 
 use platform::{OutOfMemory, Platform};
+use storage::Table;
 use storage::index::Witnesses;
 use terms::{Abort, Epoch, Faults, Mode, Stamp};
 
@@ -233,14 +234,12 @@ impl<P: Platform> HstoreState<P> {
     pub(super) fn remember(
         &mut self,
         row: Row<P>,
-        table: usize,
+        (table, shape): (usize, &Table<P>),
         keys: &[&[u64]],
         step: impl FnOnce(u64, Keys) -> UndoStep,
     ) -> usize {
         let at = self.words.len() as u32;
-        for word in keys.iter().copied().flatten() {
-            self.words.push(*word);
-        }
+        shape.keep_keys(keys, &mut self.words);
         self.steps.push(step(row.to_bits(), Keys { table: table as u32, at }));
         self.steps.len() - 1
     }

@@ -1,7 +1,7 @@
 //! The steps of a transaction of `hstore`, to take them back.
 
-/// The place of a row's keys in [`HstoreState::words`](super::state::HstoreState), one behind the
-/// other.
+/// The place of a row's keys in [`HstoreState::words`](super::state::HstoreState), as transactions
+/// keep them.
 #[derive(Clone, Copy)]
 pub(super) struct Keys {
     pub(super) table: u32,
@@ -20,8 +20,8 @@ pub(super) enum UndoStep {
     Insert { row: u64, keys: Keys, linked: u16 },
     /// A row is new, and in no index.
     InsertUnindexed { row: u64, keys: Keys },
-    /// The entry of one index, with only its key in `keys`, names another row than `before`, which
-    /// the transaction has deleted.
+    /// The entry of one index names another row than `before`, which the transaction has deleted.
+    /// In `keys` are the number of words of its key, and the key.
     Pass { before: u64, keys: Keys, position: u8 },
     /// A row is marked as deleted; it has entries in the indexes of these bits.
     Delete { row: u64, keys: Keys, linked: u16 },

@@ -14,10 +14,15 @@ use crate::savepoints::SavepointMark;
 impl<P: Platform> HstoreState<P> {
     /// The place of the row's key in an index in [`HstoreState::words`].
     fn key_of(&self, tables: &[Table<P>], keys: Keys, position: usize) -> (usize, usize) {
-        let indexes = &tables[keys.table as usize].indexes;
-        let before: usize = indexes[..position].iter().map(|index| index.words).sum();
-        let at = keys.at as usize + before;
-        (at, at + indexes[position].words)
+        let at = keys.at as usize;
+        let (from, to) = tables[keys.table as usize].kept_place(|word| self.words[at + word], position);
+        (at + from, at + to)
+    }
+
+    /// The key of an entry that was passed on.
+    pub(super) fn passed_key(&self, keys: Keys) -> &[u64] {
+        let (words, key) = (self.words[keys.at as usize], &self.words[keys.at as usize + 1..]);
+        &key[..words as usize]
     }
 
     /// The entry of row `before`, deleted by the transaction, names another row from now on.
@@ -29,6 +34,7 @@ impl<P: Platform> HstoreState<P> {
             }
         }
         let keys = Keys { table: table as u32, at: self.words.len() as u32 };
+        self.words.push(key.len() as u64);
         self.words.extend_from_slice(key);
         self.steps.push(UndoStep::Pass { before, keys, position: position as u8 });
     }
@@ -147,7 +153,7 @@ fn undo_step<P: Platform>(
         UndoStep::InsertUnindexed { row, keys } => state.remove_row(c, local, tables, row, keys, 0),
         UndoStep::Pass { before, keys, position, .. } => {
             let index = &tables[keys.table as usize].indexes[usize::from(position)];
-            let key = &state.words[keys.at as usize..keys.at as usize + index.words];
+            let key = state.passed_key(keys);
             // SAFETY: the row had the entry before, and its deletion is taken back.
             unsafe { index.partition(key).replace(c, key, before) };
         }

@@ -55,6 +55,8 @@ pub struct TableShape {
     pub key_bytes: Vec<KeyBytes>,
     /// As [`Table::key_tail`].
     pub key_tail: Vec<usize>,
+    /// As [`Table::key_in_tail`].
+    pub key_in_tail: bool,
     /// Index 0 is the primary key.
     pub indexes: Vec<IndexShape>,
 }
@@ -190,9 +192,10 @@ fn draft<P: Platform>(
         let IndexShape { words, first, .. } = *index;
         indexes.push(IndexDraft { words, first, partitions: Descriptors::Own(partitions) });
     }
-    let TableShape { row_words, has_tail, .. } = *shape;
+    let TableShape { row_words, has_tail, key_in_tail, .. } = *shape;
     let (key_bytes, key_tail) = (shape.key_bytes.clone(), shape.key_tail.clone());
-    Ok(TableDraft { row_words, has_tail, read_only: false, constant: 0, key_bytes, key_tail, indexes })
+    let (read_only, constant) = (false, 0);
+    Ok(TableDraft { row_words, has_tail, read_only, constant, key_bytes, key_tail, key_in_tail, indexes })
 }
 
 impl<P: Platform, S: Filling<P>> Instance<P, S> {

@@ -321,7 +321,7 @@ impl<P: Platform, Q: WaitPolicy> Accessing<P> for TwoPhase<Q> {
                 pending.map_err(|abort| abort.in_table(table))?;
             }
             state.rows.get(number)?.linked = all_linked(&cx.tables[table]);
-            state.rows.remember_keys(number, keys);
+            state.rows.remember_keys(&cx.tables[table], number, keys);
         } else {
             state.rows.delete_own(&cx.tables[table], number);
         }

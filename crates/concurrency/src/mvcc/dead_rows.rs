@@ -34,7 +34,7 @@ struct DeadRow {
 #[derive(Default)]
 struct Queue {
     rows: VecDeque<DeadRow>,
-    /// Keys of the rows, one an index, in the same order.
+    /// Keys of the rows, as transactions keep them, in the same order.
     keys: VecDeque<u64>,
 }
 
@@ -51,7 +51,7 @@ impl Queue {
             return None;
         }
         let dead = self.rows.pop_front()?;
-        let words: usize = tables[dead.table as usize].indexes.iter().map(|index| index.words).sum();
+        let words = tables[dead.table as usize].kept_words(|word| self.keys[word]);
         keys.clear();
         keys.extend(self.keys.drain(..words));
         Some(dead)
@@ -178,12 +178,10 @@ pub(super) fn unlink_entries<P: Platform>(
     cx: &mut MethodContext<'_, '_, P, MvccMethod>,
     table: &Table<P>,
     row: Row<P>,
-    mut keys: &[u64],
+    keys: &[u64],
     stamp: u64,
 ) {
-    for index in &table.indexes {
-        let (key, rest) = keys.split_at(index.words);
-        keys = rest;
+    for (index, key) in table.indexes.iter().zip(table.kept_keys(keys)) {
         let partition = index.partition(key);
         if partition.get(cx.c, key).value == Some(row.to_bits()) {
             partition.remove(cx.c, &mut cx.worker.local, key, row.to_bits(), stamp);

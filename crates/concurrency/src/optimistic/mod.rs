@@ -328,7 +328,7 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         access.flags |= DELETED | WRITTEN;
         if access.flags & INSERTED == 0 {
             access.linked = all_linked(&cx.tables[access.table as usize]);
-            transaction.state.rows.remember_keys(number, keys);
+            transaction.state.rows.remember_keys(&cx.tables[table], number, keys);
         } else {
             transaction.state.rows.delete_own(&cx.tables[table], number);
         }

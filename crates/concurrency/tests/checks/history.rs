@@ -257,6 +257,7 @@ fn instance<S: Scheme<P>>(c: VirtualCore, faults: Faults, lock_queues: bool) -> 
         constant: 0,
         key_bytes: vec![KeyBytes { from: 0, to: 8, mask: u8::MAX }],
         key_tail: Vec::new(),
+        key_in_tail: false,
         indexes: vec![IndexShape { words: 1, first: Some(0), partitions: vec![partition; 2] }],
     };
     let options = InstanceOptions {

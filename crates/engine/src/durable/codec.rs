@@ -77,21 +77,22 @@ impl TableCodec {
     /// The primary key of a row of which only the key's columns are there. A row type cannot say
     /// it: zeros in another column may be no value of the column's type, such as an enum without a
     /// variant of that number.
-    fn primary_of(&self, fixed: &[u8]) -> KeyBuffer {
-        self.table.primary_key_of(fixed)
+    fn primary_of(&self, fixed: &[u8], tail: &[u8]) -> AnyKey {
+        self.table.key_of(0, fixed, tail)
     }
 
     /// The key that these bytes of its columns are.
-    fn primary(&self, mut columns: &[u8], image: &mut Vec<u8>) -> KeyBuffer {
-        image.clear();
-        image.resize(self.layout.row_bytes, 0);
-        for (start, end) in &self.layout.key_spans {
-            let (column, others) = columns.split_at(end - start);
-            image[*start..*end].copy_from_slice(column);
-            columns = others;
-        }
-        self.primary_of(image)
+    fn primary(&self, columns: &[u8], image: &mut KeyImage) -> AnyKey {
+        self.layout.key.row(columns, &mut image.fixed, &mut image.tail);
+        self.primary_of(&image.fixed, &image.tail)
     }
+}
+
+/// A row with nothing but the columns of its key.
+#[derive(Default)]
+struct KeyImage {
+    fixed: Vec<u8>,
+    tail: Vec<u8>,
 }
 
 /// In which form a row of a table is: as declared, or as it was before columns were added.
@@ -257,11 +258,24 @@ impl<'d> Encoder<'d> {
         codec
     }
 
+    /// Names a row, of which `tail` is needed only if columns of the key are there.
     #[inline(always)]
-    fn key(&mut self, codec: &TableCodec, word: &mut impl FnMut(usize) -> u64) {
+    fn key(&mut self, codec: &TableCodec, word: &mut impl FnMut(usize) -> u64, tail: &[u8]) {
+        if codec.layout.key_in_tail {
+            return self.key_with_tail(codec, word, tail);
+        }
         for piece in &codec.layout.key_pieces {
             self.bytes.put_word(word(piece.word as usize) >> piece.shift, usize::from(piece.bytes));
         }
+    }
+
+    #[cold]
+    fn key_with_tail(&mut self, codec: &TableCodec, word: &mut impl FnMut(usize) -> u64, tail: &[u8]) {
+        let fixed: Vec<u8> = (0..codec.layout.row_bytes / 8).flat_map(|at| word(at).to_le_bytes()).collect();
+        let mut key = Vec::new();
+        codec.layout.put_key(&fixed, tail, &mut key);
+        self.bytes.room(key.len() + 1);
+        self.bytes.put(&key);
     }
 
     #[inline]
@@ -280,9 +294,10 @@ impl<'d> Encoder<'d> {
         word: &mut impl FnMut(usize) -> u64,
         changes: impl Iterator<Item = (usize, &'b [u8])>,
         tail: Option<&[u8]>,
+        key_tail: &[u8],
     ) {
         let codec = self.begin(table, UPDATE, self.codecs[table].layout.key_bytes + 1);
-        self.key(codec, word);
+        self.key(codec, word, key_tail);
         let count_at = self.bytes.len();
         self.bytes.put_byte(0);
         let mut count = 0;
@@ -321,35 +336,37 @@ impl<'d> Encoder<'d> {
         }
     }
 
-    pub(crate) fn delete(&mut self, table: usize, word: &mut impl FnMut(usize) -> u64) {
+    pub(crate) fn delete(&mut self, table: usize, word: &mut impl FnMut(usize) -> u64, key_tail: &[u8]) {
         let codec = self.begin(table, DELETE, self.codecs[table].layout.key_bytes);
-        self.key(codec, word);
+        self.key(codec, word, key_tail);
     }
 }
 
 /// A change as the row type reads it: with the primary key of its row.
 pub(crate) enum TypedChange<'a> {
     Insert { row: LoggedRow<'a> },
-    Update { key: KeyBuffer, form: Form, changes: ChangedBytes<'a>, tail: Option<&'a [u8]> },
-    Delete { key: KeyBuffer },
+    Update { key: AnyKey, form: Form, changes: ChangedBytes<'a>, tail: Option<&'a [u8]> },
+    Delete { key: AnyKey },
 }
 
 /// A row as a record has it.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct LoggedRow<'a> {
     pub form: Form,
     /// The primary key, if the row is in an earlier form.
-    key: Option<KeyBuffer>,
+    key: Option<AnyKey>,
     pub fixed: &'a [u8],
     pub tail: &'a [u8],
 }
 
 impl TypedChange<'_> {
     /// The primary key of the row that changes.
-    pub(crate) fn key(&self, codec: &TableCodec) -> KeyBuffer {
+    pub(crate) fn key(&self, codec: &TableCodec) -> AnyKey {
         match self {
-            TypedChange::Insert { row } => row.key.unwrap_or_else(|| codec.primary_of(row.fixed)),
-            TypedChange::Update { key, .. } | TypedChange::Delete { key } => *key,
+            TypedChange::Insert { row } => {
+                row.key.clone().unwrap_or_else(|| codec.primary_of(row.fixed, row.tail))
+            }
+            TypedChange::Update { key, .. } | TypedChange::Delete { key } => key.clone(),
         }
     }
 }
@@ -360,13 +377,12 @@ pub(crate) struct Decoder<'d, 'a> {
     rest: &'a [u8],
     /// The bytes of the last change.
     last: &'a [u8],
-    /// A row of zeros with the key's columns filled in.
-    image: Vec<u8>,
+    image: KeyImage,
 }
 
 impl<'d, 'a> Decoder<'d, 'a> {
     pub(crate) fn new(codecs: &'d Codecs, body: &'a [u8]) -> Self {
-        Decoder { codecs, rest: body, last: &[], image: Vec::new() }
+        Decoder { codecs, rest: body, last: &[], image: KeyImage::default() }
     }
 
     /// Goes on with another record.
@@ -400,7 +416,7 @@ impl<'d, 'a> Decoder<'d, 'a> {
 
     /// Passes over the next change: the place of its table, its kind, and the row's primary key.
     #[inline]
-    pub(crate) fn next_key(&mut self) -> Result<Option<(usize, u8, KeyBuffer)>, Unreadable> {
+    pub(crate) fn next_key(&mut self) -> Result<Option<(usize, u8, AnyKey)>, Unreadable> {
         let next = self.next()?;
         Ok(next.map(|(table, change)| {
             let kind = match change {
@@ -436,7 +452,7 @@ impl<'d, 'a> Decoder<'d, 'a> {
             UntypedChange::Insert { fixed, tail } => {
                 let mut columns = Vec::new();
                 let key = (form != Form::DECLARED).then(|| {
-                    layout.put_key(fixed, &mut columns);
+                    layout.put_key(fixed, tail, &mut columns);
                     codec.primary(&columns, &mut self.image)
                 });
                 TypedChange::Insert { row: LoggedRow { form, key, fixed, tail } }
@@ -473,7 +489,7 @@ mod tests {
         let codecs = Codecs::new(vec![codec::<Wide>(3)], std::iter::empty());
         let mut encoder = Encoder::new(&codecs);
         let changes = changes.iter().map(|(offset, bytes)| (*offset, &row[*offset..offset + bytes]));
-        encoder.update(0, &mut |_| 7, changes, None);
+        encoder.update(0, &mut |_| 7, changes, None, &[]);
         let record: Vec<u8> = encoder.bodies().flatten().copied().collect();
         let mut decoder = Decoder::new(&codecs, &record);
         let Ok(Some((0, TypedChange::Update { key, changes, tail: None, .. }))) = decoder.next() else {
@@ -514,13 +530,13 @@ mod tests {
         let codec = codec::<Mixed>(5);
         let row: Vec<u8> = (1..).take(Mixed::BYTES).collect();
         let mut expected = vec![5 << 2 | DELETE as u8];
-        codec.layout.put_key(&row, &mut expected);
+        codec.layout.put_key(&row, &[], &mut expected);
         let codecs = Codecs::new(vec![codec], std::iter::empty());
         let mut encoder = Encoder::new(&codecs);
         let word = |at: usize| {
             row[8 * at..8 * at + 8].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
         };
-        encoder.delete(0, &mut { word });
+        encoder.delete(0, &mut { word }, &[]);
         let record: Vec<u8> = encoder.bodies().flatten().copied().collect();
         assert_eq!(record, expected);
         assert_eq!(codecs[0].layout.key_pieces.len(), 4, "{:?}", codecs[0].layout);

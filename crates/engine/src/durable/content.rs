@@ -23,7 +23,7 @@ use boundary::directory::description::{Description, DescriptionError};
 use boundary::{Decision, GlobalId, PartOf};
 use platform::files::Files;
 use redo_log::{Examiner, LogError, Record, Survey, examine};
-use schema::{IndexDescription, TableDescription};
+use schema::{IndexDescription, KeyColumns, TableDescription};
 
 use super::global::{CommittedAt, GlobalRecords, Item};
 use super::layout::{Layout, UntypedChange, read_head};
@@ -264,7 +264,7 @@ impl Content {
             let Some(table) = *now else { continue };
             let at = self.bytes.len();
             match change {
-                UntypedChange::Insert { fixed, .. } => layout.put_key(fixed, &mut self.bytes),
+                UntypedChange::Insert { fixed, tail } => layout.put_key(fixed, tail, &mut self.bytes),
                 UntypedChange::Update { key, .. } | UntypedChange::Delete { key } => {
                     self.bytes.extend_from_slice(key);
                 }
@@ -283,16 +283,20 @@ impl Content {
         self.layouts.get(entry.form as usize)?.as_ref().map(|(layout, _)| layout)
     }
 
+    /// The key of a change, and the change.
+    fn parts(&self, entry: &Entry) -> Option<(&[u8], &[u8])> {
+        let mut rest = &self.bytes[entry.at..];
+        Some((self.layout(entry)?.take_key(&mut rest)?, rest))
+    }
+
     fn key(&self, entry: &Entry) -> &[u8] {
-        let bytes = self.layout(entry).map_or(0, |layout| layout.key_bytes);
-        &self.bytes[entry.at..entry.at + bytes]
+        self.parts(entry).map_or(&[], |(key, _)| key)
     }
 
     fn change(&self, entry: &Entry) -> Option<UntypedChange<'_>> {
-        let layout = self.layout(entry)?;
-        let mut rest = &self.bytes[entry.at + layout.key_bytes..];
+        let (_, mut rest) = self.parts(entry)?;
         let (_, kind) = read_head(&mut rest)?;
-        layout.read_change(kind, &mut rest)
+        self.layout(entry)?.read_change(kind, &mut rest)
     }
 
     /// Judges everything; gives how many rows each table has.
@@ -317,7 +321,11 @@ impl Content {
             let mut keys = UniqueKeys::new(table);
             let mut count = 0;
             for group in own.chunk_by(|one, other| same(one, other).is_eq()) {
-                let key = || table.format_values(&table.indexes()[0].columns, self.key(&group[0]));
+                let key = || {
+                    let (mut fixed, mut tail) = (Vec::new(), Vec::new());
+                    KeyColumns::of(table).row(self.key(&group[0]), &mut fixed, &mut tail);
+                    table.format_columns(&table.indexes()[0].columns, &fixed, &tail)
+                };
                 let row = self.outcome(group).map_err(|what| ContentError::Row {
                     table: table.name().to_owned(),
                     key: key(),

@@ -9,10 +9,11 @@
 //! ```
 //!
 //! [Numbers](super::wire) are LEB128. Key columns are the primary key's bytes as they lie in the
-//! row, one column after the other.
+//! row, one column after the other; those of the tail have their lengths before them
+//! ([`KeyColumns`]).
 
 use boundary::directory::wire::{read_bytes, read_exactly, read_number, read_size};
-use schema::TableDescription;
+use schema::{KeyColumns, KeyPlace, TableDescription};
 
 pub const INSERT: u64 = 0;
 pub const UPDATE: u64 = 1;
@@ -24,11 +25,13 @@ pub struct Layout {
     /// Bytes of the fixed part.
     pub row_bytes: usize,
     pub has_tail: bool,
-    /// Where the columns of the primary key lie: start and end.
-    pub key_spans: Vec<(usize, usize)>,
-    /// The same columns as pieces of words.
+    /// Where the columns of the primary key lie.
+    pub key: KeyColumns,
+    /// True if some of them are in the tail: keys have several lengths.
+    pub key_in_tail: bool,
+    /// Their bytes in the fixed part as pieces of words, if all are there.
     pub key_pieces: Vec<Piece>,
-    /// Bytes of all columns of the primary key.
+    /// The number of these bytes.
     pub key_bytes: usize,
 }
 
@@ -93,14 +96,26 @@ pub fn read_head(rest: &mut &[u8]) -> Option<(u32, u64)> {
 impl Layout {
     /// How changes of rows of this table are read.
     pub fn of(table: &TableDescription) -> Layout {
-        let key = &table.indexes()[0].columns;
-        Layout::new(table.row_bytes(), table.has_tail(), table.spans(key))
+        let key = KeyColumns::of(table);
+        let span = |place: &KeyPlace| match *place {
+            KeyPlace::Fixed(start, end) => Some((start, end)),
+            KeyPlace::Tail(_) => None,
+        };
+        let spans: Vec<_> = key.places().iter().filter_map(span).collect();
+        Layout {
+            row_bytes: table.row_bytes(),
+            has_tail: table.has_tail(),
+            key_in_tail: key.are_in_tail(),
+            key,
+            key_pieces: pieces(&spans),
+            key_bytes: spans.iter().map(|(start, end)| end - start).sum(),
+        }
     }
 
-    /// `key_spans` lie within `row_bytes`.
-    pub fn new(row_bytes: usize, has_tail: bool, key_spans: Vec<(usize, usize)>) -> Self {
-        let key_bytes = key_spans.iter().map(|(start, end)| end - start).sum();
-        Layout { row_bytes, has_tail, key_pieces: pieces(&key_spans), key_spans, key_bytes }
+    /// Takes a key off the beginning of some bytes.
+    #[inline]
+    pub fn take_key<'a>(&self, rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+        if self.key_in_tail { self.key.take(rest) } else { read_exactly(rest, self.key_bytes) }
     }
 
     /// Reads a change of this kind; `None` if the bytes are no such change.
@@ -112,7 +127,7 @@ impl Layout {
                 Some(UntypedChange::Insert { fixed, tail })
             }
             UPDATE => {
-                let key = read_exactly(rest, self.key_bytes)?;
+                let key = self.take_key(rest)?;
                 let count = read_number(rest)?;
                 let before = *rest;
                 for _ in 0..count >> 1 {
@@ -129,13 +144,13 @@ impl Layout {
                 };
                 Some(UntypedChange::Update { key, changes, tail })
             }
-            DELETE => Some(UntypedChange::Delete { key: read_exactly(rest, self.key_bytes)? }),
+            DELETE => Some(UntypedChange::Delete { key: self.take_key(rest)? }),
             _ => None,
         }
     }
 
-    /// Appends the key columns of a row's fixed part.
-    pub fn put_key(&self, fixed: &[u8], to: &mut Vec<u8>) {
-        self.key_spans.iter().for_each(|(start, end)| to.extend_from_slice(&fixed[*start..*end]));
+    /// Appends the key columns of a row.
+    pub fn put_key(&self, fixed: &[u8], tail: &[u8], to: &mut Vec<u8>) {
+        self.key.put(fixed, tail, to);
     }
 }

@@ -4,7 +4,7 @@ use concurrency::RedoSink;
 use platform::{Node, OutOfMemory, Platform};
 use redo_log::{LogError, Record, Spares};
 use storage::{Local, Places};
-use terms::{Abort, Stamp};
+use terms::{Abort, Fault, Stamp};
 
 use super::checkpoint::Checkpoints;
 use super::codec::{Encoder, TableCodec};
@@ -81,6 +81,14 @@ impl<'d, P: Platform> RedoWriter<'d, P> {
         {
             self.end = self.end.max(changes.end(table));
         }
+    }
+
+    /// What a record has of the tail that names a row.
+    #[inline(always)]
+    fn kept<'t>(&self, key_tail: &'t [u8]) -> &'t [u8] {
+        // A mutant.
+        let is_cut = self.tables.changes().is_some_and(|changes| changes.has_fault(Fault::CutKeys));
+        if is_cut { &[] } else { key_tail }
     }
 
     /// Adds an item, before any change of the transaction.
@@ -202,14 +210,17 @@ impl<P: Platform> RedoSink<P> for RedoWriter<'_, P> {
         row: &[P::Word],
         changes: concurrency::RowChanges<'_>,
         tail: Option<&[u8]>,
+        key_tail: &[u8],
     ) {
         self.check_table(table);
-        self.encoder.update(table, &mut |word| P::peek(&row[word]), changes, tail);
+        let key_tail = self.kept(key_tail);
+        self.encoder.update(table, &mut |word| P::peek(&row[word]), changes, tail, key_tail);
     }
 
-    fn delete(&mut self, table: usize, row: &[P::Word]) {
+    fn delete(&mut self, table: usize, row: &[P::Word], key_tail: &[u8]) {
         self.check_table(table);
-        self.encoder.delete(table, &mut |word| P::peek(&row[word]));
+        let key_tail = self.kept(key_tail);
+        self.encoder.delete(table, &mut |word| P::peek(&row[word]), key_tail);
     }
 }
 

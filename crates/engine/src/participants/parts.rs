@@ -79,11 +79,11 @@ impl<P: Platform> RedoSink<P> for Changes<'_, P> {
         self.note(table);
     }
 
-    fn update(&mut self, table: usize, _: &[P::Word], _: RowChanges<'_>, _: Option<&[u8]>) {
+    fn update(&mut self, table: usize, _: &[P::Word], _: RowChanges<'_>, _: Option<&[u8]>, _: &[u8]) {
         self.note(table);
     }
 
-    fn delete(&mut self, table: usize, _: &[P::Word]) {
+    fn delete(&mut self, table: usize, _: &[P::Word], _: &[u8]) {
         self.note(table);
     }
 }

@@ -145,7 +145,7 @@ impl Division {
         let shares = (changes / ENTRIES_PER_SHARE).clamp(least, SHARES_MAX.max(least));
         let words: Vec<_> = (0..codecs.len()).map(|table| distinguishing_word(&keys, table as u16)).collect();
         let mut samples: Vec<_> =
-            keys.iter().map(|(table, key)| (*table, key[words[usize::from(*table)]])).collect();
+            keys.iter().map(|(table, key)| (*table, word_of(key, words[usize::from(*table)]))).collect();
         samples.sort_unstable();
         let start = |share: u64| samples.get((share * samples.len() as u64 / shares) as usize).copied();
         let mut starts: Vec<_> = (1..shares).filter_map(start).collect();
@@ -165,15 +165,22 @@ impl Division {
     pub fn name(&self, table: usize, key: &[u64]) -> RowName {
         let mix = |hash: u64, word: &u64| (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let hash = if key.len() == 1 { 0 } else { (key.iter().fold(0, mix) >> 32) as u32 };
-        RowName { table: table as u16, word: key[self.words[table]], hash: hash & self.hash_mask }
+        RowName { table: table as u16, word: word_of(key, self.words[table]), hash: hash & self.hash_mask }
     }
+}
+
+/// A word of a key; long keys lack the zeros at their ends.
+fn word_of(key: &[u64], word: usize) -> u64 {
+    key.get(word).copied().unwrap_or(0)
 }
 
 /// The first word in which the keys of a table differ.
 fn distinguishing_word(keys: &[(u16, Vec<u64>)], table: u16) -> usize {
     let mut own = keys.iter().filter(|(of, _)| *of == table).map(|(_, key)| key);
     let Some(first) = own.next() else { return 0 };
-    let differing = own.filter_map(|key| key.iter().zip(first).position(|(one, other)| one != other));
+    let differing = own.filter_map(|key| {
+        (0..key.len().max(first.len())).find(|word| word_of(key, *word) != word_of(first, *word))
+    });
     differing.min().unwrap_or(0)
 }
 

@@ -289,7 +289,7 @@ impl<'r, P: Files> Recovery<'r, P> {
                     decoder.begin(record.body);
                     // A dropped table's row is passed over.
                     let Some((table, change)) = decoder.next()? else { continue };
-                    let TypedChange::Insert { row: copy } = change else {
+                    let TypedChange::Insert { row: copy } = &change else {
                         return Err(OpenError::Contradiction("a row of the checkpoint is none".into()));
                     };
                     let changes = match division {
@@ -307,10 +307,10 @@ impl<'r, P: Files> Recovery<'r, P> {
                         }
                     };
                     match changes {
-                        [] => maker.make(table, &copy, &[])?,
+                        [] => maker.make(table, copy, &[])?,
                         [only] if only.is_gone() => {}
                         changes => {
-                            maker.make(table, &copy, changes)?;
+                            maker.make(table, copy, changes)?;
                             changed += 1;
                         }
                     }

@@ -159,7 +159,8 @@ impl<'m, 'd, P: Platform> Maker<'m, 'd, P> {
 
     /// The changes of the row with this key, among the changes of all rows with the same name.
     pub fn of_key<'e>(&mut self, named: &'e [Entry], key: &[u64]) -> Result<&'e [Entry], OpenError> {
-        if key.len() == 1 {
+        let is_named = |first: &Entry| self.codecs[first.table()].key_words == 1;
+        if named.first().is_none_or(is_named) {
             return Ok(named);
         }
         let mut others = named;

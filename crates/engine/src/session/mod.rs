@@ -434,7 +434,7 @@ impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
         let Some(look_ahead) = self.scratch.look_ahead() else { return };
         let cx = self.inner.context();
         let storage = cx.tables.get(table).and_then(|table| table.indexes.get(index));
-        if cx.worker.local.inside() && storage.is_some_and(|storage| storage.words == key.len()) {
+        if cx.worker.local.inside() && storage.is_some_and(|storage| storage.takes(key.len())) {
             match what {
                 Use::Row(words) => look_ahead.add_rows(&cx, table, index, std::iter::once(key), words),
                 Use::Insertion => look_ahead.add_insertion(&cx, table, index, key),

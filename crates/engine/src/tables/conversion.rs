@@ -11,7 +11,7 @@ use platform::Intent;
 use terms::Abort;
 
 use boundary::{AnyVerbs, Span};
-use schema::{KeyBuffer, RowError, RowId, RowRules, TableDescription, key_words};
+use schema::{AnyKey, KeyColumns, RowError, RowId, RowRules, TableDescription, key_words};
 
 /// A row that no description can read.
 const DAMAGED: &str = "a row is not what the description of its table says, and has no other form";
@@ -111,16 +111,15 @@ impl Conversion {
     }
 
     /// The primary key of a row that transactions use.
-    pub(crate) fn key_of(
-        &self,
-        verbs: &mut dyn AnyVerbs,
-        reads: Reads,
-        row: RowId,
-    ) -> Result<KeyBuffer, Abort> {
+    pub(crate) fn key_of(&self, verbs: &mut dyn AnyVerbs, reads: Reads, row: RowId) -> Result<AnyKey, Abort> {
         let description = &self.sides(reads).0.description;
         let mut words = vec![0; description.row_bytes() / 8];
         verbs.read(row, Span { offset: 0, bytes: description.row_bytes() }, &mut words)?;
-        Ok(description.primary_key_of(bytemuck::cast_slice(&words)))
+        let mut tail = Vec::new();
+        if KeyColumns::of(description).are_in_tail() {
+            verbs.read_tail(row, &mut tail)?;
+        }
+        Ok(description.key_of(0, bytemuck::cast_slice(&words), &tail))
     }
 
     /// Where the primary keys of rows that are inserted together lie in what their keys are

@@ -23,7 +23,7 @@ impl<'i, P: Platform, S: Scheme<P>> Transaction<'_, 'i, P, S> {
     fn index_for(&mut self, table: usize, index: usize, key: &[u64]) -> Result<&'i Index<P>, Abort> {
         let tables = self.session.context().tables;
         match tables.get(table).and_then(|table| table.indexes.get(index)) {
-            Some(index) if index.words == key.len() => Ok(index),
+            Some(index) if index.takes(key.len()) => Ok(index),
             Some(_) => self.misuse("a key of another length than those of the index"),
             None => self.misuse("no such table or index"),
         }
@@ -269,7 +269,7 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         let cx = self.session.context();
         let storage = cx.tables.get(table).and_then(|table| table.indexes.get(index));
         if let (Some(storage), true) = (storage, self.scratch.prefetches)
-            && storage.words == key.len()
+            && storage.takes(key.len())
         {
             self.announce(TableIndex { table, index }, std::iter::once(key));
         }
@@ -329,7 +329,7 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         let tables = self.session.context().tables;
         let Some(shape) = tables.get(table) else { return self.misuse("no such table") };
         let (width, bytes) = (shape.key_words(), shape.fixed_bytes());
-        if self.scratch.columns.is_none() {
+        if self.scratch.columns.is_none() && !shape.has_long_keys {
             return self.insert_batch(table, rows);
         }
         if rows.keys.len() != rows.count * width || rows.fixed.len() != rows.count * bytes {

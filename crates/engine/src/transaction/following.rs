@@ -90,7 +90,9 @@ impl<'c, V: HasVerbs> Following<'c, V> {
 
     fn note(&mut self, table: usize, key: Option<&&[u64]>) {
         if let (true, Some(key)) = (self.is_watched(table), key) {
+            let end = self.changed.len() + self.conversion.key_words;
             self.changed.extend_from_slice(key);
+            self.changed.resize(end, 0);
         }
     }
 
@@ -100,7 +102,7 @@ impl<'c, V: HasVerbs> Following<'c, V> {
         let table = verbs.table_of(row)?;
         if table == self.conversion.tables(self.reads).0 {
             let key = self.conversion.key_of(verbs, self.reads, row)?;
-            self.changed.extend_from_slice(key.words(self.conversion.key_words));
+            key.append_words(self.conversion.key_words, &mut self.changed);
         }
         Ok(())
     }

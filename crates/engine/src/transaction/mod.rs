@@ -27,6 +27,7 @@ use concurrency::{
     Ahead, Context, Holder, KeyBatch, Keys, LookAhead, RowCopies, SavepointMark, Scheme, WorkerContext,
 };
 use platform::{Code, Intent, Nanos, Platform, Work};
+use schema::key::SHORT_KEY_WORDS;
 use schema::{KeyBuffer, KeyRange, Routes, RowId, TAIL_BYTES_MAX, extent};
 use storage::{Optimisation, Optimisations};
 use terms::rows::TableIndex;
@@ -379,7 +380,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     fn enlist_range(&mut self, table: usize, keys: &KeyRange) {
         let (inner, mut cx) = self.parts();
         let Some(index) = cx.tables.get(table).map(|table| &table.indexes[0]) else { return };
-        let low = keys.low().words(index.words);
+        let low = keys.low().words(index.words.min(SHORT_KEY_WORDS));
         S::enlist(inner, &mut cx, table, low);
         let (first, last) = keys.partition_columns();
         if first == last {
@@ -388,9 +389,9 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         let mut before = index.number(low);
         for column in first..=last {
             let key = KeyBuffer::of(&column);
-            let number = index.number(key.words(index.words));
+            let number = index.number(key.words(index.words.min(SHORT_KEY_WORDS)));
             if number != before {
-                S::enlist(inner, &mut cx, table, key.words(index.words));
+                S::enlist(inner, &mut cx, table, key.words(index.words.min(SHORT_KEY_WORDS)));
                 before = number;
             }
         }

@@ -1,6 +1,6 @@
 //! Tables with the longest and the shortest keys, and with a tail that is one field.
 
-use isles::{Datum, Row, Table, Text, Value};
+use isles::{Datum, Row, Table, Value};
 
 use crate::calls::call;
 use crate::rows::{Aspect, Atom, OnField, OnGroup, OnIndex, Probe, TestRow, signed, unsigned};
@@ -9,12 +9,13 @@ use crate::rows::{Aspect, Atom, OnField, OnGroup, OnIndex, Probe, TestRow, signe
 #[row(key)]
 pub struct Wrapped(pub i64);
 
-/// A key of eight columns: each type of key columns that no other table has.
+/// A primary key of several lengths, most of them more than 64 bytes, of eight columns: each type of
+/// key columns that no other table has.
 #[derive(Row, Clone, Debug)]
 #[row(key(part, name, code, tiny, small, middle, big, id), unique_index(by_wrapped(part, wrapped, eight)))]
 pub struct Long {
     part: u16,
-    name: Text<10>,
+    name: String,
     code: [u8; 9],
     tiny: i8,
     small: i16,
@@ -37,7 +38,7 @@ impl TestRow for Long {
         let number = id as i32 - 15;
         Long {
             part,
-            name: Text::truncated(&"ab".repeat(id as usize % 3)),
+            name: "ab".repeat(id as usize % 3 * 30),
             code: [(id % 2 * 255) as u8; 9],
             tiny: (number % 3) as i8,
             small: (number % 5 * 1_000) as i16,
@@ -81,7 +82,7 @@ impl TestRow for Long {
     fn datums(&self) -> Vec<Datum> {
         vec![
             Datum::Unsigned(self.part.into()),
-            Datum::Text(self.name.as_str().to_owned()),
+            Datum::Text(self.name.clone()),
             Datum::Bytes(self.code.to_vec()),
             Datum::Signed(self.tiny.into()),
             Datum::Signed(self.small.into()),
@@ -97,7 +98,7 @@ impl TestRow for Long {
 
     fn on_index<V: OnIndex<Self>>(table: Table<Self>, index: usize, visitor: V) -> V::Output {
         match index {
-            0 => visitor.visit(table, Row::key, |row| (row.part, row.name, row.code)),
+            0 => visitor.visit(table, Row::key, |row| (row.part, row.name.clone(), row.code)),
             _ => visitor.visit(
                 call!(table.by(Long::BY_WRAPPED)),
                 |row| (row.part, row.wrapped, row.eight),

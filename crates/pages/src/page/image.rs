@@ -112,7 +112,7 @@ impl<P: Platform> Page<'_, P> {
                 let slot = Slot(word);
                 shape.heap -= record.len();
                 P::write_words(c, &self.words[shape.heap..][..record.len()], record);
-                word = Slot::new(shape.heap, record.len(), slot.tail_bytes()).as_ghost(slot.is_ghost()).0;
+                word = slot.moved_to(shape.heap).0;
             }
             P::write_words(c, &self.words[at..][..self.width], key);
             P::write_words(c, &self.words[at + self.width..][..1], &[word]);

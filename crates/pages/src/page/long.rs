@@ -1,16 +1,16 @@
 //! Long keys in pages: keys of an index of which the longest has more words than an entry has.
 //!
 //! An entry has the first words of the key, and a place of a record, in inner pages too. The
-//! record of a leaf's entry has the primary key, that of an inner page the number of the child; the
-//! rest of the key lies behind, and the entry's word says how many words that is. So the rest of a
-//! key moves with its record, and pages are split, merged, repeated and checked like those with
-//! short keys. Keys have no zeros at their ends.
+//! record of a leaf's entry has the row or the primary key, that of an inner page the number of the
+//! child; the rest of the key lies behind, and the entry's word says how many words that is. So the
+//! rest of a key moves with its record, and pages are split, merged, repeated and checked like
+//! those with short keys. Keys have no zeros at their ends.
 
 use std::cmp::Ordering as Order;
 
 use platform::{Intent, Platform};
 
-use super::{Page, Slot, WordSpan};
+use super::{Page, WordSpan};
 use crate::key::{KEY_WORDS_MAX, KeyWords, ShortKey, significant};
 
 /// In place of the number of words in the shape of a page with long keys.
@@ -40,14 +40,6 @@ impl<'p, P: Platform> Page<'p, P> {
         if self.is_long { key.get(self.width..).unwrap_or_default() } else { &[] }
     }
 
-    /// Words of a record without the rest of its key, and its tail.
-    pub(crate) fn record_size(self, slot: Slot) -> (usize, usize) {
-        match self.is_long {
-            true => (slot.words().saturating_sub(slot.tail_bytes()), 0),
-            false => (slot.words(), slot.tail_bytes()),
-        }
-    }
-
     /// The number of the child of an inner page's entry.
     #[inline]
     pub(crate) fn child(self, c: P::Core, entry: usize) -> u64 {
@@ -67,7 +59,7 @@ impl<'p, P: Platform> Page<'p, P> {
     /// The words behind those that an entry has of its key.
     fn rest(self, c: P::Core, entry: usize) -> &'p [P::Word] {
         let slot = self.slot(c, entry);
-        let rest = WordSpan { first: self.record_size(slot).0, count: slot.tail_bytes() };
+        let rest = WordSpan { first: slot.record_words(), count: slot.rest_words() };
         let words = self.record(slot, rest.first, rest.count).unwrap_or_default();
         if let Some(first) = words.first() {
             P::touch(c, std::ptr::from_ref(first), words.len() * 8, Intent::Read);

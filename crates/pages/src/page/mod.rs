@@ -85,8 +85,20 @@ pub(crate) const PAGE_BYTES: std::ops::RangeInclusive<usize> = 512..=64 << 10;
 
 /// Most words of a record that a page of `words` words takes beside its key.
 pub(crate) fn record_words_max(words: usize, width: usize) -> usize {
-    let entries = if is_long(width) { LONG_ENTRIES_MIN } else { ENTRIES_MIN };
-    ((words - HEADER) / entries).saturating_sub(width + 1)
+    entry_words_max(words, width).saturating_sub(width + 1)
+}
+
+/// Most words of an entry with its record, in a page of `words` words.
+fn entry_words_max(words: usize, width: usize) -> usize {
+    (words - HEADER) / if is_long(width) { LONG_ENTRIES_MIN } else { ENTRIES_MIN }
+}
+
+/// Returns true if a page of `words` words takes an entry with this key and a record of `record`
+/// words, in a tree with keys of `width` words at most.
+pub(crate) fn takes_entry(words: usize, width: usize, key: &[u64], record: usize) -> bool {
+    let in_entry = if is_long(width) { FIRST_WORDS } else { width };
+    let rest = key.len().saturating_sub(in_entry);
+    in_entry + 1 + rest + record <= entry_words_max(words, width)
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -492,7 +504,7 @@ impl<'p, P: Platform> Page<'p, P> {
             return Slot::new(at, words, parts.tail_bytes).0;
         }
         P::write_words(c, &self.words[at + words..][..rest.len()], rest);
-        Slot::new(at, words + rest.len(), rest.len()).0
+        Slot::new(at, words + rest.len(), parts.tail_bytes).with_rest(rest.len()).0
     }
 
     /// Puts a record in place of that of the entry of this key, which fits; it is no ghost.

@@ -46,7 +46,7 @@ impl<P: Platform> Page<'_, P> {
                 P::read_words(c, &self.words[slot.offset()..slot.offset() + slot.words()], &mut record);
                 shape.heap -= slot.words();
                 P::write_words(c, &to.words[shape.heap..shape.heap + slot.words()], &record);
-                word = Slot::new(shape.heap, slot.words(), slot.tail_bytes()).as_ghost(slot.is_ghost()).0;
+                word = slot.moved_to(shape.heap).0;
             }
             let at = to.entry_at(shape.count);
             P::touch(c, &raw const to.words[at], to.stride() * 8, Intent::Write);
@@ -79,7 +79,7 @@ impl<P: Platform> Page<'_, P> {
                 &self.words[heap..heap + words],
                 &image[from.min(image.len() - words)..][..words],
             );
-            self.set_word(c, entry, Slot::new(heap, words, slot.tail_bytes()).as_ghost(slot.is_ghost()).0);
+            self.set_word(c, entry, slot.moved_to(heap).0);
         }
         self.touch_header(c, Intent::Write);
         self.set_shape(Shape { heap, ..self.shape() });

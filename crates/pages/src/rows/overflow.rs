@@ -14,7 +14,7 @@
 
 use schema::TableDescription;
 
-use crate::key::ShortKey;
+use crate::key::{KeyWords, ShortKey, is_long};
 use crate::locks::{LockPlace, name};
 use crate::page::{WordSpan, record_words_max};
 
@@ -27,6 +27,8 @@ pub(crate) struct Division {
     fixed: usize,
     /// Words of all pieces of a row but the last one.
     piece: usize,
+    /// Words of the longest keys of pieces.
+    piece_width: usize,
 }
 
 /// Words of a row that lie together.
@@ -46,10 +48,20 @@ pub(crate) fn is_needed(description: &TableDescription, page_words: usize) -> bo
     description.has_tail() || description.row_bytes() / 8 > record_words_max(page_words, width)
 }
 
-/// The key of a piece of the row with this primary key.
-pub(crate) fn piece_key(key: &[u64], piece: u64) -> ShortKey {
-    ShortKey::from_fn(key.len() + 1, |word| key.get(word).copied().unwrap_or(piece))
+/// The key of a piece of the row with this primary key, in a tree with keys of `width` words at
+/// most. Long keys have no fixed number of words, so that the last word says how many there are,
+/// and which piece it is; it is never 0.
+fn piece_key(width: usize, key: &[u64], piece: u64) -> KeyWords {
+    if !is_long(width) {
+        return KeyWords::Short(ShortKey::from_fn(width, |word| key.get(word).copied().unwrap_or(piece)));
+    }
+    let last = piece << LENGTH_BITS | (key.len() as u64 + 1);
+    let words: Vec<u64> = key.iter().copied().chain(std::iter::once(last)).collect();
+    KeyWords::of(&words)
 }
+
+/// Bits of the last word of a long piece's key that have the number of words.
+const LENGTH_BITS: u32 = 16;
 
 impl Division {
     /// The division of rows with fixed parts of `fixed` words, and primary keys of `width` words,
@@ -57,8 +69,12 @@ impl Division {
     pub(crate) fn new(fixed: usize, width: usize, page_words: usize) -> Self {
         let (record_max, piece) =
             (record_words_max(page_words, width), record_words_max(page_words, width + 1));
-        debug_assert!(piece > 0, "the smallest page has room for pieces with the longest key");
-        Division { record_max, fixed, piece }
+        Division { record_max, fixed, piece: piece.max(1), piece_width: width + 1 }
+    }
+
+    /// The key of a piece of the row with this primary key.
+    pub(crate) fn piece_key(&self, key: &[u64], piece: u64) -> KeyWords {
+        piece_key(self.piece_width, key, piece)
     }
 
     /// Words of the fixed part that lie in the record, for rows with any tail.
@@ -131,7 +147,7 @@ impl Pieces {
     pub(crate) fn add_row(&mut self, division: &Division, key: &[u64], tail_bytes: usize) {
         let words = division.row_words(tail_bytes);
         for piece in 0..division.pieces(words) {
-            self.add(&piece_key(key, piece), division.piece_words(words, piece));
+            self.add(&division.piece_key(key, piece), division.piece_words(words, piece));
         }
     }
 }
@@ -179,7 +195,7 @@ mod tests {
         let words = division.row_words(300);
         let mut found = Pieces::default();
         for piece in (0..division.pieces(words)).rev() {
-            found.add(&piece_key(&[7], piece), division.piece_words(words, piece));
+            found.add(&division.piece_key(&[7], piece), division.piece_words(words, piece));
         }
         assert_eq!(rows, found);
         let mut other = Pieces::default();

@@ -8,7 +8,8 @@ use terms::Abort;
 use terms::rows::{KeyBytes, word_set};
 
 use crate::error::PagedError;
-use crate::page::record_words_max;
+use crate::key::is_long;
+use crate::page::{record_words_max, takes_entry};
 use crate::pool::PoolWorker;
 use crate::rows::overflow::{self, Division};
 use crate::tree::Tree;
@@ -41,6 +42,9 @@ const CONSTANT: Abort = Abort::Misuse("a column that was declared never to be wr
 const SAME_ROWS: Abort = Abort::Misuse("the table has the same rows as when it was loaded");
 const TAIL: Abort = Abort::Misuse("rows of the table have no tail");
 const TAIL_LENGTH: Abort = Abort::Misuse("a tail of more than 1 MiB");
+const ENTRY: Abort = Abort::Misuse(
+    "the key of an index and the primary key are together longer than a page takes: shorten them, or make pages larger",
+);
 const _: () = assert!(TAIL_BYTES_MAX == 1 << 20);
 
 impl Table {
@@ -56,9 +60,11 @@ impl Table {
         let fixed_words = description.row_bytes() / 8;
         let primary = shape.indexes[0].words;
         let page_words = worker.pool.page_words();
-        for index in &shape.indexes[1..] {
-            let max = record_words_max(page_words, index.words);
-            if primary > max {
+        // Long keys differ in length: whether one fits is said of each.
+        let words = |number: usize| if number == 0 || is_long(primary) { 1 } else { primary };
+        for (number, index) in shape.indexes.iter().enumerate() {
+            let max = record_words_max(page_words, index.words + usize::from(number == 0));
+            if words(number) > max {
                 return Err(PagedError::KeyTooLong {
                     table: description.name().to_owned(),
                     words: primary,
@@ -102,7 +108,7 @@ impl Table {
     /// An index, and a key as the index takes it.
     pub(crate) fn tree<'k>(&self, index: usize, key: &'k [u64]) -> Result<(Tree, &'k [u64]), Abort> {
         match self.trees.get(index) {
-            Some(tree) if tree.width == key.len() => Ok((*tree, tree.key(key))),
+            Some(tree) if tree.takes(key.len()) => Ok((*tree, tree.key(key))),
             Some(_) => Err(Abort::Misuse("a key of another length than those of the index")),
             None => Err(Abort::Misuse("no such table or index")),
         }
@@ -129,12 +135,26 @@ impl Table {
         if self.is_closed(is_loaded) {
             return Err(SAME_ROWS);
         }
-        let as_long = || self.trees.iter().zip(keys).all(|(tree, key)| tree.width == key.len());
+        let as_long = || self.trees.iter().zip(keys).all(|(tree, key)| tree.takes(key.len()));
         if self.trees.len() == keys.len() && as_long() { Ok(()) } else { Err(KEYS) }
     }
 
     fn is_closed(&self, is_loaded: bool) -> bool {
         is_loaded && (self.read_only || self.constant != 0)
+    }
+
+    /// Checks that a page of `page_words` words takes the entries of a row with these keys.
+    pub(crate) fn check_entries(&self, page_words: usize, keys: &[&[u64]]) -> Result<(), Abort> {
+        let primary = self.trees[0];
+        if !is_long(primary.width) {
+            return Ok(());
+        }
+        let record = primary.key(keys[0]).len();
+        let mut others = self.trees.iter().zip(keys).skip(1);
+        match others.all(|(tree, key)| takes_entry(page_words, tree.width, tree.key(key), record)) {
+            true => Ok(()),
+            false => Err(ENTRY),
+        }
     }
 
     /// Checks that rows have these words.

@@ -20,7 +20,7 @@ use schema::RowId;
 use terms::{Abort, Fault};
 
 use crate::context::{Context, FoundRow};
-use crate::key::{KeyWords, ShortKey};
+use crate::key::KeyWords;
 use crate::locks::{LockMode, LockPlace, name};
 use crate::rows::tables::Table;
 use crate::tree::{EntryHint, NextKey, Tree};
@@ -119,7 +119,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
 
     /// Remembers a row that was found.
     #[inline]
-    fn add_row(&mut self, table: usize, key: ShortKey, hint: EntryHint, is_locked: bool) -> RowId {
+    fn add_row(&mut self, table: usize, key: KeyWords, hint: EntryHint, is_locked: bool) -> RowId {
         P::work(self.core(), Work::Access, 1);
         let is_locked = is_locked && !self.session.shared.faults.has(Fault::UnlockedReads);
         let Context { rows, attempt, .. } = &mut *self.session;

@@ -10,11 +10,9 @@ use platform::files::Files;
 use terms::{Abort, Fault};
 
 use super::Transaction;
-use crate::key::ShortKey;
 use crate::locks::LockMode;
 use crate::log::record::Takeback;
 use crate::page::{RecordParts, WordSpan};
-use crate::rows::overflow::piece_key;
 use crate::rows::tables::Table;
 use crate::tree::{Inserted, NextKey, Tree};
 
@@ -34,7 +32,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
     /// find the row again.
     pub(super) fn hold_pieces(&mut self, number: usize) -> Result<(), Abort> {
         let row = &self.session.rows[number];
-        let (table, key, is_locked) = (row.table, row.key, row.is_locked);
+        let (table, key, is_locked) = (row.table, row.key.clone(), row.is_locked);
         let described = self.table(table)?;
         if is_locked || described.read_only && self.is_loaded() {
             return Ok(());
@@ -48,17 +46,22 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
     pub(super) fn read_pieces(&mut self, number: usize, first: usize, out: &mut [u64]) -> Result<(), Abort> {
         let c = self.core();
         let (table, tree) = self.overflow(number)?;
-        let (key, mut rest) = (self.session.rows[number].key, out);
+        let (key, mut rest) = (self.session.rows[number].key.clone(), out);
         for span in table.division.spans(0, WordSpan { first, count: rest.len() }) {
             let (part, others) = std::mem::take(&mut rest).split_at_mut(span.words);
             rest = others;
             let Some(piece) = span.piece else { continue };
             let mut is_whole = false;
-            let read = tree.read(&mut self.session.worker, &piece_key(&key, piece), None, |page, slot| {
-                let words = page.record(slot, span.first, part.len());
-                is_whole = words.map(|words| P::read_words(c, words, part)).is_some();
-                true
-            })?;
+            let read = tree.read(
+                &mut self.session.worker,
+                &table.division.piece_key(&key, piece),
+                None,
+                |page, slot| {
+                    let words = page.record(slot, span.first, part.len());
+                    is_whole = words.map(|words| P::read_words(c, words, part)).is_some();
+                    true
+                },
+            )?;
             if read.is_none() || !is_whole {
                 return Err(self.lost_piece(number));
             }
@@ -103,7 +106,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         let pieces = table.division.divide(row);
         let after = pieces.len() as u64;
         for (number, words) in (0..).zip(pieces) {
-            self.put_piece(tree, &piece_key(key, number), words)?;
+            self.put_piece(tree, &table.division.piece_key(key, number), words)?;
         }
         self.drop_pieces(table, key, after..before)
     }
@@ -120,10 +123,12 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         let Some(tree) = table.overflow.filter(|_| !self.session.shared.faults.has(Fault::KeptPieces)) else {
             return Ok(());
         };
-        pieces.into_iter().try_for_each(|number| self.mark_piece(tree, &piece_key(key, number)))
+        pieces
+            .into_iter()
+            .try_for_each(|number| self.mark_piece(tree, &table.division.piece_key(key, number)))
     }
 
-    fn put_piece(&mut self, tree: Tree, key: &ShortKey, words: &[u64]) -> Result<(), Abort> {
+    fn put_piece(&mut self, tree: Tree, key: &[u64], words: &[u64]) -> Result<(), Abort> {
         let parts = RecordParts { words, tail_bytes: 0 };
         let session = &mut *self.session;
         let (before, ghost) =
@@ -142,7 +147,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
     }
 
     /// Deletes a piece: it is a ghost until the transaction ends.
-    fn mark_piece(&mut self, tree: Tree, key: &ShortKey) -> Result<(), Abort> {
+    fn mark_piece(&mut self, tree: Tree, key: &[u64]) -> Result<(), Abort> {
         let session = &mut *self.session;
         match tree.mark(&mut session.worker, key, true)? {
             Some(false) => {

@@ -8,7 +8,7 @@ use terms::{Abort, Category, Conflict, Fault};
 
 use super::Transaction;
 use crate::context::{Context, FoundRow};
-use crate::key::ShortKey;
+use crate::key::{KeyWords, Words, is_long};
 use crate::locks::LockMode;
 use crate::page::{Page, Slot, WordSpan};
 use crate::tree::{EntryHint, Tree};
@@ -42,7 +42,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         let (tree, key) = described.tree(index, key)?;
         let mode = mode.filter(|_| !(described.read_only && self.is_loaded()));
         let primary = if index == 0 {
-            ShortKey::of(key)
+            KeyWords::of(key)
         } else {
             if mode.is_some() {
                 self.lock_key(table, tree, key, LockMode::Share)?;
@@ -62,17 +62,21 @@ impl<P: Files> Transaction<'_, '_, P> {
         key: &[u64],
         hint: Option<EntryHint>,
         width: usize,
-    ) -> Result<Option<ShortKey>, Abort> {
+    ) -> Result<Option<KeyWords>, Abort> {
         let c = self.core();
         self.session.search_tree(1, self.session.paths().lookup);
-        let mut words = [0; crate::key::KEY_WORDS_MAX];
-        let words = &mut words[..width];
+        let mut words = Words::zero(width);
+        let mut count = width;
         let before = self.session.worker.meter.enter::<P>(c, Category::Index);
         let found = tree.read(&mut self.session.worker, key, hint, |page, slot| {
-            page.record(slot, 0, width).map(|record| P::read_words(c, record, words)).is_some()
+            if is_long(width) {
+                count = slot.record_words().min(width);
+            }
+            let to = &mut words[..count];
+            page.record(slot, 0, count).map(|record| P::read_words(c, record, to)).is_some()
         });
         self.session.worker.meter.leave::<P>(c, before);
-        Ok(found?.map(|_| ShortKey::of(words)))
+        Ok(found?.map(|_| KeyWords::of(&words[..count])))
     }
 
     /// Finds a primary key.
@@ -80,7 +84,7 @@ impl<P: Files> Transaction<'_, '_, P> {
     pub(super) fn find_primary(
         &mut self,
         table: usize,
-        key: ShortKey,
+        key: KeyWords,
         mode: Option<LockMode>,
     ) -> Result<Option<RowId>, Abort> {
         let c = self.core();
@@ -115,7 +119,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         if is_locked {
             let mode = self.session.owner.locks.in_one_step(number, mode);
             for key in keys.chunks_exact(tree.width) {
-                self.lock_key(number, tree, key, mode)?;
+                self.lock_key(number, tree, tree.key(key), mode)?;
             }
         }
         let c = self.core();
@@ -128,7 +132,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         let outcome =
             tree.find_each(worker, keys, words, leaves, |key, entry| {
                 found.push(entry.hint().map(|hint| {
-                    FoundRow::of(number, ShortKey::of(key), hint, is_locked).enter(rows, *attempt)
+                    FoundRow::of(number, KeyWords::of(key), hint, is_locked).enter(rows, *attempt)
                 }));
             });
         P::work(c, Work::Access, found[first..].iter().flatten().count() as u32);
@@ -197,7 +201,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         for _ in 0..2 {
             self.with_record(number, |page, slot| {
                 bytes = slot.tail_bytes();
-                is_near = slot.words() >= table.division.row_words(bytes);
+                is_near = slot.record_words() >= table.division.row_words(bytes);
                 if !is_near {
                     return true;
                 }
@@ -236,7 +240,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         copy: impl FnMut(Page<'_, P>, Slot) -> bool,
     ) -> Result<(), Abort> {
         let row = &self.session.rows[number];
-        let (key, hint) = (row.key, row.hint);
+        let (key, hint) = (row.key.clone(), row.hint);
         let tree = self.table(row.table)?.trees[0];
         match tree.read(&mut self.session.worker, &key, hint, copy)? {
             Some(hint) => {

@@ -17,7 +17,7 @@ use terms::{Abort, Category, Fault};
 
 use super::Transaction;
 use super::reading::mode;
-use crate::key::{KeyWords, ShortKey};
+use crate::key::KeyWords;
 use crate::locks::{LockMode, LockPlace, name};
 use crate::page::WordSpan;
 use crate::tree::{AdjacentEntry, Cursor, NextKey, ReadAhead, Tree};
@@ -240,7 +240,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         if scan.index == 0 {
             return Ok(ScanStep::Row(Some(self.add_row(
                 scan.table,
-                ShortKey::of(&entry.key),
+                entry.key.clone(),
                 entry.hint,
                 scan.locks,
             ))));
@@ -274,12 +274,7 @@ impl<P: Files> Transaction<'_, '_, P> {
             return Ok(ScanStep::Again);
         }
         if scan.index == 0 {
-            return Ok(ScanStep::Row(Some(self.add_row(
-                scan.table,
-                ShortKey::of(&entry.key),
-                entry.hint,
-                true,
-            ))));
+            return Ok(ScanStep::Row(Some(self.add_row(scan.table, entry.key.clone(), entry.hint, true))));
         }
         let primary_tree = self.table(scan.table)?.trees[0];
         let Some(primary) = self.primary_key(tree, &entry.key, Some(entry.hint), primary_tree.width)? else {

@@ -11,7 +11,6 @@ use crate::key::Words;
 use crate::locks::{LockAnswer, LockMode, LockPlace, name};
 use crate::log::record::Takeback;
 use crate::page::{RecordParts, WordSpan};
-use crate::rows::overflow::piece_key;
 use crate::tree::{Inserted, InsertionPlace, NextKey, Tree, WriteRoom};
 
 /// Error of a write that would change a key.
@@ -45,9 +44,11 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         self.session.declare_path(self.session.paths().insert);
         table.check_row(fixed, tail)?;
         table.check_keys(keys, self.is_loaded())?;
+        table.check_entries(self.session.worker.pool.page_words(), keys)?;
         P::work(self.core(), Work::Access, 1);
         P::work(self.core(), Work::CopyWord, 2 * fixed.len().div_ceil(8) as u32);
         let record = words_of(fixed, tail);
+        let primary = table.trees[0].key(keys[0]);
         for (index, (tree, key)) in table.trees.iter().zip(keys).enumerate() {
             let key = tree.key(key);
             let parts = match index {
@@ -55,7 +56,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
                     words: &record[..table.division.near(record.len())],
                     tail_bytes: tail.len(),
                 },
-                _ => RecordParts { words: keys[0], tail_bytes: 0 },
+                _ => RecordParts { words: primary, tail_bytes: 0 },
             };
             self.lock_key(number, *tree, key, LockMode::Exclude)?;
             let mut unknown = None;
@@ -64,7 +65,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
                 return Err(Abort::duplicate(number, index));
             }
         }
-        self.put_pieces(table, keys[0], 0, &record)
+        self.put_pieces(table, primary, 0, &record)
     }
 
     /// Inserts an entry, when no other transaction relies on the gap that it splits; false if the
@@ -129,7 +130,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
     /// Locks a row that was found, to change it.
     fn lock_row(&mut self, number: usize) -> Result<Tree, Abort> {
         let row = &self.session.rows[number];
-        let (table, key) = (row.table, row.key);
+        let (table, key) = (row.table, row.key.clone());
         let tree = self.table(table)?.trees[0];
         self.lock_key(table, tree, &key, LockMode::Exclude)?;
         Ok(tree)
@@ -183,8 +184,8 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         let session = &mut *self.session;
         let row = &mut session.rows[number];
         let (key, hint) = match piece {
-            None => (row.key, row.hint),
-            Some(piece) => (piece_key(&row.key, piece), None),
+            None => (row.key.clone(), row.hint),
+            Some(piece) => (session.shared.tables[row.table].division.piece_key(&row.key, piece), None),
         };
         let skipped = offset % 8;
         let (count, mut changes_key) = ((skipped + bytes.len()).div_ceil(8), false);
@@ -249,7 +250,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         let parts =
             RecordParts { words: &record[..table.division.near(record.len())], tail_bytes: tail.len() };
         let session = &mut *self.session;
-        let key = session.rows[number].key;
+        let key = session.rows[number].key.clone();
         let Some(before) = tree.replace(&mut session.worker, &key, parts, false)? else {
             return Err(self.missing(number));
         };
@@ -263,7 +264,8 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         let at = self.session.rows[number].table;
         let table = self.table(at)?;
         table.check_keys(keys, self.is_loaded())?;
-        if keys[0] != &self.session.rows[number].key[..] {
+        let primary = table.trees[0].key(keys[0]);
+        if primary != &self.session.rows[number].key[..] {
             return Err(Abort::Misuse("another primary key than that of the row"));
         }
         let mut pieces = 0;
@@ -287,7 +289,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         }
         self.session.rows[number].is_gone = true;
         self.session.gone.push(number);
-        self.drop_pieces(table, keys[0], 0..pieces)
+        self.drop_pieces(table, primary, 0..pieces)
     }
 }
 

@@ -99,11 +99,12 @@ impl Tree {
         let c = worker.c;
         leaves.clear();
         for key in keys.chunks_exact(self.width) {
-            let leaf = self.leaf(worker, key)?;
+            let leaf = self.leaf(worker, self.key(key))?;
             leaf.page(self.width).prefetch(c);
             leaves.push(leaf);
         }
         for (key, leaf) in keys.chunks_exact(self.width).zip(leaves) {
+            let key = self.key(key);
             let entry = match self.find_in(c, *leaf, key) {
                 Some(entry) => entry,
                 None => self.find(worker, key)?,

@@ -195,8 +195,7 @@ impl Tree {
 
 /// The record of a latched page that is about to go.
 fn replaced<P: Files>(page: crate::page::Page<'_, P>, c: P::Core, slot: Slot) -> Replaced {
-    let (words, tail_bytes) = page.record_size(slot);
-    let mut words = vec![0; words];
+    let (mut words, tail_bytes) = (vec![0; slot.record_words()], slot.tail_bytes());
     if let Some(record) = page.record(slot, 0, words.len()) {
         P::read_words(c, record, &mut words);
     }

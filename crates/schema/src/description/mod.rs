@@ -5,11 +5,11 @@
 //! format of `row_format`. It owns its names.
 
 use crate::constraints::Constraints;
-use crate::datum::{Datum, Misfit, format_value};
+use crate::datum::{Datum, Misfit};
 use crate::key_order::{KeyColumn, KeyOrder};
 use crate::row::{IndexInfo, Row};
 use crate::table_limits::{COLUMNS_MAX, NAME_BYTES_MAX, TableError, TableFault};
-use crate::value_type::{ValueType, align_up};
+use crate::value_type::{ValueType, align_up, row_bytes};
 
 /// The name of the primary key among the indexes.
 const PRIMARY: &str = "primary";
@@ -366,7 +366,7 @@ fn lay_out(columns: &[ColumnDescription], tail: TailForm) -> (Vec<Place>, usize,
             }
         });
     }
-    (places, end, align_up(end + nulls.div_ceil(8), 8))
+    (places, end, row_bytes(end + nulls.div_ceil(8)))
 }
 
 impl TableDescription {
@@ -494,18 +494,6 @@ impl TableDescription {
     /// Returns true if rows have a variable-length part.
     pub fn has_tail(&self) -> bool {
         self.tail != TailForm::None
-    }
-
-    /// Formats the values of these columns, whose bytes are consecutive in `values`.
-    pub fn format_values(&self, columns: &[usize], mut values: &[u8]) -> String {
-        let value = |column: &usize| {
-            let column = &self.columns[*column];
-            let bytes = column.kind.bytes().unwrap_or(0);
-            let (value, others) = values.split_at(bytes.min(values.len()));
-            values = others;
-            format!("{}={}", column.name, format_value(&column.kind, value))
-        };
-        columns.iter().map(value).collect::<Vec<_>>().join(" ")
     }
 
     /// Returns the names of these columns.

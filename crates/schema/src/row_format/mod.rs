@@ -28,7 +28,7 @@
 
 use crate::datum::{Datum, Misfit, unsigned};
 use crate::description::{ColumnDescription, IndexDescription, Place, TableDescription, TailForm};
-use crate::key::{Key, KeyBuffer, KeySink, key_words};
+use crate::key::{Key, KeySink, key_words};
 use crate::key_order::{Presence, ordered_float};
 use crate::long_key::AnyKey;
 use crate::row::Value;
@@ -351,15 +351,7 @@ impl TableDescription {
         found.ok_or_else(|| self.damaged(column))
     }
 
-    /// Returns the normalized primary key of a row with this fixed part.
-    pub fn primary_key_of(&self, fixed: &[u8]) -> KeyBuffer {
-        let mut key = KeyBuffer::new();
-        self.append_columns(0, usize::MAX, (fixed, &[]), &mut key);
-        key
-    }
-
-    /// Returns the normalized key in index number `index` of a row. The primary key is in the
-    /// fixed part.
+    /// Returns the normalized key in index number `index` of a row.
     pub fn key_of(&self, index: usize, fixed: &[u8], tail: &[u8]) -> AnyKey {
         let mut key = AnyKey::new(self.indexes[index].key_bits);
         let has_null = self.append_columns(index, usize::MAX, (fixed, tail), &mut key);
@@ -520,7 +512,7 @@ fn append_key(kind: &ValueType, bytes: &[u8], to: &mut impl KeySink) {
             let bits = 8 * *length as u32;
             to.push(ordered_float(unsigned(bytes), bits), bits);
         }
-        ValueType::Bytes | ValueType::String => to.push_terminated(bytes),
+        ValueType::Bytes | ValueType::String | ValueType::VarChar(_) => to.push_terminated(bytes),
         ValueType::Interval => Interval::fetch(bytes).append(to),
         kind => match kind.integer_bytes() {
             Some(length) => append_key(&ValueType::Signed(length), bytes, to),

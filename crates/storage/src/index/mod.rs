@@ -25,9 +25,12 @@ pub use partition::{Partition, Visit};
 pub use walk::Walk;
 pub use witnesses::{Mark, Witnesses, witness_is_current};
 
+/// Words of the longest keys that have always as many as their index says.
+const SHORT_KEY_WORDS_MAX: usize = 8;
+
 /// An index of a table, divided by the leading 16 bits of its keys.
 pub struct Index<P: Platform> {
-    /// Words of its keys.
+    /// Words of its keys, of the longest if they are long.
     pub words: usize,
     /// Leading key column of partition 0; `None` if keys do not name their partition.
     pub first: Option<u16>,
@@ -40,6 +43,19 @@ impl<P: Platform> Index<P> {
     pub fn new(words: usize, first: Option<u16>, partitions: Listed<Partition<P>>) -> Self {
         assert!(partitions.len() == 1 || first.is_some() && !partitions.is_empty());
         Index { words, first, partitions }
+    }
+
+    /// Returns true if keys have several lengths: see [`Self::takes`].
+    #[inline(always)]
+    pub fn has_long_keys(&self) -> bool {
+        self.words > SHORT_KEY_WORDS_MAX
+    }
+
+    /// Returns true if a key may have this number of words. A long key may lack those at its end
+    /// that are zeros.
+    #[inline(always)]
+    pub fn takes(&self, words: usize) -> bool {
+        words == self.words || self.has_long_keys() && words < self.words && words > 0
     }
 
     /// Returns true if keys name their partition, even if there is only one.

@@ -28,6 +28,7 @@ fn instance<P: Platform, S: Scheme<P>>(c: P::Core, broken: &[Fault]) -> Instance
         constant: 0,
         key_bytes: Vec::new(),
         key_tail: Vec::new(),
+        key_in_tail: false,
         indexes: vec![IndexShape { words: 1, first: Some(0), partitions: vec![(Shape::Tree(1), None); 2] }],
     };
     let options = InstanceOptions {
