@@ -323,7 +323,11 @@ pub const fn key_words(bits: u32) -> usize {
         5 => 5,
         words if words <= SHORT_KEY_WORDS => words.next_power_of_two(),
         words => {
-            if words > SHORT_KEY_WORDS + 2 { words } else { SHORT_KEY_WORDS + 2 }
+            if words > SHORT_KEY_WORDS + 2 {
+                words
+            } else {
+                SHORT_KEY_WORDS + 2
+            }
         }
     }
 }

@@ -468,7 +468,11 @@ fn fixed_keys_of_nine_words_are_long() {
         let row = |number: u8| {
             let mut key = [0; 65];
             (key[0], key[64]) = (number / 2, number % 2);
-            Fixed { key, code: Text::truncated(&"c".repeat(usize::from(number) * 30)), content: vec![number; 3000] }
+            Fixed {
+                key,
+                code: Text::truncated(&"c".repeat(usize::from(number) * 30)),
+                content: vec![number; 3000],
+            }
         };
         let outcome = database.transaction(|t| {
             t.insert_all(table, (0..8).map(row))?;
