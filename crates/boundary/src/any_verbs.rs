@@ -1,11 +1,14 @@
 //! The verbs of a transaction over numbers, words and bytes, as a trait object.
 
 use concurrency::{NewRows, RowWords};
-use platform::{Intent, Work};
+use platform::{Intent, Nanos, Work};
 use storage::tree::{Direction, ScanOrder};
-use terms::Abort;
 use terms::rows::{KeyBounds, TableIndex};
+use terms::{Abort, Epoch};
 
+use crate::altering::{TableChanges, TableHold};
+use crate::changes::ChangeError;
+use crate::declaration::SchemaBuilder;
 use crate::savepoints::Savepoint;
 use schema::{Routes, RowId};
 
@@ -235,6 +238,63 @@ pub trait AnyVerbs {
         let _ = table;
         false
     }
+
+    /// Makes the one table that the schema declares, for this transaction alone until it commits
+    /// with it ([`Self::commit_tables`]); its number. The transaction holds something
+    /// ([`Self::hold_tables`]).
+    ///
+    /// # Errors
+    /// [`ChangeError`]; the transaction can go on.
+    fn make_table(&mut self, schema: SchemaBuilder) -> Result<usize, ChangeError> {
+        let _ = schema;
+        Err(ChangeError::Unsupported)
+    }
+
+    /// Begins to change tables in this transaction, and keeps this until the transaction has ended,
+    /// or gives it up. False if tables do not change within transactions, or others change now.
+    fn hold_tables(&mut self, hold: TableHold) -> bool {
+        let _ = hold;
+        false
+    }
+
+    /// Waits until all other transactions have ended that began before, at the longest until this
+    /// moment; false if some go on.
+    fn await_others(&mut self, until: Nanos) -> bool {
+        let _ = until;
+        false
+    }
+
+    /// True if the transaction began after all that had begun by a certain moment have ended:
+    /// [`Self::epoch_now`] gave it then.
+    fn began_after(&mut self, epoch: Epoch) -> bool {
+        let _ = epoch;
+        true
+    }
+
+    /// True if all transactions under way did.
+    fn all_began_after(&self, epoch: Epoch) -> bool {
+        let _ = epoch;
+        true
+    }
+
+    /// A moment for [`Self::began_after`].
+    fn epoch_now(&self) -> Epoch {
+        Epoch(0)
+    }
+
+    /// Commits the transaction with these changes of tables: when this returns, that is durable if
+    /// the database is. The transaction goes on as one that has done nothing, and is only to be
+    /// committed. It keeps what it holds until it gives it up.
+    ///
+    /// # Errors
+    /// Nothing has happened, and the transaction is to be rolled back.
+    fn commit_tables(&mut self, changes: &TableChanges) -> Result<(), Abort> {
+        let _ = changes;
+        self.refuse("tables of this storage manager do not change within transactions")
+    }
+
+    /// Gives up what the transaction has made, and what it holds.
+    fn give_up_tables(&mut self) {}
 
     /// Ends the transaction for a wrong use that a layer above the verbs has found.
     ///

@@ -19,13 +19,14 @@
 //! - `contention`: pauses after conflicts, and the elder, which goes before all others;
 //! - `ending`: bounds, outcomes and counts; `participants`: names, votes and outcomes of
 //!   transactions over several databases;
-//! - `declaration`, `changes`, `opening`: tables as a program declares them, changes of tables,
-//!   options and errors of an opening; `directory`: the description of tables in a directory;
+//! - `declaration`, `changes`, `altering`, `opening`: tables as a program declares them, changes of
+//!   tables, and those within a transaction, options and errors of an opening; `directory`: the description of tables in a directory;
 //! - `change_stream`: committed changes for readers;
 //! - `loader`, `inspector`: fill tables and read them while no transaction runs.
 
 #![forbid(unsafe_code)]
 
+mod altering;
 mod any_verbs;
 mod attempt;
 mod attempts;
@@ -51,6 +52,7 @@ mod session;
 mod transaction;
 mod verbs;
 
+pub use altering::{TableChanges, TableHold};
 pub use any_verbs::{AnyVerbs, Body, Reader, RowVisitor, Span};
 pub use attempt::AnyAttempt;
 pub use attempts::{Attempts, attempt_until_it_ends};

@@ -188,6 +188,7 @@ impl<P: Platform, S: Scheme<P>> MemoryDatabase<P, S> {
         S::turn_to_another(inner.worker(), false);
         let redo = self.durable.as_ref().map(|durable| RedoWriter::new(c, durable, &self.tables, node));
         let scratch = Scratch::new(self.instance.optimisations(), self.row_copies, self.columns.as_ref());
+        let scratch = scratch.with_tables(&self.tables);
         Ok(MemorySession::new(inner, redo, self.undecided.as_ref(), scratch, &self.elder, &self.tables))
     }
 

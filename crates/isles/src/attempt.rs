@@ -12,6 +12,7 @@ use schema::{AnyKey, Key, Row, RowBytes, RowId};
 use terms::Abort;
 use terms::rows::TableIndex;
 
+use crate::altered_tables::Altered;
 use crate::error::{Error, Result, key_taken};
 use crate::options::CancelToken;
 use crate::plans::{DeferredReference, Plans};
@@ -57,6 +58,8 @@ pub(crate) struct TransactionState {
     pub(crate) only_reads: bool,
     /// References of rows that are checked at the commit.
     pub(crate) deferred: Vec<DeferredReference>,
+    /// What the transaction has done to tables, if it has changed any.
+    pub(crate) altered: Option<Box<Altered>>,
     /// Restrictions of a step of a procedure.
     pub(crate) limit: Option<StepLimit>,
 }
@@ -74,6 +77,7 @@ impl TransactionState {
         self.passed_on = false;
         self.lacked_memory = false;
         self.deferred.clear();
+        self.altered = None;
     }
 }
 
@@ -171,19 +175,19 @@ impl Transaction<'_> {
         if database != self.shared.id {
             return self.check(Err(Abort::Misuse("a table of another database")));
         }
-        if self.shared.is_absent(table) && !self.keeps_form(table) {
-            return Err(self.absent(table));
+        if self.shared.is_absent(table) {
+            self.check_presence(table)?;
         }
         self.check_cancelled()
     }
 
     /// True if the transaction began before the table changed, and still uses the table's old form.
-    fn keeps_form(&self, table: usize) -> bool {
+    pub(crate) fn keeps_form(&self, table: usize) -> bool {
         self.shared.is_changed(table) && self.verbs.keeps_form(table)
     }
 
     #[cold]
-    fn absent(&self, number: usize) -> Error {
+    pub(crate) fn absent(&self, number: usize) -> Error {
         let name = self.shared.tables().get(number).map_or("", |table| table.name());
         Error::NoSuchTable(match self.shared.is_changed(number) {
             true => format!(

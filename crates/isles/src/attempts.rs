@@ -100,7 +100,7 @@ pub(crate) fn try_attempts<'d>(
 
 /// Runs one attempt, up to its commit.
 fn run_attempt(
-    mut transaction: Transaction<'_>,
+    transaction: Transaction<'_>,
     counters: &Counters,
     deadline: Option<Nanos>,
     body: &mut dyn FnMut(&mut Transaction<'_>) -> bool,
@@ -122,18 +122,21 @@ fn run_attempt(
         state.self_wait_expired = true;
         return Err(Abort::Deadline);
     }
-    let good = body(&mut transaction);
+    let mut running = RunningAttempt(transaction);
+    let transaction = &mut running.0;
+    let good = body(transaction);
     if good && !transaction.state.deferred.is_empty() {
         // An error is the failure of the attempt.
         let _ = transaction.check_deferred();
     }
-    let Transaction { state, cancel, shared, .. } = transaction;
-    if shared.check_process().is_err() {
+    if transaction.shared.check_process().is_err() {
         // Any abort ends the attempt: `Session::run_attempts` reports the reason.
         return Err(Abort::Cancelled);
     }
+    let state = &mut *transaction.state;
     let Some(failure) = &state.failed else {
-        return match (good, is_cancelled(cancel)) {
+        return match (good, is_cancelled(transaction.cancel)) {
+            (true, false) if state.altered.is_some() => transaction.commit_tables(),
             (true, false) => Ok(()),
             (true, true) => Err(Abort::Cancelled),
             (false, _) => Err(Abort::RollBack),
@@ -141,4 +144,17 @@ fn run_attempt(
     };
     state.passed_on = !good;
     Err(failure.abort.clone())
+}
+
+/// Gives up what the attempt has done to tables when it ends, also by a panic of the program's
+/// closure.
+struct RunningAttempt<'t>(Transaction<'t>);
+
+impl Drop for RunningAttempt<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.0.state.altered.is_some() {
+            self.0.give_up_tables();
+        }
+    }
 }

@@ -27,9 +27,9 @@ pub const SESSIONS_DEFAULT: usize = 64;
 /// Maximum of [`Builder::sessions`].
 pub const SESSIONS_MAX: usize = 1 << 14;
 /// Default of [`Builder::spare_tables`].
-pub const SPARE_TABLES_DEFAULT: usize = 64;
+pub const SPARE_TABLES_DEFAULT: usize = 1 << 12;
 /// Maximum of [`Builder::spare_tables`].
-pub const SPARE_TABLES_MAX: usize = 1 << 12;
+pub const SPARE_TABLES_MAX: usize = 1 << 15;
 /// Default of [`Builder::retained_changes`]: 1 GiB.
 pub const RETAINED_CHANGES_DEFAULT: u64 = 1 << 30;
 /// Most pages of a database (32 GiB), unless its pool allows more.
@@ -143,8 +143,8 @@ impl Builder {
 
     /// Reserves places for tables that [`Database::create_table`] and [`Database::change_table`]
     /// create while the database is open: up to [`SPARE_TABLES_MAX`], by default
-    /// [`SPARE_TABLES_DEFAULT`]. A place takes a few hundred bytes. The place of a dropped table is
-    /// not reused before the database is opened again. With 0 places, tables cannot be dropped or
+    /// [`SPARE_TABLES_DEFAULT`]. A place takes a few bytes as long as it is empty. The place of a
+    /// dropped table is not reused before the database is opened again. With 0 places, tables cannot be dropped or
     /// changed either while the database is open.
     ///
     /// ```
@@ -417,7 +417,7 @@ impl Builder {
             check_compiled(self.scheme)?;
         }
         if self.spare_tables > SPARE_TABLES_MAX {
-            return Err(Error::Misuse("a database is opened with room for up to 4096 further tables"));
+            return Err(Error::Misuse("a database is opened with room for up to 32768 further tables"));
         }
         let forms: Vec<_> = self.schema.descriptions().enumerate().map(TableForm::of).collect();
         let plans = Plans::of(&forms, self.faults)?;

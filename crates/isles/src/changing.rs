@@ -7,8 +7,8 @@ use schema::{Row, TableDescription};
 use crate::database::Database;
 use crate::error::{Cause, Error, Result};
 use crate::plans::check_ordered;
-use crate::shared::Presence;
 use crate::table::{Table, TableOptions};
+use crate::table_locks::Presence;
 
 /// Longest time that [`Database::drop_table`] waits for earlier transactions. Sessions remove the
 /// rows later if the wait was not enough.
@@ -107,6 +107,7 @@ impl Database {
     /// Creates the table that the schema declares; returns its number.
     fn add_table(&self, schema: SchemaBuilder, name: &str) -> Result<usize> {
         let shared = &*self.shared;
+        let _turn = shared.turn_to_change(name)?;
         let declared = schema.descriptions().next().cloned();
         let constrained = declared.filter(|table| !table.constraints().is_empty());
         if let Some(table) = &constrained {
@@ -132,7 +133,7 @@ impl Database {
                 return Err(error);
             }
         }
-        shared.set_presence(number, Presence::Present);
+        shared.presences.set(number, Presence::Present);
         Ok(number)
     }
 
@@ -180,6 +181,7 @@ impl Database {
                 "no table is dropped while a database is open that has no spare tables, or whose rows lie in pages",
             ));
         }
+        let _turn = shared.turn_to_change(name)?;
         let c = Hardware::core();
         let mut session = shared.inner.session(c, None, false)?;
         let changes = shared.changing.lock();
@@ -194,13 +196,14 @@ impl Database {
             return Err(Error::not_changed(name, why));
         }
         // The table may have been dropped or changed in the meantime.
-        if !shared.move_presence(number, Presence::Present, Presence::Dropped) {
+        let from = shared.presences.get(number);
+        if !from.is_there() || !shared.presences.replace(number, from, Presence::Dropped) {
             return Err(of_change(ChangeError::NoSuchTable, name));
         }
         drop(changes);
         let dropped = session.drop_table(number);
         if dropped.as_ref().is_err_and(|error| *error != ChangeError::NoSuchTable) {
-            shared.move_presence(number, Presence::Dropped, Presence::Present);
+            shared.presences.replace(number, Presence::Dropped, Presence::Present);
         }
         dropped.map_err(|error| of_change(error, name))?;
         if shared.plans.current().is_some() {

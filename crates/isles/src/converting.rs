@@ -12,9 +12,10 @@ use crate::durable_wait::nanos;
 use crate::error::{Error, Result};
 use crate::options::{CancelToken, is_cancelled};
 use crate::plans::{Plans, TableForm, check_ordered};
-use crate::shared::{DatabaseShared, Presence};
+use crate::shared::DatabaseShared;
 use crate::table::{Table, TableOptions};
 use crate::table_forms::FormChange;
+use crate::table_locks::Presence;
 
 /// Default of [`TableChange::wait`].
 const PATIENCE_DEFAULT: Duration = Duration::from_secs(60);
@@ -215,6 +216,7 @@ impl Database {
     /// Gives a table another form; returns its number.
     fn change_form(&self, number: usize, form: NewForm<'_>) -> Result<usize> {
         let shared: &DatabaseShared = &self.shared;
+        let _turn = shared.turn_to_change(shared.tables()[number].name())?;
         let next = form.schema.descriptions().next().cloned();
         let next = next.filter(|next| !next.constraints().is_empty() || shared.plans.current().is_some());
         let Some(next) = next else { return self.convert(number, form, false) };
@@ -317,7 +319,7 @@ impl Database {
             let mut goes_on = true;
             match step {
                 ChangeStep::Made { table } => {
-                    shared.set_presence(table, Presence::Filling);
+                    shared.presences.set(table, Presence::Filling);
                     goes_on = follow(table, false);
                 }
                 ChangeStep::Waits => {}
@@ -328,8 +330,8 @@ impl Database {
                 }
                 ChangeStep::Counts { before, after } => {
                     goes_on = follow(after, true);
-                    shared.set_presence(after, Presence::Present);
-                    shared.set_presence(before, Presence::Changed);
+                    shared.presences.set(after, Presence::Present);
+                    shared.presences.set(before, Presence::Changed);
                 }
             }
             goes_on && !is_cancelled(cancel.as_ref())

@@ -148,8 +148,22 @@ impl<'t> Transaction<'t> {
     /// Returns a table by its name, unless the attempt has ended.
     pub(crate) fn described(&mut self, name: &str) -> Result<(usize, &'t TableDescription)> {
         self.check_running()?;
-        let number = self.shared.table_number(name)?;
-        Ok((number, &self.shared.tables()[number]))
+        loop {
+            let Some(number) = self.number_of(name) else {
+                if self.await_table_commit() {
+                    continue;
+                }
+                return Err(self.shared.no_table(name));
+            };
+            if self.shared.is_absent(number) {
+                match self.check_presence(number) {
+                    // Another table has taken its place meanwhile.
+                    Err(Error::NoSuchTable(_)) if self.number_of(name) != Some(number) => continue,
+                    checked => checked?,
+                }
+            }
+            return Ok((number, &self.shared.tables()[number]));
+        }
     }
 
     fn read_described(&mut self, table: &TableDescription, found: RowId) -> Result<Vec<Datum>> {
@@ -175,7 +189,7 @@ impl<'t> Transaction<'t> {
 }
 
 /// Advances a normalized key to the next one. Returns false after the last key.
-fn step(key: &mut [u64]) -> bool {
+pub(crate) fn step(key: &mut [u64]) -> bool {
     key.iter_mut().rev().any(|word| {
         *word = word.wrapping_add(1);
         *word != 0

@@ -37,12 +37,12 @@ impl<'t> Transaction<'t> {
     /// Returns the plan of a table with constraints.
     #[inline]
     pub(crate) fn plan(&self, table: usize) -> Option<&'t TablePlan> {
-        self.plans?.table(table)
+        self.plans()?.table(table)
     }
 
     /// Fails the attempt with an error of the program.
     #[cold]
-    fn fail(&mut self, error: Error) -> Error {
+    pub(crate) fn fail(&mut self, error: Error) -> Error {
         let failure = || Failure { abort: Abort::Misuse(VIOLATED), error };
         self.state.failed.get_or_insert_with(failure).error.clone()
     }
@@ -55,7 +55,7 @@ impl<'t> Transaction<'t> {
     }
 
     /// Completes a row that is to be written, and checks the rules that need no other row.
-    fn prepare(&mut self, plan: &TablePlan, row: &mut RowBytes) -> Result<()> {
+    pub(crate) fn prepare(&mut self, plan: &TablePlan, row: &mut RowBytes) -> Result<()> {
         let mut checked = plan.description.complete(&plan.rules, row);
         if checked.is_ok() {
             let rules = plan.rules.check(&plan.description, &row.fixed, &row.tail);
@@ -76,7 +76,7 @@ impl<'t> Transaction<'t> {
         self.prepare(plan, &mut row)?;
         let words = plan.words(&row.keys);
         self.check_share(plan.table, Some(part_of(words[0])), Intent::Write)?;
-        let checks_early = self.plans.is_some_and(|plans| plans.unprotected);
+        let checks_early = self.plans().is_some_and(|plans| plans.unprotected);
         if checks_early {
             self.check_references(plan, &row)?;
             // The planted fault has the time in which the other row can go.
@@ -203,7 +203,7 @@ impl<'t> Transaction<'t> {
 
     /// Returns the plans that a plan belongs to.
     fn plans_of(&mut self, _: &'t TablePlan) -> Result<&'t Plans> {
-        self.plans.ok_or(Error::Misuse("the transaction has no plans of constraints"))
+        self.plans().ok_or(Error::Misuse("the transaction has no plans of constraints"))
     }
 
     fn values(&mut self, plan: &TablePlan, columns: &[usize], row: &RowBytes) -> Result<Option<Vec<Datum>>> {
@@ -301,7 +301,7 @@ impl<'t> Transaction<'t> {
 
     /// Does to rows that refer to keys which are gone what their references say.
     fn follow(&mut self, mut departed: Vec<DepartedKey>) -> Result<()> {
-        let Some(plans) = self.plans else { return Ok(()) };
+        let Some(plans) = self.plans() else { return Ok(()) };
         while let Some(DepartedKey { reference: number, values, now }) = departed.pop() {
             let reference = &plans.references[number];
             let action = if now.is_some() { reference.on_update } else { reference.on_delete };
@@ -315,6 +315,9 @@ impl<'t> Transaction<'t> {
             }
             let rows = self.referring_rows(plans, reference, &values, (Intent::Write, usize::MAX))?;
             let Some(child) = plans.table(reference.child) else { continue };
+            if !self.shared.presences.is_plainly_present(reference.child) {
+                self.check_presence(reference.child)?;
+            }
             for found in rows {
                 self.check_cancelled()?;
                 let old = self.read_kept(child, found)?;
@@ -362,7 +365,7 @@ impl<'t> Transaction<'t> {
     ) -> Result<Option<Vec<Datum>>> {
         let (number, table) = self.described(name)?;
         let rows = self.scan_dynamic_after(name, after, ROWS_CHECKED)?;
-        let (Some(plan), Some(plans)) = (self.plan(number), self.plans) else { return Ok(None) };
+        let (Some(plan), Some(plans)) = (self.plan(number), self.plans()) else { return Ok(None) };
         let is_asked = |number: &&usize| keys.contains(&plans.references[**number].name);
         for values in &rows {
             let mut row = RowBytes::default();
@@ -379,7 +382,7 @@ impl<'t> Transaction<'t> {
     /// Checks the references that were left for the commit. An error has failed the attempt.
     pub(crate) fn check_deferred(&mut self) -> Result<()> {
         self.check_running()?;
-        let Some(plans) = self.plans else { return Ok(()) };
+        let Some(plans) = self.plans() else { return Ok(()) };
         for DeferredReference { reference, values } in std::mem::take(&mut self.state.deferred) {
             let reference = &plans.references[reference];
             if self.finds_referenced(plans, reference, &values)? {

@@ -6,7 +6,8 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use boundary::OpenError;
-use boundary::directory::description::Description;
+use engine::durable::content::{ContentError, decided_description};
+use platform::Hardware;
 use redo_log::{MANIFEST, Manifest};
 use schema::TableDescription;
 
@@ -73,7 +74,11 @@ fn tables_at(path: &Path) -> Result<Vec<TableDescription>> {
         }
     };
     let manifest = Manifest::decode(&bytes).map_err(OpenError::from)?;
-    let description = Description::decode(&manifest.extra);
-    let description = description.map_err(|error| OpenError::Schema(error.into()))?;
+    let description = decided_description::<Hardware>(Hardware::core(), path, &manifest.extra);
+    let description = description.map_err(|error| match error {
+        ContentError::Log(error) => OpenError::Log(error),
+        ContentError::Description(error) => OpenError::Schema(error.into()),
+        error => OpenError::Contradiction(error.to_string()),
+    })?;
     Ok(description.present().map(|table| table.table.clone()).collect())
 }

@@ -177,6 +177,9 @@
 // - `deployment`: several instances as one database. `error`, `cause`; `process_owned` (values and
 //   `fork`).
 
+mod altered;
+mod altered_tables;
+mod altering;
 mod attempt;
 mod attempts;
 mod backup;
@@ -222,6 +225,7 @@ mod shared;
 mod statistics;
 mod table;
 mod table_forms;
+mod table_locks;
 mod ticket;
 mod transaction;
 mod upkeep;
@@ -284,6 +288,11 @@ pub use ::schema;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/embedding.md")]
 pub struct Guide;
+
+/// The page on changes of tables within transactions; its program runs as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/table-changes.md")]
+pub struct TableChangeGuide;
 
 /// The page on savepoints; its program runs as a test.
 #[cfg(doctest)]

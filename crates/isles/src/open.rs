@@ -187,6 +187,21 @@ impl ActiveTransaction<'_> {
         self.end(Decision::Commit(Durability::Async)).map(|outcome| Ticket::new(shared, outcome))
     }
 
+    /// Commits or gives up what the transaction has done to tables. An error is the failure of the
+    /// attempt.
+    #[cold]
+    fn end_tables(&mut self, decision: Decision) {
+        let commits = decision != Decision::RollBack && self.state.failed.is_none();
+        let mut verbs = self.verbs();
+        match commits && !is_cancelled(verbs.cancel) {
+            true => {
+                let committed = verbs.commit_tables();
+                let _ = verbs.check(committed);
+            }
+            false => verbs.give_up_tables(),
+        }
+    }
+
     /// Ends the transaction. Returns the epoch with which the end is durable.
     pub(crate) fn end(mut self, decision: Decision) -> Result<Epoch> {
         self.shared.check_process()?;
@@ -194,6 +209,9 @@ impl ActiveTransaction<'_> {
         if decision != Decision::RollBack && !self.state.deferred.is_empty() {
             // An error is the failure of the attempt.
             let _ = self.verbs().check_deferred();
+        }
+        if self.state.altered.is_some() {
+            self.end_tables(decision);
         }
         let failure = self.state.failed.take();
         let verb = failure.as_ref().map(|failure| failure.abort.clone());

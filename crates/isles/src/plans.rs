@@ -293,6 +293,16 @@ impl PlanList {
         }
     }
 
+    /// Returns the number of the present plans; 0 if no table has constraints.
+    pub(crate) fn current_number(&self) -> usize {
+        self.current.load(Ordering::Acquire)
+    }
+
+    /// Returns the plans of this number; `None` of number 0.
+    pub(crate) fn numbered(&self, number: usize) -> Option<&Plans> {
+        if number == 0 { None } else { self.get(number) }
+    }
+
     fn get(&self, number: usize) -> Option<&Plans> {
         let chunk = number.ilog2() as usize;
         self.chunks.get(chunk)?.get()?.get(number - (1 << chunk))?.get()
@@ -303,10 +313,22 @@ impl PlanList {
     /// # Errors
     /// [`Error::Misuse`] after 16 million changes.
     pub(crate) fn publish(&self, plans: Option<Plans>) -> Result<()> {
-        let Some(plans) = plans else {
-            self.current.store(0, Ordering::Release);
-            return Ok(());
-        };
+        let number = plans.map_or(Ok(0), |plans| self.add(plans))?;
+        self.set_current(number);
+        Ok(())
+    }
+
+    /// Has transactions that begin from now on use the plans of this number; none if it is 0.
+    pub(crate) fn set_current(&self, number: usize) {
+        // Release: pairs with the load of transactions that begin.
+        self.current.store(number, Ordering::Release);
+    }
+
+    /// Keeps plans, which transactions do not use yet; their number.
+    ///
+    /// # Errors
+    /// As [`Self::publish`].
+    pub(crate) fn add(&self, plans: Plans) -> Result<usize> {
         let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
         let number = *count + 1;
         let chunk = number.ilog2() as usize;
@@ -316,9 +338,7 @@ impl PlanList {
         let places = places.get_or_init(|| (0..1 << chunk).map(|_| OnceLock::new()).collect());
         let _ = places[number - (1 << chunk)].set(plans);
         *count = number;
-        // Release: pairs with the load of transactions that begin.
-        self.current.store(number, Ordering::Release);
-        Ok(())
+        Ok(number)
     }
 }
 

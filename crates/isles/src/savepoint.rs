@@ -96,7 +96,9 @@ impl Transaction<'_> {
     pub fn savepoint(&mut self) -> Result<Savepoint> {
         self.check_running()?;
         let set = self.verbs.savepoint();
-        self.check(set).map(Savepoint)
+        let set = self.check(set)?;
+        self.note_savepoint(set);
+        Ok(Savepoint(set))
     }
 
     /// Takes back what the transaction has changed since the savepoint. The savepoint stays; later
@@ -115,6 +117,7 @@ impl Transaction<'_> {
         match self.verbs.roll_back_to(savepoint.0) {
             Ok(()) => {
                 self.state.failed = None;
+                self.return_to_tables(savepoint.0);
                 self.check_cancelled()
             }
             Err(abort @ Abort::StaleSavepoint) => {

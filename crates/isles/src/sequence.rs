@@ -29,7 +29,7 @@ use crate::session::Session;
 use crate::table::Table;
 
 /// Name of the table of sequences.
-const TABLE: &str = "isles_sequences";
+pub(crate) const TABLE: &str = "isles_sequences";
 /// Longest name of a sequence in bytes.
 const NAME_BYTES_MAX: usize = 48;
 /// Default of [`SequenceOptions::block`].

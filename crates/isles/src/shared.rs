@@ -3,7 +3,7 @@
 #![allow(clippy::disallowed_types)]
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 use boundary::AnyDatabase;
@@ -20,16 +20,22 @@ use crate::plans::PlanList;
 use crate::process_owned::ProcessOwned;
 use crate::sequence_list::SequenceList;
 use crate::table_forms::{Changes, ChangingTables};
+use crate::table_locks::{Presence, Presences, SharedTurn, TableLocks};
 use crate::waiters::CommitWaiters;
 
 /// Returns the next number of the sequence of this name.
 pub(crate) type NextNumber = dyn Fn(&str) -> Result<i64> + Send + Sync;
 
+/// Longest wait of a change of tables for a transaction that changes tables.
+const TURN_WAIT_NANOS: u64 = 5_000_000_000;
+
 /// State that all handles of a database share.
 pub(crate) struct DatabaseShared {
     pub(crate) inner: ProcessOwned<Box<dyn AnyDatabase<Hardware>>>,
-    /// State of each table and of each place for further tables ([`Presence`]).
-    presence: Box<[AtomicU8]>,
+    /// State of each table and of each place for further tables.
+    pub(crate) presences: Presences,
+    /// What a transaction that changes tables keeps from others.
+    pub(crate) locks: Arc<TableLocks>,
     pub(crate) id: u64,
     pub(crate) scheme: SchemeName,
     /// Number of sessions begun so far, which seeds their backoff times.
@@ -63,18 +69,6 @@ pub(crate) struct OpenedDatabase {
     pub(crate) faults: Faults,
 }
 
-/// State of a table with respect to transactions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Presence {
-    Present,
-    Dropped,
-    /// The table was changed: its name now belongs to a table with other rows.
-    Changed,
-    /// The table is being filled by a change, and has no name yet, or is not there yet.
-    Filling,
-}
-
 /// Limits with which a database was opened.
 #[derive(Clone, Copy)]
 pub(crate) struct Limits {
@@ -90,15 +84,15 @@ impl DatabaseShared {
     pub(crate) fn new(made: OpenedDatabase, path: Option<PathBuf>, reporter: Option<EventReporter>) -> Self {
         let OpenedDatabase { inner, id, scheme, limits, faults } = made;
         let inner = inner.into_object();
-        let present = (0..inner.tables().len()).map(|_| AtomicU8::new(Presence::Present as u8));
-        let further = (0..limits.spare_tables).map(|_| AtomicU8::new(Presence::Filling as u8));
-        let presence = present.chain(further).collect();
+        let presences = Presences::new(inner.tables().len(), limits.spare_tables);
+        let locks = TableLocks::new(presences.share());
         let (sessions, waiting) = (AtomicU64::new(0), Arc::default());
         let ledger = Arc::new(Ledger::new(limits.latencies));
         let inner = ProcessOwned::new(inner);
         DatabaseShared {
             inner,
-            presence,
+            presences,
+            locks,
             id,
             scheme,
             sessions,
@@ -141,41 +135,33 @@ impl DatabaseShared {
         self.inner.tables()
     }
 
-    /// Returns true if a table cannot be used: it was dropped or changed, or is still being filled.
+    /// Returns true if a table cannot be used as it is: it was dropped or changed, is still being
+    /// filled, or a transaction has it alone.
     #[inline]
     pub(crate) fn is_absent(&self, table: usize) -> bool {
-        // Relaxed: a thread that has seen the change also sees this word; for any other thread the
-        // transaction counts as begun before the change.
-        self.presence
-            .get(table)
-            .is_some_and(|presence| presence.load(Ordering::Relaxed) != Presence::Present as u8)
+        !self.presences.is_plainly_present(table)
     }
 
     /// Returns true if a table was changed to other rows than those of this number.
     pub(crate) fn is_changed(&self, table: usize) -> bool {
-        let presence = self.presence.get(table);
-        presence.is_some_and(|presence| presence.load(Ordering::Relaxed) == Presence::Changed as u8)
-    }
-
-    /// Sets the state of a table for transactions that begin from now on.
-    pub(crate) fn set_presence(&self, table: usize, presence: Presence) {
-        if let Some(now) = self.presence.get(table) {
-            // Release: this store precedes the read of the epoch after which no transaction uses
-            // the old state; a transaction of a later epoch reads that epoch with acquire.
-            now.store(presence as u8, Ordering::Release);
-        }
-    }
-
-    /// As [`Self::set_presence`], if the state was `from`. Returns true if it was.
-    pub(crate) fn move_presence(&self, table: usize, from: Presence, to: Presence) -> bool {
-        let Some(now) = self.presence.get(table) else { return false };
-        // Release: as in `set_presence`. Relaxed on failure: no other data depends on it.
-        now.compare_exchange(from as u8, to as u8, Ordering::Release, Ordering::Relaxed).is_ok()
+        self.presences.get(table) == Presence::Changed
     }
 
     /// Returns the tables that exist, with their numbers.
     pub(crate) fn present(&self) -> impl Iterator<Item = (usize, &TableDescription)> {
-        self.tables().iter().enumerate().filter(|(number, _)| !self.is_absent(*number))
+        self.tables().iter().enumerate().filter(|(number, _)| self.presences.get(*number).is_there())
+    }
+
+    /// Begins a change of tables outside of transactions. No transaction changes tables until the
+    /// turn is dropped.
+    ///
+    /// # Errors
+    /// A transaction changes tables, and does not end in time.
+    pub(crate) fn turn_to_change(&self, table: &str) -> Result<SharedTurn> {
+        let until = Hardware::now(Hardware::core()).plus(TURN_WAIT_NANOS);
+        self.locks.share(until).ok_or_else(|| {
+            Error::not_changed(table, "a transaction changes tables: end it before".to_owned())
+        })
     }
 
     /// Has transactions that begin from now on use plans for the present tables and these changes.
@@ -186,11 +172,16 @@ impl DatabaseShared {
     /// Returns the number of the table of this name.
     pub(crate) fn table_number(&self, name: &str) -> Result<usize> {
         let found = self.present().find(|(_, table)| table.name() == name);
-        found.map(|(number, _)| number).ok_or_else(|| {
-            let known: Vec<_> = self.present().map(|(_, table)| table.name()).collect();
-            Error::NoSuchTable(format!("no table {name}: there are {}", known.join(", ")))
-        })
+        found.map(|(number, _)| number).ok_or_else(|| self.no_table(name))
     }
+
+    /// Returns the error for a table that is not there.
+    #[cold]
+    pub(crate) fn no_table(&self, name: &str) -> Error {
+        let known: Vec<_> = self.present().map(|(_, table)| table.name()).collect();
+        Error::NoSuchTable(format!("no table {name}: there are {}", known.join(", ")))
+    }
+
     /// Returns the current time, if durations of transactions are recorded or reported.
     pub(crate) fn start_timer(&self) -> Option<Nanos> {
         let watched = self.reporter.is_some() || self.ledger.has_latencies();

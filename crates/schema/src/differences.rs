@@ -133,6 +133,11 @@ impl TableDescription {
         if key(self) != key(to) {
             return Some(format!("the primary key ({}) stays as it is", key(self)));
         }
+        self.row_obstacle(to, has_template)
+    }
+
+    /// As [`Self::obstacle`], where the rows of `to` may have another primary key.
+    pub fn row_obstacle(&self, to: &TableDescription, has_template: bool) -> Option<String> {
         to.columns.iter().enumerate().find_map(|(number, column)| match self.counterpart(to, number) {
             None if column.is_optional() || has_template => None,
             None => Some(format!(

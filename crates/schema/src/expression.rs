@@ -200,6 +200,18 @@ impl Expression {
         }
     }
 
+    /// As [`Self::parts`], to be changed.
+    pub(crate) fn parts_mut(&mut self) -> Vec<&mut Expression> {
+        match self {
+            Expression::Column(_) | Expression::Constant(_) => Vec::new(),
+            Expression::Compare(_, left, right) | Expression::Calculate(_, left, right) => vec![left, right],
+            Expression::And(all) | Expression::Or(all) => all.iter_mut().collect(),
+            Expression::Not(of) | Expression::IsNull(of) | Expression::Length(of) => vec![of],
+            Expression::In(of, values) => std::iter::once(&mut **of).chain(values).collect(),
+            Expression::Between(of, low, high) => vec![of, low, high],
+        }
+    }
+
     /// Returns true if the expression names this column.
     pub fn names(&self, column: &str) -> bool {
         matches!(self, Expression::Column(name) if name == column)

@@ -51,6 +51,7 @@ pub mod key_order;
 mod keys_of_table;
 pub mod long_key;
 mod references;
+mod renaming;
 pub mod routes;
 pub mod row;
 mod row_error;

@@ -235,6 +235,21 @@ impl<P: Platform> Epochs<P> {
             && P::cas(c, self.word(0), epoch, epoch + 1, Ordering::AcqRel).is_ok()
     }
 
+    /// No worker but this one that is inside has entered in an epoch before the one that this
+    /// gives: the horizon of the others, which is not published.
+    pub fn horizon_of_others(&self, c: P::Core, worker: usize) -> Epoch {
+        let Epoch(epoch) = self.current(c);
+        // SeqCst: as in `try_advance`.
+        P::fence(c, Ordering::SeqCst);
+        let others = (0..self.workers).filter(|other| *other != worker);
+        // Relaxed: the fence below.
+        let entered = others.map(|other| P::load(c, self.announcement(other, ENTERED), Ordering::Relaxed));
+        let horizon = entered.fold(epoch, u64::min);
+        // Acquire: pairs with the release of `Participant::leave`.
+        P::fence(c, Ordering::Acquire);
+        Epoch(horizon)
+    }
+
     fn raise_horizon(&self, c: P::Core, horizon: u64) {
         // Relaxed: the compare and swap decides.
         let mut seen = P::load(c, self.horizon_word(), Ordering::Relaxed);

@@ -36,9 +36,13 @@ impl<P: Platform, T> Places<P, T> {
             // Relaxed: no other core knows the list yet.
             P::store(c, P::word_of(words, 0), values.len() as u64, Ordering::Relaxed);
         }
-        let filled = values.into_iter().map(|value| UnsafeCell::new(MaybeUninit::new(value)));
-        let empty = (0..spare).map(|_| UnsafeCell::new(MaybeUninit::uninit()));
-        Ok(Places { words, places: filled.chain(empty).collect() })
+        // Empty places are memory that nothing has touched.
+        let mut places = Box::new_uninit_slice(values.len() + spare);
+        for (place, value) in places.iter_mut().zip(values) {
+            place.write(UnsafeCell::new(MaybeUninit::new(value)));
+        }
+        // SAFETY: a place that holds no value is any bytes.
+        Ok(Places { words, places: unsafe { places.assume_init() } })
     }
 
     /// Returns true if the list may get longer.

@@ -92,6 +92,10 @@ pub enum Fault {
     EarlyConversion,
     /// Another form of a table counts before its rows are durable.
     EarlySwitch,
+    /// The directory says what a transaction does to tables before the transaction has committed.
+    EarlyTables,
+    /// A transaction that is rolled back leaves the tables that it has made.
+    KeptTables,
     /// Over pages: rows that are only read are not locked.
     UnlockedReads,
     /// Over pages: rows and gaps are locked without their tables.

@@ -28,6 +28,7 @@
 //! before them.
 
 use super::constraints::{put_constraints, read_constraints};
+use super::undecided::Undecided;
 use super::wire::{Bytes, read_bytes, read_list, read_number, read_size, read_text};
 use schema::description::{Place, TailForm};
 use schema::{
@@ -121,11 +122,27 @@ impl Description {
         to.into_vec()
     }
 
-    /// Reads what [`Self::encode`] wrote.
+    /// Reads what [`Self::encode`] wrote; of two descriptions of which a transaction
+    /// [decides](Undecided), the one before the transaction.
     ///
     /// # Errors
     /// Another version, or damage, or something else.
-    pub fn decode(mut bytes: &[u8]) -> Result<Description, DescriptionError> {
+    pub fn decode(bytes: &[u8]) -> Result<Description, DescriptionError> {
+        Description::decode_one(Undecided::decode(bytes).map_or(bytes, |undecided| undecided.before))
+    }
+
+    /// Reads all descriptions that the bytes are: one, or two of which a transaction decides.
+    ///
+    /// # Errors
+    /// As [`Self::decode`].
+    pub fn decode_all(bytes: &[u8]) -> Result<Vec<Description>, DescriptionError> {
+        match Undecided::decode(bytes) {
+            None => Ok(vec![Description::decode_one(bytes)?]),
+            Some(both) => [both.before, both.after].into_iter().map(Description::decode_one).collect(),
+        }
+    }
+
+    fn decode_one(mut bytes: &[u8]) -> Result<Description, DescriptionError> {
         let version = read_number(&mut bytes).ok_or(DescriptionError::Damaged)?;
         if !(VERSION_BRIEF..=VERSION).contains(&version) {
             return Err(DescriptionError::Version { found: version });

@@ -2,4 +2,5 @@
 
 mod constraints;
 pub mod description;
+pub mod undecided;
 pub mod wire;

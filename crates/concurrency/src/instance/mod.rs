@@ -433,7 +433,8 @@ impl<'i, P: Platform, S: Parts<P>> WorkerContext<'i, P, S> {
         self.instance.tables(self.c, None)
     }
 
-    /// Adds a table, empty, which transactions can use that begin after this; its number. `agree`
+    /// Adds a table, empty, which transactions can use that begin after this; its number. The session
+    /// may be inside an epoch. `agree`
     /// receives the number when all is made that can fail for want of memory; if `agree` refuses,
     /// there is no such table. `None`: there is no place left. One core at a time adds tables.
     ///
@@ -450,13 +451,18 @@ impl<'i, P: Platform, S: Parts<P>> WorkerContext<'i, P, S> {
         if !tables.has_room(c) {
             return Ok(None);
         }
-        self.enter();
+        let was_inside = self.worker().local.inside();
+        if !was_inside {
+            self.enter();
+        }
         let local = &mut self.worker().local;
         let made = draft(shape, &mut |kind, _| {
             // SAFETY: the partition becomes part of this instance, as in `Instance::new`.
             unsafe { Partition::new(c, local, kind) }
         });
-        self.leave();
+        if !was_inside {
+            self.leave();
+        }
         // SAFETY: catalogs are dropped before the memory.
         let table = unsafe { lay_out_one(c, &instance.memory, made?)? };
         agree(number)?;
@@ -464,6 +470,13 @@ impl<'i, P: Platform, S: Parts<P>> WorkerContext<'i, P, S> {
             tables.push(c, table).unwrap_or_else(|_| unreachable!("there was room, and one core adds"));
         assert_eq!(pushed, number, "one core at a time adds tables");
         Ok(Some(number))
+    }
+
+    /// From now on the transaction under way can use the tables that were added since it began.
+    pub fn learn_tables(&mut self) {
+        if self.grows {
+            self.tables = self.instance.tables(self.c, self.node);
+        }
     }
 
     /// The node of its new rows.

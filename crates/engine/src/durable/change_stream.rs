@@ -170,7 +170,8 @@ impl MemoryChangeStream {
     /// is behind.
     fn describe<P: Platform>(&mut self, c: P::Core, durable: &Durable<P>) -> Result<(), ChangesError> {
         for extra in durable.journal.descriptions(c)? {
-            for table in Description::decode(&extra).map_err(|_| unreadable())?.tables {
+            let described = Description::decode_all(&extra).map_err(|_| unreadable())?;
+            for table in described.into_iter().flat_map(|description| description.tables) {
                 let layout = Layout::of(&table.table);
                 let described = Arc::new(ChangedTable { id: table.id, description: table.table });
                 self.tables.entry(table.id).or_insert(KnownTable { table: described, layout });

@@ -20,6 +20,7 @@ use std::sync::atomic::Ordering;
 use platform::{LINE_BYTES, OutOfMemory, Platform};
 use redo_log::{Cut, LogError};
 use storage::{Epochs, Latched, Table, Walk};
+use terms::Epoch;
 
 use super::journal::{CheckpointWriter, Journal};
 
@@ -120,14 +121,21 @@ pub(crate) enum Slice {
     Over,
 }
 
+/// State of the checkpoints that have ended.
+struct LastCheckpoint {
+    /// How the last one ended.
+    result: Result<(), LogError>,
+    /// The epoch up to which the last one that counts stands for the log.
+    copied: Epoch,
+}
+
 /// Checkpoints of a database.
 pub(crate) struct Checkpoints<P: Platform> {
     /// Words: the phase, the growth of the log after which the next checkpoint begins, and how many
     /// checkpoints have ended.
     words: P::Region,
     copying: Latched<P, Option<Copying<P>>>,
-    /// How the last checkpoint ended.
-    last: Latched<P, Result<(), LogError>>,
+    last: Latched<P, LastCheckpoint>,
     least_bytes: u64,
 }
 
@@ -137,7 +145,7 @@ impl<P: Platform> Checkpoints<P> {
         let checkpoints = Checkpoints {
             words: P::region(c, None, 3 * LINE_BYTES, "checkpoint")?,
             copying: Latched::new(c, "checkpoint", None)?,
-            last: Latched::new(c, "checkpoint", Ok(()))?,
+            last: Latched::new(c, "checkpoint", LastCheckpoint { result: Ok(()), copied: Epoch(0) })?,
             least_bytes,
         };
         checkpoints.set_due(c, last_bytes);
@@ -207,7 +215,13 @@ impl<P: Platform> Checkpoints<P> {
 
     /// How the last checkpoint ended.
     pub(crate) fn last(&self, c: P::Core) -> Result<(), LogError> {
-        self.last.with(c, |last| last.clone())
+        self.last.with(c, |last| last.result.clone())
+    }
+
+    /// The epoch up to which the last checkpoint that has ended since the database was opened
+    /// stands for the log.
+    pub(crate) fn copied(&self, c: P::Core) -> Epoch {
+        self.last.with(c, |last| last.copied)
     }
 
     /// Begins a checkpoint if none is under way; whether one began. A checkpoint whose beginning
@@ -225,7 +239,7 @@ impl<P: Platform> Checkpoints<P> {
             return false;
         }
         match log.begin(c, epochs) {
-            Err(error) => self.ended_with(c, Err(error)),
+            Err(error) => self.ended_with(c, Epoch(0), Err(error)),
             Ok(cut) => {
                 carry(&cut);
                 let (walk, idle) = (Walk::default(), Vec::new());
@@ -352,7 +366,7 @@ impl<P: Platform> Checkpoints<P> {
             log.abandon(c, &cut, files);
         }
         let ended = finished.and_then(|bytes: u64| log.end(c, epochs, &cut, files).map(|()| bytes));
-        self.ended_with(c, ended);
+        self.ended_with(c, Epoch(cut.epoch()), ended);
         Slice::Over
     }
 
@@ -370,12 +384,17 @@ impl<P: Platform> Checkpoints<P> {
     }
 
     /// The checkpoint under way is over, and has this many bytes, or has failed.
-    fn ended_with(&self, c: P::Core, result: Result<u64, LogError>) {
+    fn ended_with(&self, c: P::Core, copied: Epoch, result: Result<u64, LogError>) {
         // After a failure the log has to grow by as much again before the next checkpoint.
         if let Ok(bytes) = &result {
             self.set_due(c, *bytes);
         }
-        self.last.with(c, |last| *last = result.map(|_| ()));
+        self.last.with(c, |last| {
+            if result.is_ok() {
+                last.copied = copied;
+            }
+            last.result = result.map(|_| ());
+        });
         // Relaxed and release: `turning` admits one core at a time; pairs with the acquire in
         // `ended`.
         let ended = P::load(c, self.ended_word(), Ordering::Relaxed);

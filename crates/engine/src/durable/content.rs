@@ -20,6 +20,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use boundary::directory::description::{Description, DescriptionError};
+use boundary::directory::undecided::Undecided as UndecidedTables;
 use boundary::{Decision, GlobalId, PartOf};
 use platform::files::Files;
 use redo_log::{Examiner, LogError, Record, Survey, examine};
@@ -131,6 +132,23 @@ pub fn outline<P: Files>(c: P::Core, path: &Path) -> Result<Outline, ContentErro
     Ok(Outline { survey, in_doubt, decisions: state.decisions })
 }
 
+/// Reads the description of the tables that counts in a directory, whose manifest has these bytes.
+/// The directory is locked while it is read, if a transaction that changed tables was under way
+/// when the database was open last.
+///
+/// # Errors
+/// As [`outline`]; the description cannot be read.
+pub fn decided_description<P: Files>(
+    c: P::Core,
+    path: &Path,
+    extra: &[u8],
+) -> Result<Description, ContentError> {
+    let Some(both) = UndecidedTables::decode(extra) else { return Ok(Description::decode(extra)?) };
+    let decisions = outline::<P>(c, path)?.decisions;
+    let has_committed = decisions.iter().any(|decision| decision.global == both.transaction);
+    Ok(Description::decode(if has_committed { both.after } else { both.before })?)
+}
+
 /// Items of records about transactions over several databases, without the changes. Unreadable
 /// records are passed over.
 #[derive(Default)]
@@ -199,6 +217,13 @@ impl Examiner for Content {
             self.layouts.resize(table.id as usize, None);
             let now = if table.dropped.is_some() { table.continued_by } else { Some(table.id) };
             self.layouts.push(Some((Layout::of(&table.table), now)));
+        }
+        // Tables of a transaction that may have committed: its other rows are judged.
+        for table in Description::decode_all(&survey.extra)?.into_iter().flat_map(|all| all.tables) {
+            if table.id as usize >= self.layouts.len() {
+                self.layouts.resize(table.id as usize, None);
+                self.layouts.push(Some((Layout::of(&table.table), None)));
+            }
         }
         Ok(())
     }

@@ -90,6 +90,16 @@ impl Item {
     }
 }
 
+/// True if a record of the log decides that this transaction commits.
+pub(crate) fn is_decision(mut body: &[u8], transaction: GlobalId) -> bool {
+    while let Ok(Some(item)) = Item::take(&mut body) {
+        if matches!(item, Item::Decision(decision) if decision.global == transaction) {
+            return true;
+        }
+    }
+    false
+}
+
 /// How a part committed: stamp, and epoch of the record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CommittedAt {

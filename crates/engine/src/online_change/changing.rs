@@ -12,20 +12,19 @@
 //! rows go when all those have ended, some at a time, by the session that tends: as deletions
 //! without records in the log.
 
-use boundary::directory::description::{DirectoryTable, NOT_COUNTED};
+use boundary::directory::description::NOT_COUNTED;
 use boundary::{AnyVerbs, ChangeError, Declared, SchemaBuilder, Span, Swept};
 use concurrency::Scheme;
 use platform::{Intent, Platform};
 use schema::{AnyKey, TableDescription, TableError, TableFault};
-use storage::index::Shape;
-use storage::{Optimisation, last_complete};
+use storage::last_complete;
 use terms::{Abort, Epoch, Mode};
 
-use crate::durable::codec::TableCodec;
 use crate::session::MemorySession;
 use crate::tables::conversion::{Conversion, Reads};
 use crate::tables::table_list::{Changes, End, Leaving, Turn};
 use crate::transaction::Transaction;
+use crate::transaction::adding::add_table;
 
 /// Rows of a dropped table that go together.
 const SLICE_ROWS: usize = 64;
@@ -63,43 +62,8 @@ impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
         declared: Declared,
         dropped: Option<u64>,
     ) -> Result<usize, ChangeError> {
-        let mut codec = TableCodec::declared(&declared);
-        let Declared { description, mut shape, .. } = declared;
-        let (c, tables) = (self.inner.core(), self.tables);
-        let optimisations = self.inner.instance().optimisations();
-        if !optimisations.has(Optimisation::CompiledRows) {
-            return Err(ChangeError::NoRoom);
-        }
-        if !optimisations.has(Optimisation::HashIndex) {
-            for index in &mut shape.indexes {
-                index.partitions.iter_mut().for_each(|(shape, _)| *shape = Shape::Tree(index.words));
-            }
-        }
         let durable = self.redo.as_ref().map(|redo| redo.durable);
-        if let Some(stopped) = durable.and_then(|durable| durable.journal.stopped(c)) {
-            return Err(stopped.into());
-        }
-        let made = self.inner.add_table(&shape, |_| {
-            if let Some(durable) = durable {
-                let mut next = turn.description();
-                codec.id = next.new_id()?;
-                // An id is given out once, whatever becomes of the table.
-                let mut known = turn.description();
-                known.next_id = next.next_id;
-                turn.describe(known);
-                let (id, table) = (codec.id, description.clone());
-                next.tables.push(DirectoryTable { id, dropped, continued_by: None, table });
-                durable.journal.describe(c, next.encode())?;
-                turn.describe(next);
-                let pushed = durable.codecs.push(c, codec);
-                assert!(pushed.is_ok(), "there is as much room for codecs as for tables");
-            }
-            Ok::<_, ChangeError>(())
-        });
-        let number = made?.ok_or(ChangeError::NoRoom)?;
-        // A session that sees the description can use the table.
-        tables.push(c, description);
-        Ok(number)
+        add_table(&mut self.inner, self.tables, durable, turn, declared, Some(dropped))
     }
 
     /// Drops a table: when this returns, that is durable, and the name is free. The caller lets no

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use boundary::directory::description::Description;
+use boundary::directory::undecided::Undecided as UndecidedTables;
 use boundary::{
     Decision, DurableOptions, OpenError, PartOf, Progress, Recovered, SchemaBuilder, SchemaError, Stage,
 };
@@ -19,8 +20,10 @@ use crate::database::MemoryDatabase;
 use crate::durable::Durable;
 use crate::durable::checkpoint::Checkpoints;
 use crate::durable::codec::TableCodec;
+use crate::durable::global::is_decision;
 use crate::durable::tables::Tables;
 use crate::participants::undecided::Undecided;
+use crate::transaction::altering::is_of_tables;
 
 /// The state that the files describe.
 struct Found {
@@ -33,12 +36,22 @@ struct Found {
 /// Brings the tables of a directory together with those declared.
 fn tables_of<P: Files>(opened: &OpenedDirectory<P>, schema: &SchemaBuilder) -> Result<Tables, SchemaError> {
     let found = match opened.existed {
-        true => Description::decode(opened.extra())?,
+        true => Description::decode(decided_description(opened))?,
         false => Description::default(),
     };
     let declared =
         schema.tables.iter().map(|table| (table.description.clone(), TableCodec::declared(table))).collect();
     Tables::new(found, declared, &schema.dropped, opened.log.copied_epoch(), opened.first_epoch)
+}
+
+/// The description that counts, if a transaction that changed tables was under way when the database
+/// was open last.
+fn decided_description<P: Files>(opened: &OpenedDirectory<P>) -> &[u8] {
+    let Some(undecided) = UndecidedTables::decode(opened.extra()) else { return opened.extra() };
+    let blocks = opened.log.blocks();
+    let mut records = blocks.iter().flat_map(|block| block.records());
+    let decides = |record: redo_log::Record<'_>| is_decision(record.body, undecided.transaction);
+    if records.any(decides) { undecided.after } else { undecided.before }
 }
 
 /// Opens the directory, and reads the log in it.
@@ -104,6 +117,8 @@ impl<P: Platform, S: Scheme<P>> MemoryDatabase<P, S> {
         let Found { repeated, in_doubt, decisions } = found;
         // Snapshots show all recovered rows from the beginning.
         database.instance.settle(c);
+        // The directory is going to say what those have decided.
+        let decisions = decisions.into_iter().filter(|decision| !is_of_tables(decision.global)).collect();
         database.undecided = Some(Undecided::new(c, decisions, options.faults)?);
         adopt(c, &database, &tables.codecs, &in_doubt)?;
         let mut recovered = Recovered {

@@ -1,7 +1,7 @@
 //! How a session copies rows for checkpoints. Which rows it copies, and when a checkpoint begins
 //! and ends, is decided in [`crate::durable::checkpoint`].
 
-use boundary::AnyVerbs;
+use boundary::{AnyVerbs, Decision};
 use concurrency::{Before, Scheme};
 use platform::{Nanos, Platform};
 use redo_log::{Cut, LogError};
@@ -111,7 +111,9 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
     /// decisions.
     fn carry(&mut self, cut: &Cut) {
         let c = self.session.core();
-        let Carried { parts, decisions } = self.undecided.carried(c, cut.epoch());
+        let Carried { parts, mut decisions } = self.undecided.carried(c, cut.epoch());
+        let of_tables = self.tables.changes().map_or(Vec::new(), |changes| changes.decisions(c));
+        decisions.extend(of_tables.into_iter().map(|global| Decision { global, participants: Vec::new() }));
         if parts.is_empty() && decisions.is_empty() {
             return;
         }

@@ -1,8 +1,10 @@
 //! The tables of an open database: what they are, which of them were dropped, and whose turn it is
 //! to change that.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
+use boundary::GlobalId;
 use boundary::directory::description::Description;
 use platform::{LINE_BYTES, OutOfMemory, Platform};
 use schema::TableDescription;
@@ -13,6 +15,9 @@ use crate::tables::conversion::{Conversion, Reads};
 
 /// Time between two checks if another core has changed tables.
 const TURN_WAIT_NANOS: u64 = 100_000;
+
+/// As many tables that are gone are kept in the description before some are forgotten.
+const GONE_MANY: usize = 64;
 
 /// State of a table that has ended, also in the directory, if there is one.
 const GONE: u64 = 4;
@@ -27,7 +32,7 @@ pub(crate) struct TableList<P: Platform> {
 /// Changes of tables while the database is open.
 pub(crate) struct Changes<P: Platform> {
     /// Words: how many tables were dropped, how many of these have rows left, which table changes
-    /// its form; then, a line further, one a table: how it ended ([`End`]), and whether that is for
+    /// its form, how many transactions have decided about tables; then, a line further, one a table: how it ended ([`End`]), and whether that is for
     /// good ([`GONE`]).
     words: P::Region,
     state: Latched<P, State>,
@@ -85,6 +90,11 @@ struct State {
     outgoing: Option<(usize, Epoch)>,
     /// Prepared parts of transactions over several databases that are not finished.
     parts: usize,
+    /// Transactions whose records in the log decide which of two descriptions of the directory
+    /// counts.
+    decided: Vec<GlobalId>,
+    /// Tables that the directory says are gone, and an epoch after that.
+    gone: Vec<(usize, Epoch)>,
 }
 
 /// A dropped table whose rows are to go.
@@ -148,6 +158,10 @@ impl<P: Platform> Changes<P> {
 
     fn leaving_word(&self) -> &P::Word {
         P::word_of(&self.words, 8)
+    }
+
+    fn decided_word(&self) -> &P::Word {
+        P::word_of(&self.words, 24)
     }
 
     fn word_of(&self, table: usize) -> &P::Word {
@@ -306,6 +320,32 @@ impl<P: Platform> Changes<P> {
         self.state.with(c, |state| state.parts > 0)
     }
 
+    /// A transaction that has changed tables has committed; its commit is announced still.
+    pub(crate) fn note_decision(&self, c: P::Core, transaction: GlobalId) {
+        self.state.with(c, |state| {
+            state.decided.push(transaction);
+            // Release: pairs with the acquire in `decisions`.
+            P::store(c, self.decided_word(), state.decided.len() as u64, Ordering::Release);
+        });
+    }
+
+    /// The directory says what a transaction has decided.
+    pub(crate) fn forget_decision(&self, c: P::Core, transaction: GlobalId) {
+        self.state.with(c, |state| {
+            state.decided.retain(|decided| *decided != transaction);
+            P::store(c, self.decided_word(), state.decided.len() as u64, Ordering::Release);
+        });
+    }
+
+    /// The transactions of which the log has to know that they have committed.
+    pub(crate) fn decisions(&self, c: P::Core) -> Vec<GlobalId> {
+        // Acquire: a commit that noted one has ended.
+        match P::peek(self.decided_word()) {
+            0 => Vec::new(),
+            _ => self.state.with(c, |state| state.decided.clone()),
+        }
+    }
+
     /// Waits until no other core changes tables.
     pub(crate) fn turn(&self, c: P::Core) -> Turn<'_, P> {
         while self.state.with(c, |state| std::mem::replace(&mut state.turn, true)) {
@@ -324,6 +364,7 @@ impl<P: Platform> Changes<P> {
         let leaving = Leaving { table, since, partition: 0, walk: Walk::default(), found: false };
         self.state.with(c, |state| {
             state.leaving.push(leaving);
+            state.gone.push((table, since));
             self.add_leaving(c, 1);
         });
     }
@@ -363,6 +404,29 @@ impl<P: Platform> Turn<'_, P> {
     /// The description in the directory.
     pub(crate) fn description(&self) -> Description {
         self.changes.state.with(self.c, |state| state.description.clone())
+    }
+
+    /// The description in the directory, to be changed: without tables that are gone, if there are
+    /// many. `copied` gives the epoch up to which a checkpoint stands for the log, and `id_of` the
+    /// ids of tables.
+    pub(crate) fn description_to_change(
+        &self,
+        copied: impl FnOnce() -> Epoch,
+        id_of: impl Fn(usize) -> u32,
+    ) -> Description {
+        let (c, state) = (self.c, &self.changes.state);
+        let (description, gone) = state.with(c, |state| (state.description.clone(), state.gone.len()));
+        if gone < GONE_MANY {
+            return description;
+        }
+        let copied = copied();
+        state.with(c, |state| {
+            // No later record names them, and no row was copied that counts.
+            let forgotten = state.gone.extract_if(.., |(_, since)| *since < copied);
+            let ids: BTreeSet<u32> = forgotten.map(|(table, _)| id_of(table)).collect();
+            state.description.tables.retain(|table| !ids.contains(&table.id));
+            state.description.clone()
+        })
     }
 
     /// The directory says something else now, or will when it is written next.

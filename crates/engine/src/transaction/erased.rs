@@ -1,13 +1,15 @@
 //! The verbs over numbers, words and bytes.
 
-use boundary::{AnyVerbs, Reader, RowVisitor, Savepoint, Span};
+use boundary::{
+    AnyVerbs, ChangeError, Reader, RowVisitor, Savepoint, SchemaBuilder, Span, TableChanges, TableHold,
+};
 use concurrency::{Ahead, Holder, KeyList, NewRows, RowWords, Scheme};
-use platform::{Code, Intent, Platform, Work};
+use platform::{Code, Intent, Nanos, Platform, Work};
 use schema::{Routes, RowId, tails_agree};
 use storage::Index;
 use storage::tree::{Direction, ScanOrder};
-use terms::Abort;
 use terms::rows::{KeyBounds, TableIndex};
+use terms::{Abort, Epoch};
 
 use super::{MakeRow, Transaction};
 
@@ -481,6 +483,38 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         let row = self.number(row)?;
         let (inner, _) = self.parts();
         Ok(S::table_of(inner, row))
+    }
+
+    fn make_table(&mut self, schema: SchemaBuilder) -> Result<usize, ChangeError> {
+        self.make(schema)
+    }
+
+    fn hold_tables(&mut self, hold: TableHold) -> bool {
+        self.hold(hold)
+    }
+
+    fn await_others(&mut self, until: Nanos) -> bool {
+        self.await_all_others(until)
+    }
+
+    fn began_after(&mut self, epoch: Epoch) -> bool {
+        self.entered_after(epoch)
+    }
+
+    fn all_began_after(&self, epoch: Epoch) -> bool {
+        self.all_entered_after(epoch)
+    }
+
+    fn epoch_now(&self) -> Epoch {
+        self.current_epoch()
+    }
+
+    fn commit_tables(&mut self, changes: &TableChanges) -> Result<(), Abort> {
+        self.commit_altered(changes)
+    }
+
+    fn give_up_tables(&mut self) {
+        self.give_up();
     }
 
     fn refuse(&mut self, what: &'static str) -> Result<(), Abort> {

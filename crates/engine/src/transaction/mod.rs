@@ -13,6 +13,8 @@ macro_rules! call {
     }};
 }
 
+pub(crate) mod adding;
+pub(crate) mod altering;
 mod announced;
 pub(crate) mod columns;
 mod erased;
@@ -34,6 +36,8 @@ use terms::rows::TableIndex;
 use terms::{Abort, Category, Epoch, Mode};
 
 use crate::durable::RedoWriter;
+use crate::tables::table_list::TableList;
+use crate::transaction::altering::AlteredTables;
 use crate::transaction::columns::Columns;
 use announced::AnnouncedKeys;
 
@@ -79,6 +83,10 @@ pub(crate) struct Scratch<'i, P: Platform> {
     /// True if fields that are asked for together are read one by one all the same.
     reads_apart: bool,
     savepoints: SavepointList<SavepointMark>,
+    /// The tables of the database, if they change while it is open.
+    tables: Option<&'i TableList<P>>,
+    /// What the transaction under way does to tables, if it changes any.
+    altered: Option<Box<AlteredTables>>,
 }
 
 impl<'i, P: Platform> Scratch<'i, P> {
@@ -123,7 +131,15 @@ impl<'i, P: Platform> Scratch<'i, P> {
             columns,
             reads_apart,
             savepoints: SavepointList::default(),
+            tables: None,
+            altered: None,
         }
+    }
+
+    /// Transactions may change these tables.
+    pub(crate) fn with_tables(mut self, tables: &'i TableList<P>) -> Self {
+        self.tables = Some(tables);
+        self
     }
 }
 

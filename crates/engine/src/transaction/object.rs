@@ -104,6 +104,7 @@ impl<P: Platform, S: Scheme<P>> Drop for Attempt<'_, '_, P, S> {
         if P::is_gone(transaction.session.core()) {
             return;
         }
+        transaction.give_up();
         transaction.abort();
         let session = &mut *transaction.session;
         S::turn_to_another(session.worker(), false);

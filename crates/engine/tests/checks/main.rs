@@ -3,6 +3,7 @@
 // Tests collect what workers recorded behind the platform's back.
 #![allow(clippy::disallowed_types)]
 
+mod altering;
 mod announced_keys;
 mod both_ways;
 mod branches;

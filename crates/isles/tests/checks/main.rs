@@ -1,6 +1,8 @@
 //! Tests of the embedded library from a program's view, under all schemes.
 #![allow(missing_docs)]
 
+mod altering;
+mod altering_killed;
 mod at_once;
 mod backups;
 mod bad_input;

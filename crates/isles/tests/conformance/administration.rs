@@ -11,6 +11,7 @@ use isles::{
     SequenceOptions, TableChange, TableOptions, TransactionOptions,
 };
 
+use crate::altering;
 use crate::apply::Tables;
 use crate::calls::{self, call, call_function};
 use crate::changes;
@@ -256,6 +257,7 @@ fn bound_transactions(engine: Engine) {
     let Tables { plain, .. } = opened.tables;
     let mut session = opened.new_session(0).expect("a session");
     let count = |t: &mut isles::Transaction<'_>| t.scan(plain, isles::prefix(0)).count();
+    altering::call_all(&mut session, engine);
     let token = call_function!(CancelToken::new());
     let options = call_function!(TransactionOptions::new());
     let options = call!(options.attempts(3));

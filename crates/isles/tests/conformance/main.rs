@@ -10,6 +10,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod administration;
+mod altering;
 mod anomalies;
 mod apply;
 mod calls;

@@ -292,7 +292,7 @@ pub(crate) fn is_name(name: &str) -> bool {
 }
 
 /// Checks each column by itself.
-fn check_columns(table: &str, columns: &[ColumnDescription]) -> Result<(), TableFault> {
+pub(crate) fn check_columns(table: &str, columns: &[ColumnDescription]) -> Result<(), TableFault> {
     if let Some(name) =
         std::iter::once(table).chain(columns.iter().map(|column| &*column.name)).find(|name| !is_name(name))
     {
