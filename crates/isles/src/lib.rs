@@ -202,6 +202,8 @@ mod latency;
 mod ledger;
 mod memory_pauses;
 mod nesting;
+#[cfg(any(feature = "metrics", feature = "tracing"))]
+mod observing;
 mod on_disk;
 mod open;
 mod options;
@@ -245,6 +247,10 @@ pub use distributed::messages::MESSAGE_BYTES_MAX;
 pub use error::{Cause, Conflict, Error, OpenReason, Result};
 pub use event::{Event, SLOW_DEFAULT};
 pub use latency::Latencies;
+#[cfg(feature = "metrics")]
+pub use observing::record_metrics;
+#[cfg(feature = "tracing")]
+pub use observing::trace_event;
 pub use on_disk::{BlockingJob, OnDisk};
 pub use open::OpenTransaction;
 pub use options::{ATTEMPTS_DEFAULT, CancelToken, DEADLINE_DEFAULT, Durability, TransactionOptions};

@@ -24,6 +24,7 @@ mod full;
 mod iterators;
 mod limits;
 mod long_keys;
+mod observing;
 mod openings;
 mod owned;
 mod pages;
