@@ -198,6 +198,7 @@ mod error;
 mod event;
 mod existing;
 mod identities;
+pub mod kv;
 mod latency;
 mod ledger;
 mod memory_pauses;

@@ -12,6 +12,7 @@
 mod administration;
 mod anomalies;
 mod apply;
+mod buckets;
 mod calls;
 mod changes;
 mod constraints;
