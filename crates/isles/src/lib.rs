@@ -159,9 +159,9 @@
 //   (tables of a directory without row types), `database` (handles), `shared` (state of all
 //   handles).
 // - Transactions: `session`, `attempts` and `memory_pauses` (the loop of attempts), `attempt` (its
-//   state), `transaction` (typed verbs), `savepoint` (savepoints, nested transactions), `described`
-//   and `described_changes` (verbs without a row type), `open` and `owned` (transaction objects),
-//   `nesting`.
+//   state), `transaction` (typed verbs), `savepoint` (savepoints, nested transactions), `described`,
+//   `described_changes` and `described_scan` (verbs without a row type), `open` and `owned`
+//   (transaction objects), `nesting`.
 // - Ranges: `range`, `scan`, `rows` (iterators), `select` (fields that are read or written),
 //   `table` (handles).
 // - Durability: `durable_wait`, `ticket`, `on_disk` and `waiters` (futures), `backup`, `check`,
@@ -191,6 +191,7 @@ mod database;
 mod deployment;
 mod described;
 mod described_changes;
+mod described_scan;
 mod durable_wait;
 mod ended;
 mod enforcing;
@@ -244,6 +245,7 @@ pub use check::Check;
 pub use converting::TableChange;
 pub use database::{Database, Scheme};
 pub use deployment::{Deployment, DeploymentBuilder, Division, NoProcedure, Procedure, copy_deployment};
+pub use described_scan::DescribedScan;
 pub use distributed::messages::MESSAGE_BYTES_MAX;
 pub use error::{Cause, Conflict, Error, OpenReason, Result};
 pub use event::{Event, SLOW_DEFAULT};
