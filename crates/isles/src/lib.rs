@@ -198,6 +198,7 @@ mod enforcing;
 mod error;
 mod event;
 mod existing;
+mod expiry;
 mod identities;
 pub mod kv;
 mod latency;

@@ -13,6 +13,7 @@ use schema::TableDescription;
 use terms::Faults;
 
 use crate::error::{Error, Result};
+use crate::expiry::NextSweep;
 use crate::event::EventReporter;
 use crate::ledger::{Counters, Ledger, Users};
 use crate::nesting::{InsideTransaction, check_outside};
@@ -60,6 +61,8 @@ pub(crate) struct OpenedDatabase {
     pub(crate) id: u64,
     pub(crate) scheme: SchemeName,
     pub(crate) limits: Limits,
+    /// When a session looks for expired rows next.
+    pub(crate) next_sweep: NextSweep,
     pub(crate) faults: Faults,
 }
 
@@ -112,6 +115,7 @@ impl DatabaseShared {
             numbers: OnceLock::new(),
             plans: PlanList::default(),
             changing: ChangingTables::default(),
+            next_sweep: NextSweep::default(),
             faults,
         }
     }

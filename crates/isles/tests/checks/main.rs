@@ -17,6 +17,7 @@ mod described;
 mod durabilities;
 mod errors;
 mod examples;
+mod expiry;
 #[cfg(all(feature = "time", feature = "uuid"))]
 mod foreign;
 mod forks;
