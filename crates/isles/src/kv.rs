@@ -214,8 +214,7 @@ impl Bucket {
 }
 
 fn borrowed(bounds: &(Bound<Vec<u8>>, Bound<Vec<u8>>)) -> (Bound<EntryKey<'_>>, Bound<EntryKey<'_>>) {
-    let key = |bytes: &Vec<u8>| EntryKey(bytes);
-    (bounds.0.as_ref().map(key), bounds.1.as_ref().map(key))
+    (bounds.0.as_ref().map(|low| EntryKey(low)), bounds.1.as_ref().map(|high| EntryKey(high)))
 }
 
 /// Returns the first key behind all that begin with `prefix`; `None` if there is none.

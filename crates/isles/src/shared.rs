@@ -53,6 +53,8 @@ pub(crate) struct DatabaseShared {
     pub(crate) changing: ChangingTables,
     /// A planted fault in the plans.
     pub(crate) faults: Faults,
+    /// When a session looks for expired rows next.
+    pub(crate) next_sweep: NextSweep,
 }
 
 /// A database that was created or opened, and its configuration.
@@ -61,8 +63,6 @@ pub(crate) struct OpenedDatabase {
     pub(crate) id: u64,
     pub(crate) scheme: SchemeName,
     pub(crate) limits: Limits,
-    /// When a session looks for expired rows next.
-    pub(crate) next_sweep: NextSweep,
     pub(crate) faults: Faults,
 }
 
