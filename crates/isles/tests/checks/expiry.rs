@@ -89,12 +89,16 @@ fn rows_expire_over_pages_and_after_an_opening() {
 #[test]
 fn a_directory_keeps_which_rows_expire() {
     let directory = Directory::new("expiry-kept");
-    drop(declare(Database::at(&directory.0)));
-    let mut builder = Database::at(&directory.0);
-    builder.table::<Visit>("visits");
-    let refused = builder.open();
-    assert!(refused.is_err_and(|error| error.to_string().contains("moment of expiry")));
-    let (database, visits, _) = declare(Database::at(&directory.0));
+    let open = |constraints| {
+        let mut builder = Database::at(&directory.0);
+        let visits = builder.table_with::<Visit>("visits", TableOptions::new().constraints(constraints));
+        builder.open().map(|database| (database, visits))
+    };
+    let expires = || Constraints::new().expires("ends");
+    drop(open(expires()).expect("a database"));
+    let refused = open(Constraints::new()).expect_err("other constraints").to_string();
+    assert!(refused.contains("moment of expiry"), "{refused}");
+    let (database, visits) = open(expires()).expect("the same ones");
     database.transaction(|t| t.insert(visits, &visit(3))).expect("inserted");
     run_until(&database, visits, 0);
 }
