@@ -240,8 +240,8 @@ impl Builder {
     /// checkpoints, a log that has stopped. The thread that causes the event calls the listener,
     /// outside of any transaction. Without a listener the library measures no durations for it.
     ///
-    /// The library has no logging of its own. A listener can forward events to `tracing`, `log` or
-    /// a counter.
+    /// The library has no logging of its own. A listener can forward events to `log` or a counter;
+    /// with the feature `tracing`, `trace_event` forwards them to that crate.
     ///
     /// ```
     /// use isles::{Database, Event};

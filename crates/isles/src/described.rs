@@ -166,7 +166,7 @@ impl<'t> Transaction<'t> {
         }
     }
 
-    fn read_described(&mut self, table: &TableDescription, found: RowId) -> Result<Vec<Datum>> {
+    pub(crate) fn read_described(&mut self, table: &TableDescription, found: RowId) -> Result<Vec<Datum>> {
         let (fixed, tail) = self.read_image(table, found)?;
         table.decode_row(&fixed, &tail).map_err(Error::Row)
     }

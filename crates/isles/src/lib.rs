@@ -159,9 +159,9 @@
 //   (tables of a directory without row types), `database` (handles), `shared` (state of all
 //   handles).
 // - Transactions: `session`, `attempts` and `memory_pauses` (the loop of attempts), `attempt` (its
-//   state), `transaction` (typed verbs), `savepoint` (savepoints, nested transactions), `described`
-//   and `described_changes` (verbs without a row type), `open` and `owned` (transaction objects),
-//   `nesting`.
+//   state), `transaction` (typed verbs), `savepoint` (savepoints, nested transactions), `described`,
+//   `described_changes` and `described_scan` (verbs without a row type), `open` and `owned`
+//   (transaction objects), `nesting`.
 // - Ranges: `range`, `scan`, `rows` (iterators), `select` (fields that are read or written),
 //   `table` (handles).
 // - Durability: `durable_wait`, `ticket`, `on_disk` and `waiters` (futures), `backup`, `check`,
@@ -194,17 +194,22 @@ mod database;
 mod deployment;
 mod described;
 mod described_changes;
+mod described_scan;
 mod durable_wait;
 mod ended;
 mod enforcing;
 mod error;
 mod event;
 mod existing;
+mod expiry;
 mod identities;
+pub mod kv;
 mod latency;
 mod ledger;
 mod memory_pauses;
 mod nesting;
+#[cfg(any(feature = "metrics", feature = "tracing"))]
+mod observing;
 mod on_disk;
 mod open;
 mod options;
@@ -245,10 +250,15 @@ pub use check::Check;
 pub use converting::TableChange;
 pub use database::{Database, Scheme};
 pub use deployment::{Deployment, DeploymentBuilder, Division, NoProcedure, Procedure, copy_deployment};
+pub use described_scan::DescribedScan;
 pub use distributed::messages::MESSAGE_BYTES_MAX;
 pub use error::{Cause, Conflict, Error, OpenReason, Result};
 pub use event::{Event, SLOW_DEFAULT};
 pub use latency::Latencies;
+#[cfg(feature = "metrics")]
+pub use observing::record_metrics;
+#[cfg(feature = "tracing")]
+pub use observing::trace_event;
 pub use on_disk::{BlockingJob, OnDisk};
 pub use open::OpenTransaction;
 pub use options::{ATTEMPTS_DEFAULT, CancelToken, DEADLINE_DEFAULT, Durability, TransactionOptions};

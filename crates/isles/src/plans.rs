@@ -16,6 +16,7 @@ use schema::{
 };
 use terms::{Fault, Faults};
 
+use crate::expiry::ExpiringTable;
 use crate::error::{Error, Result};
 
 /// Most times that plans change, as a power of two.
@@ -26,6 +27,8 @@ pub(crate) struct Plans {
     /// By number of the table.
     tables: Vec<Option<TablePlan>>,
     pub(crate) references: Vec<Reference>,
+    /// Tables whose rows expire.
+    pub(crate) expiring: Vec<ExpiringTable>,
     /// A planted fault: referenced rows are looked up without concurrency control, before the row
     /// is there that refers to them.
     pub(crate) unprotected: bool,
@@ -103,13 +106,18 @@ struct FoundReference {
 /// Refuses a table with a foreign key whose referring rows are found by a hash index, in which rows
 /// are not found by a part of their key.
 pub(crate) fn check_ordered(table: &TableDescription, kinds: &[IndexKind]) -> Result<()> {
+    let is_hash = |number: usize| kinds.get(number).is_some_and(|kind| *kind != IndexKind::Ordered);
+    if table.expiry_index().is_some_and(is_hash) {
+        let reason = "the index by which expired rows are found is a hash index: make it an ordered one";
+        return Err(Error::Declaration { table: table.name().to_owned(), reason: reason.to_owned() });
+    }
     for key in &table.constraints().foreign_keys {
         let name = |column: &usize| &table.columns()[*column].name;
         let begins = |index: &IndexDescription| {
             index.columns.iter().map(name).take(key.columns.len()).eq(&key.columns)
         };
         let number = table.indexes().iter().position(begins);
-        if number.is_some_and(|number| kinds.get(number).is_some_and(|kind| *kind != IndexKind::Ordered)) {
+        if number.is_some_and(is_hash) {
             let reason = format!(
                 "constraint {:?}: the index by which referring rows are found is a hash index: make it an ordered one",
                 key.name
@@ -137,14 +145,15 @@ impl Plans {
         let mut plans: Vec<Option<TablePlan>> = (0..count).map(|_| None).collect();
         for form in forms {
             let is_referred_to = found.iter().any(|found| found.reference.parent == form.number);
-            if is_referred_to || !form.description.constraints().is_empty() || form.next.is_some() {
+            if is_referred_to || form.description.constraints().concern_changes() || form.next.is_some() {
                 plans[form.number] = Some(TablePlan::of(form, &found));
             }
         }
         let unprotected = faults.has(Fault::UnprotectedReferences);
-        let is_empty = plans.iter().all(Option::is_none);
+        let expiring: Vec<_> = forms.iter().filter_map(|form| ExpiringTable::of(form.description)).collect();
+        let is_empty = plans.iter().all(Option::is_none) && expiring.is_empty();
         let references = found.into_iter().map(|found| found.reference).collect();
-        Ok((!is_empty).then_some(Plans { tables: plans, references, unprotected }))
+        Ok((!is_empty).then_some(Plans { tables: plans, references, expiring, unprotected }))
     }
 
     /// Returns the plan of a table, if its rows have constraints.

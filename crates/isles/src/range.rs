@@ -95,6 +95,18 @@ impl NormalizedRange {
         after(padded(key, bits), bits)
     }
 
+    /// Returns the range of keys of `bits` bits that begin with keys within the bounds.
+    pub(crate) fn of_prefixes(low: Bound<&AnyKey>, high: Bound<&AnyKey>, bits: u32) -> Option<NormalizedRange> {
+        let key = |key: &AnyKey| {
+            let mut words = Words::zeros(bits);
+            let count = words.len();
+            words.copy_from_slice(key.words(count));
+            (words, key.bits().min(bits))
+        };
+        let (low, high) = (low.map(key), high.map(key));
+        bounded(low, high, bits)
+    }
+
     /// Returns the key just before a key of this many bits, if there is one.
     pub(crate) fn just_before(key: &[u64], bits: u32) -> Option<Words> {
         before(padded(key, bits), bits)
@@ -204,32 +216,23 @@ prefixes_of!(A B C D E F G H I J L M);
 /// Returns the range of complete keys of type `K` whose first columns, of type `P`, are within the
 /// bounds.
 fn normalize<K: Key, P: Key>(low: Bound<&P>, high: Bound<&P>) -> Option<NormalizedRange> {
+    bounded(low.map(words::<K, P>), high.map(words::<K, P>), K::BITS)
+}
+
+/// Returns the range of keys of `bits` bits whose leading columns are within the bounds: the words
+/// of a key and the length of these columns.
+fn bounded(low: Bound<(Words, u32)>, high: Bound<(Words, u32)>, bits: u32) -> Option<NormalizedRange> {
     let low = match low {
-        Bound::Unbounded => Words::zeros(K::BITS),
-        Bound::Included(key) => words::<K, P>(key).0,
-        Bound::Excluded(key) => {
-            let (words, bits) = words::<K, P>(key);
-            after(words, bits)?
-        }
+        Bound::Unbounded => Words::zeros(bits),
+        Bound::Included((words, _)) => words,
+        Bound::Excluded((words, bits)) => after(words, bits)?,
     };
-    let high = match high {
-        Bound::Unbounded => {
-            let mut high = Words::zeros(K::BITS);
-            high.set(0, K::BITS);
-            high
-        }
-        Bound::Included(key) => {
-            let (mut high, bits) = words::<K, P>(key);
-            high.set(bits, K::BITS);
-            high
-        }
-        Bound::Excluded(key) => {
-            let (words, bits) = words::<K, P>(key);
-            let mut high = before(words, bits)?;
-            high.set(bits, K::BITS);
-            high
-        }
+    let (mut high, from) = match high {
+        Bound::Unbounded => (Words::zeros(bits), 0),
+        Bound::Included((words, bits)) => (words, bits),
+        Bound::Excluded((words, bits)) => (before(words, bits)?, bits),
     };
+    high.set(from, bits);
     (*low <= *high).then_some(NormalizedRange { low, high })
 }
 

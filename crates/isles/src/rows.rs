@@ -187,13 +187,13 @@ impl<R: Row, K: Key, S: RowView<R>> std::iter::FusedIterator for Rows<'_, R, K, 
 
 impl NormalizedRange {
     /// Returns the part of the range above this key, which is in the range.
-    fn above(self, key: &[u64], bits: u32) -> Option<NormalizedRange> {
+    pub(crate) fn above(self, key: &[u64], bits: u32) -> Option<NormalizedRange> {
         let low = NormalizedRange::just_after(key, bits)?;
         (*low <= *self.high).then_some(NormalizedRange { low, ..self })
     }
 
     /// Returns the part of the range below this key, which is in the range.
-    fn below(self, key: &[u64], bits: u32) -> Option<NormalizedRange> {
+    pub(crate) fn below(self, key: &[u64], bits: u32) -> Option<NormalizedRange> {
         let high = NormalizedRange::just_before(key, bits)?;
         (*self.low <= *high).then_some(NormalizedRange { high, ..self })
     }

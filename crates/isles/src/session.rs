@@ -23,6 +23,7 @@ use crate::attempts::{AttemptContext, Ended, try_attempts};
 use crate::durable_wait::{WaitOptions, nanos};
 use crate::ended::EndedVerbs;
 use crate::error::{Error, Result};
+use crate::expiry;
 use crate::ledger::SessionEntry;
 use crate::open::{ActiveTransaction, OpenTransaction, OpenTransactionGuard, bound_lock_waits, bound_waits};
 use crate::options::{Durability, TransactionOptions};
@@ -75,6 +76,8 @@ pub struct Session {
     state: TransactionState,
     /// Number of transactions begun.
     transactions: u32,
+    /// True if the session looks for expired rows when the present transaction has ended.
+    sweeps: bool,
     /// True if a transaction that [`Self::begin`] gave has not ended.
     begun: bool,
     /// Dropped last: threads that wait for a place are told of one that is free.
@@ -101,7 +104,7 @@ impl Session {
         })?;
         let (inner, entry) = (ProcessOwned::new(inner), ProcessOwned::new(shared.ledger.register_session()));
         let (options, state) = (TransactionOptions::default(), TransactionState::default());
-        Ok(Session { inner, options, state, transactions: 0, begun: false, entry })
+        Ok(Session { inner, options, state, transactions: 0, sweeps: false, begun: false, entry })
     }
 
     /// Returns the state that all handles of the database share.
@@ -328,6 +331,21 @@ impl Session {
                 session.tend(Hardware::now(Hardware::core()));
                 shared.report_checkpoints();
             });
+            self.sweeps = self.shared().plans.current().is_some_and(|plans| !plans.expiring.is_empty());
+        }
+    }
+
+    /// Deletes some expired rows, if it is time.
+    #[cold]
+    fn sweep(&mut self) {
+        self.sweeps = false;
+        let (shared, now) = (Arc::clone(self.shared()), Hardware::now(Hardware::core()).0);
+        if shared.next_sweep.begin(now) {
+            let outcome = expiry::sweep(&shared, &mut |body| {
+                let ended = self.run_attempts(Mode::Single, &expiry::options(), &mut |t| body(t).is_ok());
+                matches!(ended, Ended::ByBody(_)) && self.state.failed.is_none()
+            });
+            shared.next_sweep.end(now, outcome);
         }
     }
 
@@ -355,6 +373,9 @@ impl Session {
         });
         let committed = self.count(&ended, returned.as_ref().is_some_and(Result::is_ok));
         self.shared().record_end(&self.entry.counters, began, self.state.attempts, committed);
+        if self.sweeps {
+            self.sweep();
+        }
         match ended {
             Ended::Failed(error) => Err(error.into()),
             Ended::ByBody(epoch) => match returned {

@@ -13,6 +13,7 @@ use schema::TableDescription;
 use terms::Faults;
 
 use crate::error::{Error, Result};
+use crate::expiry::NextSweep;
 use crate::event::EventReporter;
 use crate::ledger::{Counters, Ledger, Users};
 use crate::nesting::{InsideTransaction, check_outside};
@@ -58,6 +59,8 @@ pub(crate) struct DatabaseShared {
     pub(crate) changing: ChangingTables,
     /// A planted fault in the plans.
     pub(crate) faults: Faults,
+    /// When a session looks for expired rows next.
+    pub(crate) next_sweep: NextSweep,
 }
 
 /// A database that was created or opened, and its configuration.
@@ -106,6 +109,7 @@ impl DatabaseShared {
             numbers: OnceLock::new(),
             plans: PlanList::default(),
             changing: ChangingTables::default(),
+            next_sweep: NextSweep::default(),
             faults,
         }
     }

@@ -122,6 +122,8 @@ pub struct Constraints {
     pub defaults: Vec<(String, Datum)>,
     /// Columns that get numbers of a sequence, and its name.
     pub identities: Vec<(String, String)>,
+    /// The column with the moment at which a row expires.
+    pub expires: Option<String>,
 }
 
 impl Constraints {
@@ -133,6 +135,11 @@ impl Constraints {
     /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         *self == Constraints::default()
+    }
+
+    /// Returns true if there are any that a change of a row can break, or that give a row values.
+    pub fn concern_changes(&self) -> bool {
+        Constraints { expires: None, ..self.clone() } != Constraints::default()
     }
 
     /// Adds a condition of each row.
@@ -178,6 +185,16 @@ impl Constraints {
         self
     }
 
+    /// Has rows deleted some time after the moment in this column, which is a `timestamptz`
+    /// (`SystemTime` in row types). An ordered index begins with the column. Rows without a moment
+    /// stay. Sessions of the library delete expired rows, some at a time, while they run
+    /// transactions; until then the rows are there.
+    #[must_use]
+    pub fn expires(mut self, column: impl Into<String>) -> Self {
+        self.expires = Some(column.into());
+        self
+    }
+
     /// Returns each part as its name and a text that says all of it, in order.
     pub(crate) fn texts(&self) -> Vec<(String, String)> {
         let not_null =
@@ -189,6 +206,8 @@ impl Constraints {
             self.defaults.iter().map(|(column, value)| (column.clone(), format!("default {value}")));
         let identities =
             self.identities.iter().map(|(column, sequence)| (column.clone(), format!("of {sequence:?}")));
-        not_null.chain(checks).chain(foreign).chain(generated).chain(defaults).chain(identities).collect()
+        let expires = self.expires.iter().map(|column| (column.clone(), "moment of expiry".to_owned()));
+        let of_rows = not_null.chain(checks).chain(foreign);
+        of_rows.chain(generated).chain(defaults).chain(identities).chain(expires).collect()
     }
 }

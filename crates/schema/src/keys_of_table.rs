@@ -3,12 +3,14 @@
 
 use terms::rows::KeyBytes;
 
-use crate::datum::format_value;
+use crate::datum::{Datum, format_value};
 use crate::description::{
     ColumnDescription, DeclaredIndex, IndexDescription, Place, TableDescription, is_name,
 };
 use crate::key::{KEY_BYTES_MAX, SHORT_KEY_BITS, VARIABLE_BITS};
 use crate::key_order::{KeyOrder, NULL_BITS};
+use crate::long_key::AnyKey;
+use crate::row_error::RowError;
 use crate::table_limits::{INDEXES_MAX, KEY_COLUMNS_MAX, KeyFault, ROW_BYTES_MAX, TableFault};
 
 impl IndexDescription {
@@ -91,6 +93,23 @@ impl TableDescription {
     /// Returns true if keys of the index have several lengths.
     pub fn is_variable(&self, index: &IndexDescription) -> bool {
         index.columns.iter().any(|column| self.columns[*column].kind.is_variable_key())
+    }
+
+    /// Returns the normalized form of the first columns of index number `index`, which all keys
+    /// begin with that have these values there.
+    ///
+    /// # Errors
+    /// The first value that does not fit, or too many values.
+    pub fn encode_key_prefix(&self, index: usize, values: &[Datum]) -> Result<AnyKey, RowError> {
+        let IndexDescription { columns, key_bits, .. } = &self.indexes[index];
+        let Some(first) = columns.get(..values.len()) else {
+            let (table, values, columns) = (self.name.clone(), values.len(), columns.len());
+            return Err(RowError::Count { table, values, columns });
+        };
+        let (fixed, tail) = self.row_of(first, values)?;
+        let mut key = AnyKey::new(*key_bits);
+        self.append_columns(index, values.len(), (&fixed, &tail), &mut key);
+        Ok(key)
     }
 
     /// Returns the columns of the tail that belong to keys, by their numbers there.

@@ -9,6 +9,7 @@ use crate::expression::Expression;
 use crate::row_error::{ConstraintKind, RowError, RuleError, Violation};
 use crate::row_format::RowBytes;
 use crate::table_limits::{Difference, NAME_BYTES_MAX, TableError, TableFault};
+use crate::value_type::ValueType;
 
 /// Most constraints of a table.
 pub const CONSTRAINTS_MAX: usize = 255;
@@ -129,6 +130,11 @@ impl TableDescription {
         }
         self.bind_rules().map_err(|(name, reason)| TableFault::Constraint { name, reason })?;
         self.check_made_columns().map_err(|(name, reason)| TableFault::Constraint { name, reason })?;
+        if let Some(column) = &own.expires
+            && let Err(reason) = self.check_expiry(column)
+        {
+            return fault(column, reason);
+        }
         for key in &own.foreign_keys {
             if let Err(reason) = self.check_foreign_key(key) {
                 return fault(&key.name, reason);
@@ -214,6 +220,29 @@ impl TableDescription {
             }
         }
         Ok(())
+    }
+
+    /// Checks the column with the moment of expiry.
+    fn check_expiry(&self, name: &str) -> Result<(), String> {
+        let column = self.constraint_column(name)?;
+        let kind = &self.columns[column].kind;
+        if *kind != ValueType::TimestampTz {
+            return Err(format!("the moment of expiry is a timestamptz, and the column is {kind}"));
+        }
+        match self.expiry_index() {
+            Some(_) => Ok(()),
+            None => Err("no index begins with the moment of expiry, ascending: declare one".to_owned()),
+        }
+    }
+
+    /// Returns the index whose first column is the moment at which a row expires, ascending, if rows
+    /// of the table expire.
+    pub fn expiry_index(&self) -> Option<usize> {
+        let column = self.column(self.constraints.expires.as_ref()?)?;
+        let first = |index: &IndexDescription| {
+            index.columns.first() == Some(&column) && !index.orders[0].descending
+        };
+        self.indexes.iter().position(first)
     }
 
     /// Returns the value that a column gets in a row that is inserted without it, if it has one.

@@ -69,7 +69,7 @@ fn read_one_of<T: Copy>(rest: &mut &[u8], all: &[T]) -> Option<T> {
 
 /// Appends constraints.
 pub(super) fn put_constraints(to: &mut Bytes, constraints: &Constraints) {
-    let Constraints { not_null, checks, foreign_keys, generated, defaults, identities } = constraints;
+    let Constraints { not_null, checks, foreign_keys, generated, defaults, identities, expires: _ } = constraints;
     let put_texts = |to: &mut Bytes, (name, column): &(String, String)| {
         put_text(to, name);
         put_text(to, column);
@@ -103,6 +103,8 @@ pub(super) fn read_constraints(rest: &mut &[u8]) -> Option<Constraints> {
         generated: read_list(rest, |rest| Some((read_text(rest)?, read_expression(rest, 0)?)))?,
         defaults: read_list(rest, |rest| Some((read_text(rest)?, read_constant(rest)?)))?,
         identities: read_list(rest, texts)?,
+        // Behind these, if the table's flags say so.
+        expires: None,
     })
 }
 

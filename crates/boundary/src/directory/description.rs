@@ -9,8 +9,9 @@
 //! ```text
 //! description: number (version), number (next id), number (tables), tables in the order of their ids
 //! table: number (id), text (name), number (flags: 1 there are tails, 2 it was dropped, 4 all is said of its columns, 8 the tail
-//!        has a directory, 16 its rows went on in another form, 32 its keys have orders, 64 it has constraints), number (epoch) if it was dropped, number (id) if it went on, number (bytes of the fixed part), number (columns),
-//!        columns, key, number (other indexes), indexes, constraints if it has any ([`super::constraints`])
+//!        has a directory, 16 its rows went on in another form, 32 its keys have orders, 64 it has constraints, 128 its rows expire), number (epoch) if it was dropped, number (id) if it went on, number (bytes of the fixed part), number (columns),
+//!        columns, key, number (other indexes), indexes, constraints if it has any ([`super::constraints`]),
+//!        text (column with the moment of expiry) if rows expire
 //! column: text (name), text (kind), number (offset, or 0 in the tail), number (bytes, or 0 if they have no fixed length);
 //!         if all is said: number (flags: 1 nullable, 2 added, 4 it has a default), bytes of the default
 //! key: number (columns), the number of each column; if keys have orders: number (order) of each
@@ -50,6 +51,7 @@ const DIRECTORY: u64 = 8;
 const CONTINUED: u64 = 16;
 const ORDERED: u64 = 32;
 const CONSTRAINED: u64 = 64;
+const EXPIRES: u64 = 128;
 /// Flags of the order of a column of a key.
 const DESCENDING: u64 = 1;
 const NULLS_FIRST: u64 = 2;
@@ -249,7 +251,8 @@ impl DirectoryTable {
                 | flag(DIRECTORY, table.tail() == TailForm::Directory)
                 | flag(CONTINUED, self.continued_by.is_some())
                 | flag(ORDERED, ordered)
-                | flag(CONSTRAINED, !table.constraints().is_empty()),
+                | flag(CONSTRAINED, !table.constraints().is_empty())
+                | flag(EXPIRES, table.constraints().expires.is_some()),
         );
         self.dropped.iter().for_each(|epoch| to.append_number(*epoch));
         self.continued_by.iter().for_each(|id| to.append_number(u64::from(*id)));
@@ -274,12 +277,13 @@ impl DirectoryTable {
         if !table.constraints().is_empty() {
             put_constraints(to, table.constraints());
         }
+        table.constraints().expires.iter().for_each(|column| to.append_counted(column.as_bytes()));
     }
 
     fn decode(rest: &mut &[u8]) -> Option<Self> {
         let id = u32::try_from(read_number(rest)?).ok()?;
         let name = read_text(rest)?;
-        let flags = read_number(rest).filter(|flags| *flags < 128)?;
+        let flags = read_number(rest).filter(|flags| *flags < 256)?;
         let dropped = if flags & DROPPED != 0 { Some(read_number(rest)?) } else { None };
         let continued_by = match flags & CONTINUED {
             0 => None,
@@ -330,8 +334,17 @@ impl DirectoryTable {
         }
         let stored = StoredTable { name, columns, places, tail, nulls_at, row_bytes, indexes };
         let mut table = TableDescription::from_stored(stored)?;
+        if flags & (CONSTRAINED | EXPIRES) == EXPIRES {
+            return None;
+        }
         if flags & CONSTRAINED != 0 {
-            let constraints = read_constraints(rest).filter(|constraints| !constraints.is_empty())?;
+            let mut constraints = read_constraints(rest)?;
+            if flags & EXPIRES != 0 {
+                constraints.expires = Some(read_text(rest)?);
+            }
+            if constraints.is_empty() {
+                return None;
+            }
             table = table.with_constraints(constraints).ok()?;
         }
         Some(DirectoryTable { id, dropped, continued_by, table })

@@ -64,7 +64,7 @@ impl<P: Platform> HstoreState<P> {
 
     /// Takes a row out of the indexes of these bits, and gives it back. A row that an index does
     /// not name under the key that the caller gave stays where it is: another entry may
-    /// on naming it.
+    /// go on naming it.
     fn remove_row(
         &self,
         c: P::Core,

@@ -22,6 +22,9 @@ pub(super) fn check_constraints(
         if let Some((column, _)) = table.constraints().identities.first() {
             return refuse(column, "an instance of a deployment has no sequences".to_owned());
         }
+        if let Some(column) = &table.constraints().expires {
+            return refuse(column, "rows of a deployment do not expire by themselves".to_owned());
+        }
         for key in &table.constraints().foreign_keys {
             let parent = tables.iter().position(|parent| parent.name() == key.table);
             if let Some(reason) =

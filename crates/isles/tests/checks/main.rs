@@ -19,6 +19,7 @@ mod described;
 mod durabilities;
 mod errors;
 mod examples;
+mod expiry;
 #[cfg(all(feature = "time", feature = "uuid"))]
 mod foreign;
 mod forks;
@@ -27,6 +28,7 @@ mod iterators;
 mod limits;
 mod long_keys;
 mod long_primary;
+mod observing;
 mod openings;
 mod owned;
 mod pages;

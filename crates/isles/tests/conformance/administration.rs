@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use isles::{
-    Builder, CancelToken, Database, Deployment, Division, Durability, Error, NoProcedure, Row, Scheme,
+    Builder, CancelToken, Database, Deployment, Division, Durability, Error, Event, NoProcedure, Row, Scheme,
     SequenceOptions, TableChange, TableOptions, TransactionOptions,
 };
 
 use crate::altering;
 use crate::apply::Tables;
+use crate::buckets;
 use crate::calls::{self, call, call_function};
 use crate::changes;
 use crate::constraints;
@@ -63,6 +64,7 @@ pub fn call_all(engine: Engine) {
     call_after_reopening(engine, &directory.0);
     call_sequences(engine);
     constraints::call_on_database(engine, declared);
+    buckets::call_on_database(engine, declared);
     let checked = call_function!(Database::check(&directory.0)).expect("it is whole");
     assert!(checked.tables.iter().any(|(name, rows)| name == "notes" && *rows == 21), "{checked:?}");
     let refused = set_pages(call_function!(Database::in_memory())).open();
@@ -112,6 +114,8 @@ fn call_in_new_directory(engine: Engine, path: &Path, events: &Arc<AtomicU64>) {
     call!(database.checkpoint()).expect("the disk is there");
     let statistics = call!(database.statistics());
     assert_eq!(statistics.transactions.commits, 2);
+    call_function!(record_metrics(&statistics));
+    call_function!(trace_event(&Event::Closed));
     let conflicts = statistics.transactions.conflicts;
     assert_eq!(call!(conflicts.total()), 0);
     let latencies = statistics.latencies.expect("they are counted");

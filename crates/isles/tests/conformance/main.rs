@@ -13,6 +13,7 @@ mod administration;
 mod altering;
 mod anomalies;
 mod apply;
+mod buckets;
 mod calls;
 mod changes;
 mod constraints;

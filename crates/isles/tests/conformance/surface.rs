@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const VALUES: [&str; 2] = ["Error", "NormalizedRange"];
 /// Types and free functions of deployments only, and of databases only.
 const OF_DEPLOYMENTS: [&str; 3] = ["Deployment", "DeploymentBuilder", "copy_deployment"];
-const OF_DATABASES: [&str; 11] = [
+const OF_DATABASES: [&str; 15] = [
     "Database",
     "Builder",
     "TableOptions",
@@ -20,6 +20,10 @@ const OF_DATABASES: [&str; 11] = [
     "copy_directory",
     "ReadCopy",
     "Watch",
+    "Bucket",
+    "Batch",
+    "record_metrics",
+    "trace_event",
 ];
 /// Types that databases over pages do not give: [`isles::Error::NoChanges`].
 const OF_ROWS_IN_MEMORY: [&str; 4] = ["Changes", "RowChange", "ChangePosition", "Watch"];
