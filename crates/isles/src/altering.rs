@@ -423,8 +423,8 @@ impl Transaction<'_> {
         loop {
             let rows = self.rows_from(from, &low)?;
             let Some(last) = rows.last() else { return Ok(()) };
-            let (fixed, _) = self.read_image(source, *last)?;
-            low.copy_from_slice(source.primary_key_of(&fixed).words(words));
+            let (fixed, tail) = self.read_image(source, *last)?;
+            low.copy_from_slice(source.key_of(0, &fixed, &tail).words(words));
             let is_end = rows.len() < ROWS_COPIED || !step(&mut low);
             for row in rows {
                 self.check_cancelled()?;

@@ -68,9 +68,9 @@ pub struct Entry {
     pub value: Vec<u8>,
 }
 
-/// A key in the bytes of the caller. [Buckets](self) have an example.
+/// A key in the bytes of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EntryKey<'k>(&'k [u8]);
+struct EntryKey<'k>(&'k [u8]);
 
 impl Key for EntryKey<'_> {
     const BITS: u32 = <Vec<u8> as Key>::BITS;
@@ -189,11 +189,9 @@ impl Bucket {
         self,
         t: &'t mut Transaction<'_>,
         range: impl RangeBounds<K>,
-    ) -> Scan<'t, Entry, EntryKey<'t>> {
-        let (low, high) = (range.start_bound(), range.end_bound());
-        let bytes = |key: &'_ K| key.as_ref().to_vec();
-        let bounds = (low.map(bytes), high.map(bytes));
-        t.scan(self.keys(), borrowed(&bounds))
+    ) -> Scan<'t, Entry, Vec<u8>> {
+        let bytes = |key: &K| key.as_ref().to_vec();
+        t.scan(self.table, (range.start_bound().map(bytes), range.end_bound().map(bytes)))
     }
 
     /// Scans the keys that begin with these bytes.
@@ -201,20 +199,16 @@ impl Bucket {
         self,
         t: &'t mut Transaction<'_>,
         prefix: impl AsRef<[u8]>,
-    ) -> Scan<'t, Entry, EntryKey<'t>> {
+    ) -> Scan<'t, Entry, Vec<u8>> {
         let prefix = prefix.as_ref();
         let end = after_prefix(prefix).map_or(Bound::Unbounded, Bound::Excluded);
-        t.scan(self.keys(), borrowed(&(Bound::Included(prefix.to_vec()), end)))
+        t.scan(self.table, (Bound::Included(prefix.to_vec()), end))
     }
 
     /// Scans all keys.
-    pub fn all<'t>(self, t: &'t mut Transaction<'_>) -> Scan<'t, Entry, EntryKey<'t>> {
-        t.scan(self.keys(), ..)
+    pub fn all<'t>(self, t: &'t mut Transaction<'_>) -> Scan<'t, Entry, Vec<u8>> {
+        t.scan(self.table, ..)
     }
-}
-
-fn borrowed(bounds: &(Bound<Vec<u8>>, Bound<Vec<u8>>)) -> (Bound<EntryKey<'_>>, Bound<EntryKey<'_>>) {
-    (bounds.0.as_ref().map(|low| EntryKey(low)), bounds.1.as_ref().map(|high| EntryKey(high)))
 }
 
 /// Returns the first key behind all that begin with `prefix`; `None` if there is none.

@@ -16,8 +16,8 @@ use schema::{
 };
 use terms::{Fault, Faults};
 
-use crate::expiry::ExpiringTable;
 use crate::error::{Error, Result};
+use crate::expiry::ExpiringTable;
 
 /// Most times that plans change, as a power of two.
 const CHUNKS: usize = 24;
@@ -359,7 +359,12 @@ mod tests {
     fn earlier_plans_stay() {
         let list = PlanList::default();
         assert!(list.current().is_none());
-        let plans = |unprotected| Plans { tables: Vec::new(), references: Vec::new(), unprotected };
+        let plans = |unprotected| Plans {
+            tables: Vec::new(),
+            references: Vec::new(),
+            expiring: Vec::new(),
+            unprotected,
+        };
         let mut all = Vec::new();
         for number in 0..40 {
             list.publish(Some(plans(number % 3 == 0))).expect("there is room");

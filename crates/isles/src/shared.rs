@@ -13,8 +13,8 @@ use schema::TableDescription;
 use terms::Faults;
 
 use crate::error::{Error, Result};
-use crate::expiry::NextSweep;
 use crate::event::EventReporter;
+use crate::expiry::NextSweep;
 use crate::ledger::{Counters, Ledger, Users};
 use crate::nesting::{InsideTransaction, check_outside};
 use crate::plans::PlanList;

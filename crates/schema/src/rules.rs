@@ -239,9 +239,8 @@ impl TableDescription {
     /// of the table expire.
     pub fn expiry_index(&self) -> Option<usize> {
         let column = self.column(self.constraints.expires.as_ref()?)?;
-        let first = |index: &IndexDescription| {
-            index.columns.first() == Some(&column) && !index.orders[0].descending
-        };
+        let first =
+            |index: &IndexDescription| index.columns.first() == Some(&column) && !index.orders[0].descending;
         self.indexes.iter().position(first)
     }
 

@@ -69,7 +69,8 @@ fn read_one_of<T: Copy>(rest: &mut &[u8], all: &[T]) -> Option<T> {
 
 /// Appends constraints.
 pub(super) fn put_constraints(to: &mut Bytes, constraints: &Constraints) {
-    let Constraints { not_null, checks, foreign_keys, generated, defaults, identities, expires: _ } = constraints;
+    let Constraints { not_null, checks, foreign_keys, generated, defaults, identities, expires: _ } =
+        constraints;
     let put_texts = |to: &mut Bytes, (name, column): &(String, String)| {
         put_text(to, name);
         put_text(to, column);

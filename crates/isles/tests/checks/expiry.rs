@@ -2,9 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use isles::{
-    Constraints, Database, Error, ForeignKey, Row, Scheme, Table, TableOptions, TransactionOptions,
-};
+use isles::{Constraints, Database, Error, ForeignKey, Row, Scheme, Table, TableOptions, TransactionOptions};
 
 use crate::common::Directory;
 
@@ -82,7 +80,9 @@ fn rows_expire_over_pages_and_after_an_opening() {
     let directory = Directory::new("expiry");
     rows_expire(directory.in_pages());
     let (database, visits, _) = declare(directory.in_pages());
-    database.transaction(|t| t.update(visits, &1, |visit| visit.ends = Some(SystemTime::UNIX_EPOCH))).expect("set");
+    database
+        .transaction(|t| t.update(visits, &1, |visit| visit.ends = Some(SystemTime::UNIX_EPOCH)))
+        .expect("set");
     run_until(&database, visits, 799);
 }
 

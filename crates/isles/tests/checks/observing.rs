@@ -133,9 +133,8 @@ fn events_reach_a_subscriber() {
         }
     });
     let lines = subscriber.0.lock().expect("no test has failed");
-    let has = |level: &str, text: &str| {
-        lines.iter().any(|line| line.starts_with(level) && line.contains(text))
-    };
+    let has =
+        |level: &str, text: &str| lines.iter().any(|line| line.starts_with(level) && line.contains(text));
     assert!(has("WARN", "a transaction was slow took="), "{lines:?}");
     assert!(has("WARN", "attempts=1 committed=true"), "{lines:?}");
     assert!(has("INFO", "an existing database was opened rows=0"), "{lines:?}");

@@ -29,7 +29,8 @@ pub fn call_on_database(engine: Engine, declared: impl Fn(Engine, &Path) -> Buil
     let mut builder = declared(engine, &directory.0);
     let bucket = call_function!(Bucket::declare(&mut builder, "bucket"));
     let database = builder.spare_tables(4).open().expect("a database");
-    let model: BTreeMap<Vec<u8>, Vec<u8>> = keys().into_iter().map(|key| (key.clone(), value(&key))).collect();
+    let model: BTreeMap<Vec<u8>, Vec<u8>> =
+        keys().into_iter().map(|key| (key.clone(), value(&key))).collect();
 
     let mut batch = call_function!(Batch::new());
     assert!(call!(batch.is_empty()));
