@@ -64,7 +64,7 @@ pub(crate) struct ShortKey {
 
 impl ShortKey {
     /// A key of `width` words.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn from_fn(width: usize, word: impl Fn(usize) -> u64) -> Self {
         let mut words = [0; KEY_WORDS_MAX];
         for (number, place) in words[..width].iter_mut().enumerate() {

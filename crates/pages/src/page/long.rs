@@ -67,10 +67,12 @@ impl<'p, P: Platform> Page<'p, P> {
         words
     }
 
-    /// The key of an entry, of which these are the first words.
-    pub(super) fn long_key(self, c: P::Core, entry: usize, first: &ShortKey) -> KeyWords {
+    /// The key of an entry.
+    #[inline(never)]
+    pub(super) fn long_key(self, c: P::Core, entry: usize) -> KeyWords {
+        let first = self.key_words(c, entry);
         match self.rest(c, entry) {
-            [] => KeyWords::of(significant(first)),
+            [] => KeyWords::of(significant(&first)),
             rest => {
                 let words: Vec<u64> = first.iter().copied().chain(rest.iter().map(P::peek)).collect();
                 KeyWords::of(&words)

@@ -214,7 +214,7 @@ impl<'p, P: Platform> Page<'p, P> {
     }
 
     /// The words of a key in the entry, which the page has room for.
-    #[inline]
+    #[inline(always)]
     fn key_words(self, c: P::Core, entry: usize) -> ShortKey {
         let at = self.entry_at(entry);
         let words = &self.words[at..at + self.width];
@@ -225,8 +225,10 @@ impl<'p, P: Platform> Page<'p, P> {
     /// The key of an entry that the page has room for.
     #[inline]
     pub(crate) fn key(self, c: P::Core, entry: usize) -> KeyWords {
-        let key = self.key_words(c, entry);
-        if self.is_long { self.long_key(c, entry, &key) } else { KeyWords::Short(key) }
+        if self.is_long {
+            return self.long_key(c, entry);
+        }
+        KeyWords::Short(self.key_words(c, entry))
     }
 
     /// The word behind the key of an entry.

@@ -92,12 +92,11 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
     }
 
     /// Locks the gap below what is given, to rely on its being empty.
-    fn lock_gap(&mut self, table: usize, tree: Tree, next: NextKey) -> Result<(), Abort> {
+    fn lock_gap(&mut self, table: usize, tree: Tree, place: LockPlace, key: &[u64]) -> Result<(), Abort> {
         if self.session.shared.faults.has(Fault::UnlockedGaps) {
             return Ok(());
         }
-        let (place, key) = gap(next);
-        self.lock(table, tree, place, &key, LockMode::Share)
+        self.lock(table, tree, place, key, LockMode::Share)
     }
 
     /// Locks a place in a table's tree.
@@ -161,9 +160,9 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
 }
 
 /// The place of the gap below what is given, and its key.
-fn gap(next: NextKey) -> (LockPlace, KeyWords) {
+fn gap(next: &NextKey) -> (LockPlace, &[u64]) {
     match next {
         NextKey::Key(key) => (LockPlace::GapBelow, key),
-        NextKey::End => (LockPlace::GapAtEnd, KeyWords::of(&[])),
+        NextKey::End => (LockPlace::GapAtEnd, &[]),
     }
 }

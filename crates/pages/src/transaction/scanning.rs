@@ -15,7 +15,7 @@ use storage::tree::Direction;
 use terms::rows::{KeyBounds, TableIndex};
 use terms::{Abort, Category, Fault};
 
-use super::Transaction;
+use super::{Transaction, gap};
 use super::reading::mode;
 use crate::key::KeyWords;
 use crate::locks::{LockMode, LockPlace, name};
@@ -114,9 +114,12 @@ impl<P: Files> Transaction<'_, '_, P> {
     ) -> Result<Option<Result<AdjacentEntry, NextKey>>, Abort> {
         let c = self.core();
         let Some(above) = cursor.above(c) else { return Ok(None) };
-        let next = above.clone().map_or_else(|bound| bound, |entry| NextKey::Key(entry.key));
         if scan.locks_gaps() {
-            self.lock_gap(scan.table, tree, next)?;
+            let (place, key) = match &above {
+                Ok(entry) => (LockPlace::GapBelow, &entry.key[..]),
+                Err(bound) => gap(bound),
+            };
+            self.lock_gap(scan.table, tree, place, key)?;
             if !cursor.is_current(c) {
                 return Ok(None);
             }

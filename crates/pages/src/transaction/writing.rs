@@ -90,8 +90,8 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
             let request = session.request(table, own, LockMode::Share);
             let (manager, locks) = (&session.shared.locks, &mut session.owner.locks);
             let mut guard = |next: NextKey| {
-                let (place, key) = gap(next);
-                let above = name(tree.number, place, &key);
+                let (place, key) = gap(&next);
+                let above = name(tree.number, place, key);
                 if !locks.is_free(manager, c, above, LockMode::IntentExclude) {
                     wanted = Some((above, LockMode::IntentExclude));
                     return false;
