@@ -20,7 +20,8 @@
 //! - `ending`: bounds, outcomes and counts; `participants`: names, votes and outcomes of
 //!   transactions over several databases;
 //! - `declaration`, `changes`, `altering`, `opening`: tables as a program declares them, changes of
-//!   tables, and those within a transaction, options and errors of an opening; `directory`: the description of tables in a directory;
+//!   tables, and those within a transaction, options and errors of an opening; `directory`: the
+//!   description of tables in a directory;
 //! - `change_stream`: committed changes for readers;
 //! - `loader`, `inspector`: fill tables and read them while no transaction runs.
 

@@ -13,7 +13,8 @@
 //! - `durable/`: changes of rows as bytes, records of commits, checkpoints,
 //!   [checks](durable::content) of directories;
 //! - `transaction/`: one attempt: begin, verbs, commit; `announced`: keys that will be looked up;
-//!   `following`: a transaction that keeps both forms of a table;
+//!   `following`: a transaction that keeps both forms of a table; `altering`, `adding`: a
+//!   transaction that changes tables, and further tables;
 //! - `participants/`: prepared parts of transactions over several databases, branches of owners;
 //! - `session/`: attempts until a transaction ends; copies of rows for checkpoints;
 //! - `database`: tables, sessions, opening and closing; `structures`: names of lines for reports;

@@ -1,5 +1,5 @@
-//! A transaction that changes tables: the tables that it sees, those that others see, and its end. The
-//! verbs are in `altering.rs`.
+//! A transaction that changes tables: the tables that it sees, those that others see, and its end.
+//! The verbs are in `altering.rs`.
 
 use boundary::TableChanges;
 use platform::{Hardware, Nanos, Platform};
@@ -52,10 +52,10 @@ impl<'t> Transaction<'t> {
     /// [`Error::NoSuchTable`], after which the attempt goes on; a conflict.
     #[cold]
     pub(crate) fn check_presence(&mut self, table: usize) -> Result<()> {
-        if let Some(altered) = &self.state.altered {
-            if altered.made.contains(&table) || altered.held.contains(&table) {
-                return if altered.gone.contains(&table) { Err(self.absent(table)) } else { Ok(()) };
-            }
+        if let Some(altered) = &self.state.altered
+            && (altered.made.contains(&table) || altered.held.contains(&table))
+        {
+            return if altered.gone.contains(&table) { Err(self.absent(table)) } else { Ok(()) };
         }
         let (c, longest) = (Hardware::core(), self.state.lock_wait.map_or(WAIT_NANOS, nanos));
         let began = Hardware::now(c);

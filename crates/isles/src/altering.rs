@@ -3,7 +3,7 @@
 //! The first such verb gives the transaction the right to change tables, which no other transaction
 //! has until this one ends. A table that was there before is used by this transaction alone then.
 //! The tables that the transaction makes are those of the engine, which no other transaction knows;
-//! a table that changes its form, its name or its rows is such a table too, with a copy of the rows.
+//! a table that changes its form or its name is such a table too, with a copy of the rows.
 //! So everything that can be taken back is rows (decision 0119).
 
 use boundary::{ChangeError, Direction, SchemaBuilder};

@@ -181,8 +181,8 @@ impl TableLocks {
         self.presences.replace(table, Presence::Held, to);
     }
 
-    /// The transaction has committed: these tables are there, and those are gone. `new`: the epoch of
-    /// the commit, if snapshots have to be younger to use tables that are there now;
+    /// The transaction has committed: these tables are there, and those are gone. `new`: the epoch
+    /// of the commit, if snapshots have to be younger to use tables that are there now;
     /// `constrained`: if transactions have to be, to use the other tables that it holds.
     pub(crate) fn commit(
         &self,

@@ -14,9 +14,9 @@
 //!   long ones, and the orders of their columns;
 //! - `row`, `tail_value`, `column_set`, `foreign`: typed rows, their values of variable length,
 //!   sets of their columns, and types that are stored as others;
-//! - `description`, `keys_of_table`, `stored`, `differences`, `table_limits`: descriptions of
-//!   tables, their keys, descriptions read from files, differences between two descriptions, and
-//!   limits;
+//! - `description`, `keys_of_table`, `stored`, `differences`, `renaming`, `table_limits`:
+//!   descriptions of tables, their keys, descriptions read from files, differences between two
+//!   descriptions, other names, and limits;
 //! - `row_format`, `row_error`, `row_keys`, `key_columns`: the byte format of rows, errors of rows,
 //!   the keys of a row, and the bytes by which logs name rows;
 //! - `expression`, `evaluation`: expressions over the columns of a row;

@@ -433,10 +433,10 @@ impl<'i, P: Platform, S: Parts<P>> WorkerContext<'i, P, S> {
         self.instance.tables(self.c, None)
     }
 
-    /// Adds a table, empty, which transactions can use that begin after this; its number. The session
-    /// may be inside an epoch. `agree`
-    /// receives the number when all is made that can fail for want of memory; if `agree` refuses,
-    /// there is no such table. `None`: there is no place left. One core at a time adds tables.
+    /// Adds a table, empty, which transactions can use that begin after this; its number. The
+    /// session may be inside an epoch. `agree` receives the number when all is made that can fail
+    /// for want of memory; if `agree` refuses, there is no such table. `None`: there is no place
+    /// left. One core at a time adds tables.
     ///
     /// # Errors
     /// There is no memory, or an error of `agree`. What was taken until then stays in use.

@@ -44,8 +44,8 @@ fn tables_of<P: Files>(opened: &OpenedDirectory<P>, schema: &SchemaBuilder) -> R
     Tables::new(found, declared, &schema.dropped, opened.log.copied_epoch(), opened.first_epoch)
 }
 
-/// The description that counts, if a transaction that changed tables was under way when the database
-/// was open last.
+/// The description that counts, if a transaction that changed tables was under way when the
+/// database was open last.
 fn decided_description<P: Files>(opened: &OpenedDirectory<P>) -> &[u8] {
     let Some(undecided) = UndecidedTables::decode(opened.extra()) else { return opened.extra() };
     let blocks = opened.log.blocks();

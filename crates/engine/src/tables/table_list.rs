@@ -32,8 +32,8 @@ pub(crate) struct TableList<P: Platform> {
 /// Changes of tables while the database is open.
 pub(crate) struct Changes<P: Platform> {
     /// Words: how many tables were dropped, how many of these have rows left, which table changes
-    /// its form, how many transactions have decided about tables; then, a line further, one a table: how it ended ([`End`]), and whether that is for
-    /// good ([`GONE`]).
+    /// its form, how many transactions have decided about tables; then, a line further, one a
+    /// table: how it ended ([`End`]), and whether that is for good ([`GONE`]).
     words: P::Region,
     state: Latched<P, State>,
     /// Tables that have changed their form, and the one that does.

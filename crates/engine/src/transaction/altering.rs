@@ -22,6 +22,7 @@ use std::sync::atomic::Ordering;
 use terms::{Abort, Epoch, Fault, Mode, Stamp};
 
 use super::adding::{add_table, description_to_change};
+use super::altered::AlteredTables;
 use super::{Transaction, end_commit};
 use crate::durable::codec::TableCodec;
 use crate::durable::global::Item;
@@ -33,14 +34,6 @@ const PAUSE_NANOS: u64 = 50_000;
 
 /// The upper half of the ids of transactions that change tables.
 const OF_TABLES: u128 = (u64::MAX as u128) << 64;
-
-/// The tables that a transaction changes, until it ends.
-pub(crate) struct AlteredTables {
-    /// The tables that it has made.
-    made: Vec<usize>,
-    /// Keeps others from tables.
-    _hold: TableHold,
-}
 
 /// The id of the transaction that changes tables whose number in its directory is this.
 fn id_of(number: u32) -> GlobalId {

@@ -14,6 +14,7 @@ macro_rules! call {
 }
 
 pub(crate) mod adding;
+mod altered;
 pub(crate) mod altering;
 mod announced;
 pub(crate) mod columns;
@@ -37,8 +38,8 @@ use terms::{Abort, Category, Epoch, Mode};
 
 use crate::durable::RedoWriter;
 use crate::tables::table_list::TableList;
-use crate::transaction::altering::AlteredTables;
 use crate::transaction::columns::Columns;
+use altered::AlteredTables;
 use announced::AnnouncedKeys;
 
 /// A verb of a scheme that makes a row: of table, keys, fixed part and tail. A type of its own for
