@@ -96,7 +96,11 @@ impl NormalizedRange {
     }
 
     /// Returns the range of keys of `bits` bits that begin with keys within the bounds.
-    pub(crate) fn of_prefixes(low: Bound<&AnyKey>, high: Bound<&AnyKey>, bits: u32) -> Option<NormalizedRange> {
+    pub(crate) fn of_prefixes(
+        low: Bound<&AnyKey>,
+        high: Bound<&AnyKey>,
+        bits: u32,
+    ) -> Option<NormalizedRange> {
         let key = |key: &AnyKey| {
             let mut words = Words::zeros(bits);
             let count = words.len();
