@@ -25,7 +25,7 @@ const DRAIN: Duration = Duration::from_secs(5);
 /// Connections that have not said who they are.
 const STRANGERS_MAX: usize = 64;
 
-/// What all connections share.
+/// State that all connections share.
 pub struct Shared {
     /// The database.
     pub engine: Arc<Engine>,
@@ -180,7 +180,7 @@ impl Drop for OpenConnection {
 fn unix_listener(path: &Path) -> std::io::Result<(UnixListener, PathBuf)> {
     let named = |error: Error| Error::new(error.kind(), format!("{}: {error}", path.display()));
     let listener = match UnixListener::bind(path) {
-        // A server that was killed leaves its socket, to which nobody answers.
+        // A server that was killed leaves its socket, at which no server answers.
         Err(error) if error.kind() == ErrorKind::AddrInUse => {
             if std::os::unix::net::UnixStream::connect(path).is_ok() {
                 return Err(named(error));

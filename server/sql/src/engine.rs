@@ -1,4 +1,4 @@
-//! What all sessions share: the database, its schema, and who runs.
+//! State that all sessions share: the database, its schema, and the sessions that run.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -29,7 +29,7 @@ pub struct EngineOptions {
     pub database_name: String,
 }
 
-/// What all sessions share.
+/// State that all sessions share.
 pub struct Engine {
     /// The database.
     pub database: Database,

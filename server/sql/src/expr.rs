@@ -111,7 +111,7 @@ pub enum Expr {
 /// A conversion.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cast {
-    /// What is converted.
+    /// The value before.
     pub of: Expr,
     /// The type before.
     pub from: SqlType,

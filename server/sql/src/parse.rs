@@ -16,7 +16,7 @@ const CHAIN_MAX: usize = 1_000;
 /// A statement, as the parser knows it or as the server adds it.
 #[derive(Clone, Debug)]
 pub enum Parsed {
-    /// Of the parser.
+    /// A statement of the parser.
     Statement(Box<Statement>),
     /// `VACUUM` and `ANALYZE`, which do nothing here.
     Maintenance(&'static str),

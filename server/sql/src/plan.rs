@@ -177,7 +177,7 @@ pub struct Grouping {
     pub input: Plan,
     /// The values by which rows belong together.
     pub groups: Vec<Expr>,
-    /// What is computed of each group.
+    /// The aggregates of each group.
     pub aggregates: Vec<AggregateCall>,
 }
 

@@ -31,9 +31,9 @@ pub enum SqlType {
     Numeric(Option<(u8, u8)>),
     /// Text of any length.
     Text,
-    /// Text of at most so many characters.
+    /// Text with this many characters at most.
     VarChar(Option<u32>),
-    /// Text of so many characters, padded with blanks.
+    /// Text of this many characters, padded with blanks.
     Char(u32),
     /// Name of an object of a catalog.
     Name,
@@ -337,6 +337,7 @@ impl SqlType {
             "serial" | "serial4" => "int4",
             "bigserial" | "serial8" => "int8",
             "smallserial" | "serial2" => "int2",
+            "regnamespace" | "regrole" => "regclass",
             other => other,
         };
         let found = TYPES.iter().find(|facts| facts.name == other || facts.sql == other);

@@ -146,7 +146,7 @@ impl Output {
         });
     }
 
-    /// Begins a RowDescription of so many columns; `column` appends each.
+    /// Appends a RowDescription of `count` columns, which `write` appends.
     pub fn columns(&mut self, count: usize, write: impl FnOnce(&mut Vec<u8>)) {
         self.message(b'T', |to| {
             to.extend((count as u16).to_be_bytes());
@@ -154,7 +154,7 @@ impl Output {
         });
     }
 
-    /// Appends a DataRow of so many columns, whose values `write` appends.
+    /// Appends a DataRow of `count` columns, whose values `write` appends.
     pub fn row<E>(
         &mut self,
         count: usize,

@@ -8,6 +8,7 @@ mod from;
 mod joins;
 mod modify;
 mod operators;
+mod order;
 mod queries;
 mod scope;
 mod special;
@@ -40,7 +41,7 @@ pub struct OutputColumn {
 /// A bound query.
 #[derive(Clone, Debug)]
 pub struct BoundQuery {
-    /// What it does.
+    /// Its plan.
     pub plan: Plan,
     /// Its columns.
     pub columns: Vec<OutputColumn>,

@@ -35,9 +35,9 @@ pub struct InsertPlan {
     pub table: Arc<Table>,
     /// Rows with all columns that can be seen, in order.
     pub source: Plan,
-    /// What is done where a key is taken.
+    /// The effect on a row whose key is taken.
     pub conflict: Option<ConflictPlan>,
-    /// What is returned of each row.
+    /// Values that are returned of each row.
     pub returning: Option<Vec<Expr>>,
 }
 
@@ -50,7 +50,7 @@ pub enum ConflictTarget {
     Index(usize),
 }
 
-/// What is done where a key is taken.
+/// The effect on a row whose key is taken.
 #[derive(Clone, Debug)]
 pub struct ConflictPlan {
     /// The keys.
@@ -67,7 +67,7 @@ pub struct Change {
     pub table: Arc<Table>,
     /// Rows that begin with a row of the table.
     pub source: Plan,
-    /// What is returned of each row.
+    /// Values that are returned of each row.
     pub returning: Option<Vec<Expr>>,
 }
 

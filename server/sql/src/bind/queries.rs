@@ -9,11 +9,12 @@ use sqlparser::ast::{
 };
 
 use crate::bind::aggregates::{Grouped, place_aggregates, place_windows};
+use crate::bind::order::{hint_rows, ordered_plan};
 use crate::bind::special::sort_key;
 use crate::bind::{Binder, BoundQuery, CommonQuery, OutputColumn, Scope, name_of, object_of};
 use crate::error::{Result, SqlError, state};
 use crate::expr::{Expr, Typed};
-use crate::plan::{Combination, Grouping, Limit, Plan, Recursion, SetOperation, SortKey, TableScan};
+use crate::plan::{Combination, Grouping, Limit, Plan, Recursion, SetOperation, SortKey};
 use crate::types::SqlType;
 
 /// Most columns of a result.
@@ -325,7 +326,8 @@ impl Binder {
             plan = Plan::Project(Box::new(plan), values);
         }
         if matches!(select.distinct, Some(Distinct::Distinct)) {
-            plan = distinct_in_order(plan, &columns, &order);
+            // Sorted rows keep their order, because the first of equal rows stays.
+            plan = Plan::Distinct(Box::new(plan), None);
         }
         Ok(BoundQuery { plan, columns })
     }
@@ -573,80 +575,4 @@ fn whole_tables(groups: &[Expr], scope: &Scope<'_>, schema: &crate::schema::Sche
         start = end;
     }
     whole
-}
-
-/// Sorts rows, unless an index gives them in this order.
-fn ordered_plan(mut plan: Plan, order: &[SortKey], may_use_index: bool) -> Plan {
-    if order.is_empty() || (may_use_index && ordered_by_index(&mut plan, order)) {
-        return plan;
-    }
-    Plan::Sort(Box::new(plan), order.to_vec())
-}
-
-/// Returns true if a plan reads one table by an index that has this order, perhaps after a change
-/// of the index or the direction.
-fn ordered_by_index(plan: &mut Plan, order: &[SortKey]) -> bool {
-    match plan {
-        Plan::Filter(input, _) => ordered_by_index(input, order),
-        Plan::Scan(scan) => {
-            let is_whole = scan.equal.is_empty() && scan.low.is_none() && scan.high.is_none();
-            if scan.points.is_some() {
-                return false;
-            }
-            let indexes = if is_whole { 0..scan.table.indexes.len() } else { scan.index..scan.index + 1 };
-            for index in indexes {
-                if let Some(reverse) = direction(scan, index, order) {
-                    (scan.index, scan.reverse) = (index, reverse);
-                    return true;
-                }
-            }
-            false
-        }
-        _ => false,
-    }
-}
-
-/// Returns true for backwards if an index has the order in one of both directions.
-fn direction(scan: &TableScan, index: usize, order: &[SortKey]) -> Option<bool> {
-    let description = &scan.table.description.indexes()[index];
-    let mut own = description.columns.iter().zip(&description.orders).enumerate();
-    let mut reverse = None;
-    for key in order {
-        let Expr::Column(column) = key.expr else { return None };
-        // Columns with one value do not matter.
-        let (_, (_, own_order)) = own
-            .find(|(place, (own, _))| **own == column || *place >= scan.equal.len())
-            .filter(|(_, (own, _))| **own == column)?;
-        let nullable = scan.table.description.columns()[column].nullable;
-        let is_forward =
-            own_order.descending == key.descending && (!nullable || own_order.nulls_first == key.nulls_first);
-        let is_backward =
-            own_order.descending != key.descending && (!nullable || own_order.nulls_first != key.nulls_first);
-        let this = if is_forward {
-            false
-        } else if is_backward {
-            true
-        } else {
-            return None;
-        };
-        if reverse.is_some_and(|reverse| reverse != this) {
-            return None;
-        }
-        reverse = Some(this);
-    }
-    reverse
-}
-
-/// Keeps rows that differ. Sorted rows keep their order, because the first of equal rows stays.
-fn distinct_in_order(plan: Plan, _: &[OutputColumn], _: &[SortKey]) -> Plan {
-    Plan::Distinct(Box::new(plan), None)
-}
-
-/// Tells a scan how many rows are needed, if no operator above it leaves rows out.
-fn hint_rows(plan: &mut Plan, rows: usize) {
-    match plan {
-        Plan::Project(input, _) => hint_rows(input, rows),
-        Plan::Scan(scan) if scan.filter.is_none() => scan.rows_hint = Some(rows.clamp(1, 256)),
-        _ => {}
-    }
 }

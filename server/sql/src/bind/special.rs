@@ -171,7 +171,7 @@ impl Binder {
         let (_, name) = object_of(&function.name)?;
         let at = |error: SqlError| error.at(span_of(&function.name));
         let list = match &function.args {
-            FunctionArguments::None => return self.call(&name, Vec::new()).map_err(at),
+            FunctionArguments::None => return self.word(&name, span_of(&function.name), scope),
             FunctionArguments::Subquery(query) if name == "array" => {
                 return self.subquery(query, SubqueryUse::Array, scope);
             }
@@ -217,6 +217,10 @@ impl Binder {
             name if SetFunction::of_name(name).is_some() => {
                 Err(SqlError::unsupported(format!("{name} outside of FROM"))
                     .hint("Write it in FROM: SELECT .. FROM generate_series(..) AS g."))
+            }
+            "pg_typeof" if arguments.len() == 1 => {
+                let name = arguments[0].kind.plain().name();
+                Ok(Typed::new(Expr::Constant(Datum::Text(name)), SqlType::Text))
             }
             // A cast in the form of a function.
             name if arguments.len() == 1 && SqlType::of_name(name).is_ok() => {

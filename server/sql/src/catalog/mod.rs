@@ -134,7 +134,14 @@ pub fn relation_name(oid: u32, context: &Context) -> Option<String> {
         let table = definitions().find(|table| oid_of("catalog", table.name) == oid)?;
         Some(table.name.to_owned())
     };
-    table.or_else(view).or_else(sequence).or_else(index).or_else(catalog)
+    let schema = match oid {
+        PUBLIC => Some("public"),
+        PG_CATALOG => Some("pg_catalog"),
+        INFORMATION_SCHEMA => Some("information_schema"),
+        _ => None,
+    };
+    let schema = schema.map(str::to_owned);
+    table.or_else(view).or_else(sequence).or_else(index).or_else(catalog).or(schema)
 }
 
 /// Returns true if an object can be named without its schema.

@@ -273,7 +273,15 @@ impl OwnedSequence {
 /// Returns a column without constraints.
 pub fn column_of(name: &str, kind: SqlType) -> DraftColumn {
     let name = name.to_owned();
-    DraftColumn { name, kind, not_null: false, default: ColumnDefault::None, generated: None, fill: None }
+    DraftColumn {
+        name,
+        kind,
+        not_null: false,
+        had_nulls: false,
+        default: ColumnDefault::None,
+        generated: None,
+        fill: None,
+    }
 }
 
 /// Returns the text of an expression, as the catalog shows it.

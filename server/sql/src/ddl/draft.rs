@@ -18,6 +18,8 @@ pub struct DraftColumn {
     pub kind: SqlType,
     /// True if it has no nulls.
     pub not_null: bool,
+    /// True if rows may be there that have a null: the engine keeps a constraint then.
+    pub had_nulls: bool,
     /// Its value in rows that are inserted without it.
     pub default: ColumnDefault,
     /// The expression that makes its value.
@@ -92,14 +94,16 @@ impl Draft {
     /// Returns a table as it is.
     pub fn of(table: &Table) -> Self {
         let constraints = table.description.constraints();
-        let columns = table.columns.iter().map(|column| DraftColumn {
-            name: column.name.clone(),
-            kind: column.kind.clone(),
-            not_null: column.not_null,
-            default: column.default.clone(),
-            generated: column.generated.clone(),
-            fill: None,
-        });
+        let columns =
+            table.columns.iter().zip(table.description.columns()).map(|(column, own)| DraftColumn {
+                name: column.name.clone(),
+                kind: column.kind.clone(),
+                not_null: column.not_null,
+                had_nulls: own.nullable,
+                default: column.default.clone(),
+                generated: column.generated.clone(),
+                fill: None,
+            });
         let name_of = |place: &usize| table.columns[*place].name.clone();
         let indexes = table.indexes.iter().enumerate().skip(1).map(|(number, index)| {
             let description = &table.description.indexes()[number];
@@ -182,8 +186,11 @@ impl Draft {
             let kind = column.kind.to_value()?;
             let mut described = ColumnDescription::new(column.name.as_str(), kind);
             let is_key = self.key.as_ref().is_some_and(|(_, key)| key.contains(&column.name));
-            if !column.not_null && !is_key {
+            if !is_key && (!column.not_null || column.had_nulls) {
                 described = described.nullable();
+                if column.not_null {
+                    constraints = constraints.not_null(column.name.as_str(), column.name.as_str());
+                }
             }
             if let Some(fill) = &column.fill {
                 described = described.with_default(fill.clone());

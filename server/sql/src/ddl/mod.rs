@@ -21,7 +21,7 @@ pub use draft::{Draft, DraftIndex, DraftKey};
 
 /// A statement that changes tables, while no transaction runs.
 pub struct Change<'a> {
-    /// What all sessions share.
+    /// State that all sessions share.
     pub engine: &'a Engine,
     /// The tables as they are.
     pub schema: Arc<Schema>,

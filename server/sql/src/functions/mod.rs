@@ -92,7 +92,7 @@ pub struct Builtin {
     pub result: T,
     /// True if the result is null where an argument is.
     pub strict: bool,
-    /// What it computes.
+    /// Computes its value.
     pub run: Run,
 }
 

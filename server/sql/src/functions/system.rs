@@ -137,7 +137,10 @@ pub static FUNCTIONS: &[Builtin] = &[
     function("pg_relation_is_publishable", &[T::RegClass], T::Bool, |_, _| Ok(Datum::Bool(false))),
     function("pg_get_statisticsobjdef_columns", &[T::Oid], T::Text, |_, _| Ok(Datum::Null)),
     function("pg_tablespace_location", &[T::Oid], T::Text, |_, _| Ok(Datum::Text(String::new()))),
-    of_nulls("pg_typeof", &[T::Any], T::Text, |_, _| Ok(Datum::Text("unknown".to_owned()))),
+    function("pg_get_function_result", &[T::Oid], T::Text, |_, _| Ok(Datum::Text("text".to_owned()))),
+    function("pg_get_function_arguments", &[T::Oid], T::Text, |_, _| Ok(Datum::Text(String::new()))),
+    function("pg_get_ruledef", &[T::Oid, T::Bool], T::Text, |_, _| Ok(Datum::Null)),
+    function("pg_get_triggerdef", &[T::Oid, T::Bool], T::Text, |_, _| Ok(Datum::Null)),
 ];
 
 fn setting(name: &str, x: &mut Exec<'_, '_>, missing_ok: bool) -> Result<Datum> {

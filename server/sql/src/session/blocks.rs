@@ -84,7 +84,7 @@ impl Session {
         self.copy = None;
         self.statements = 0;
         if let Some(transaction) = self.transaction.take() {
-            // An error would say that what was read was not current, which matters to nobody now.
+            // An error would say that what was read was not current, which does not matter now.
             let (session, _) = transaction.roll_back_into_session();
             self.idle = Some(session);
         }

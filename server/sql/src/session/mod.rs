@@ -67,7 +67,7 @@ pub enum Work {
 #[derive(Debug)]
 pub struct Prepared {
     parsed: Option<Parsed>,
-    /// What it does.
+    /// Its plan, or the statement itself.
     pub work: Work,
     /// The types of its parameters.
     pub params: Vec<SqlType>,
@@ -87,7 +87,7 @@ pub struct Portal {
     progress: Progress,
 }
 
-/// How far a portal has come.
+/// Progress of a portal.
 enum Progress {
     New,
     Open(Box<Cursor>),
@@ -112,17 +112,17 @@ pub enum Completion {
     Empty,
     /// There may be more rows.
     Suspended,
-    /// Data are awaited: the formats of so many columns, and whether they are binary.
+    /// Data are awaited: the number of columns, and whether they are binary.
     CopyIn(usize, bool),
-    /// Lines of so many columns, and the tag.
+    /// Number of columns, lines, and the tag.
     CopyOut(usize, Vec<Vec<u8>>, String),
 }
 
 /// A session of a client.
 pub struct Session {
-    /// What all sessions share.
+    /// State that all sessions share.
     pub engine: Arc<Engine>,
-    /// What expressions see.
+    /// State that expressions see.
     pub context: Context,
     /// The block.
     pub block: Block,

@@ -18,9 +18,9 @@ pub enum Outcome {
     Tag(String),
     /// Rows, and its tag.
     Rows(Vec<Row>, String),
-    /// Data are awaited for so many columns; `true`: in binary form.
+    /// Data are awaited for this number of columns; `true`: in binary form.
     CopyIn(usize, bool),
-    /// Lines of so many columns, and the tag.
+    /// Number of columns, lines, and the tag.
     CopyOut(usize, Vec<Vec<u8>>, String),
 }
 
