@@ -128,7 +128,10 @@ pub fn calculate(operation: Operation, left: &Datum, right: &Datum, kind: &SqlTy
             };
             decimals(operation, left, right).map(Datum::Numeric)
         }
-        kind if kind.is_integer() => integers(operation, left, right, kind),
+        // The difference of two days is an integer, too.
+        kind if kind.is_integer() && matches!(left, Datum::Signed(_)) => {
+            integers(operation, left, right, kind)
+        }
         _ => times(operation, left, right, kind),
     }
 }
@@ -266,6 +269,11 @@ fn times(operation: Operation, left: &Datum, right: &Datum, kind: &SqlType) -> R
         }
         (Datum::Date(left), Datum::Date(right)) => {
             Some(Datum::Signed(i64::from(left.days()) - i64::from(right.days())))
+        }
+        (Datum::Date(date), Datum::Signed(_)) | (Datum::Signed(_), Datum::Date(date))
+            if !date.is_finite() =>
+        {
+            Some(Datum::Date(*date))
         }
         (Datum::Date(date), Datum::Signed(days)) | (Datum::Signed(days), Datum::Date(date)) => {
             let sum = i64::from(date.days()) + sign * days;

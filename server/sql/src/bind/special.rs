@@ -210,7 +210,17 @@ impl Binder {
             }
             // All arguments are shown as texts.
             "concat" | "concat_ws" | "format" => {
-                let texts = arguments.into_iter().map(|argument| self.cast(argument, &SqlType::Text));
+                let texts = arguments.into_iter().map(|argument| match argument.kind {
+                    // Truth values are shown by their letters.
+                    SqlType::Bool => {
+                        let letter = |letter: &str| Expr::Constant(Datum::Text(letter.to_owned()));
+                        let negated = Expr::Not(Box::new(argument.expr.clone()));
+                        let branches = vec![(argument.expr, letter("t")), (negated, letter("f"))];
+                        let shown = Expr::Case(branches, Box::new(Expr::Constant(Datum::Null)));
+                        Ok(Typed::new(shown, SqlType::Text))
+                    }
+                    _ => self.cast(argument, &SqlType::Text),
+                });
                 let texts = texts.collect::<Result<Vec<_>>>()?;
                 self.call(&name, texts).map_err(at)
             }
