@@ -48,6 +48,7 @@ mod readable;
 pub mod report;
 mod rows;
 pub mod runner;
+mod serve;
 pub mod study;
 mod topology;
 mod usage;
@@ -109,11 +110,14 @@ fn execute(arguments: Arguments) -> Result<(), Failure> {
     }
 }
 
-/// A command that does not exist, or not yet.
+/// A command that does not exist, or not yet, or that is a program of its own.
 fn other(words: &[OsString]) -> BadInput {
-    const LATER: [&str; 2] = ["advise", "serve"];
+    const LATER: [&str; 1] = ["advise"];
     let accepted = usage::COMMANDS.join(", ");
     let name = words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
+    if name == "serve" {
+        return serve::run(&words[1..]);
+    }
     if LATER.contains(&name.as_ref()) {
         return BadInput::later(name, accepted);
     }

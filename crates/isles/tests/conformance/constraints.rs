@@ -1,12 +1,13 @@
 //! Constraints on each engine: every function that declares them, and every verb that rows with
 //! constraints have of their own.
 
+use std::ops::Bound;
 use std::path::Path;
 
 use isles::{
-    Builder, ColumnDescription, Constraints, Database, Datum, Deployment, Division, Error, Expression,
-    ForeignAction, ForeignKey, NoProcedure, Result, Row, Session, Table, TableBuilder, TableDescription,
-    TableOptions, ValueType,
+    Builder, ColumnDescription, Constraints, Database, Datum, Deployment, DescribedScan, Division, Error,
+    Expression, ForeignAction, ForeignKey, NoProcedure, Result, Row, Session, Table, TableBuilder,
+    TableDescription, TableOptions, ValueType,
 };
 
 use crate::calls::{call, call_function};
@@ -74,8 +75,42 @@ fn call_verbs(session: &mut Session, nodes: Table<Node>, table: &str) {
     changed[2] = if table == "nodes" { Datum::Null } else { "changed".into() };
     let update = session.transaction(|t| call!(t.update_dynamic(table, &key, &changed)));
     assert_eq!(update, Ok(true));
-    assert_eq!(session.transaction(|t| t.get_dynamic(table, &key)), Ok(Some(changed)));
+    assert_eq!(session.transaction(|t| t.get_dynamic(table, &key)), Ok(Some(changed.clone())));
+    scan_described(session, table, &changed);
     assert_eq!(session.transaction(|t| call!(t.delete_dynamic(table, &key))), Ok(true));
+}
+
+/// Reads ranges of a table whose only row of part 0 and number 7 is this one.
+fn scan_described(session: &mut Session, table: &str, row: &[Datum]) {
+    let part = || Bound::Included(row[..1].to_vec());
+    let number = |id| vec![row[0].clone(), Datum::Unsigned(id)];
+    let scan = || {
+        let scan = call_function!(DescribedScan::new(table, 0));
+        let scan = call!(scan.low(part()));
+        call!(scan.high(part()))
+    };
+    let backwards = call!(scan().reverse());
+    let locked = call!(scan().for_update());
+    let from = scan().low(Bound::Excluded(number(6)));
+    let only = scan().low(Bound::Included(number(7))).high(Bound::Included(number(7)));
+    for mut scan in [scan(), backwards, locked, from, only] {
+        let rows = session.transaction(|t| {
+            let mut all = Vec::new();
+            let mut scan = scan.clone();
+            loop {
+                let mut rows = call!(t.next_described(&mut scan, 1))?;
+                let Some(row) = rows.pop() else { return Ok(all) };
+                all.push(row);
+            }
+        });
+        assert_eq!(rows.as_deref(), Ok(&[row.to_vec()][..]), "{scan:?}");
+        scan = scan.high(Bound::Excluded(number(7)));
+        assert_eq!(
+            session.transaction(|t| t.next_described(&mut scan.clone(), 9)),
+            Ok(Vec::new()),
+            "{scan:?}"
+        );
+    }
 }
 
 /// Calls the functions of constraints on a database.

@@ -41,7 +41,7 @@ fn files(folder: &Path, extension: &str, to: &mut Vec<PathBuf>) {
 /// All Rust files of the workspace with their text.
 fn sources() -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
-    for storey in ["crates", "lab"] {
+    for storey in ["crates", "lab", "server"] {
         files(&workspace().join(storey), "rs", &mut found);
     }
     assert!(found.len() > 500, "{}", found.len());
@@ -189,7 +189,7 @@ fn names_say_what_they_name() {
 fn paths(text: &str) -> Vec<&str> {
     let spans = text.split('`').skip(1).step_by(2);
     let is_path = |span: &&str| {
-        let mut parts = span.split('/').skip_while(|part| ["crates", "lab"].contains(part));
+        let mut parts = span.split('/').skip_while(|part| ["crates", "lab", "server"].contains(part));
         let is_name = |part: Option<&str>| {
             part.is_some_and(|part| part.chars().all(|sign| sign.is_ascii_lowercase() || sign == '-'))
         };
@@ -202,8 +202,9 @@ fn paths(text: &str) -> Vec<&str> {
 
 #[test]
 fn documents_name_sources_that_exist() {
-    let exists =
-        |path: &str| ["", "crates", "lab"].iter().any(|folder| workspace().join(folder).join(path).exists());
+    let exists = |path: &str| {
+        ["", "crates", "lab", "server"].iter().any(|folder| workspace().join(folder).join(path).exists())
+    };
     let mut missing = Vec::new();
     for (document, text) in documents() {
         // Decisions and changes tell of their time.

@@ -1,0 +1,255 @@
+//! State of a session that expressions see: its settings, its time, its user.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use isles::{CancelToken, Database, Sequence, SequenceOptions, TimestampTz};
+
+use crate::error::{Result, SqlError, state};
+use crate::schema::Schema;
+
+/// Settings and their values in a new session.
+const SETTINGS: [(&str, &str); 30] = [
+    ("application_name", ""),
+    ("bytea_output", "hex"),
+    ("client_encoding", "UTF8"),
+    ("client_min_messages", "notice"),
+    ("DateStyle", "ISO, MDY"),
+    ("default_transaction_deferrable", "off"),
+    ("default_transaction_isolation", "serializable"),
+    ("default_transaction_read_only", "off"),
+    ("extra_float_digits", "1"),
+    ("idle_in_transaction_session_timeout", "0"),
+    ("in_hot_standby", "off"),
+    ("integer_datetimes", "on"),
+    ("IntervalStyle", "postgres"),
+    ("is_superuser", "on"),
+    ("jit", "off"),
+    ("lc_collate", "C"),
+    ("lc_ctype", "C"),
+    ("lock_timeout", "0"),
+    ("max_identifier_length", "63"),
+    ("row_security", "on"),
+    ("search_path", "\"$user\", public"),
+    ("server_encoding", "UTF8"),
+    ("server_version", SERVER_VERSION),
+    ("server_version_num", "150008"),
+    ("session_authorization", ""),
+    ("standard_conforming_strings", "on"),
+    ("statement_timeout", "0"),
+    ("synchronous_commit", "on"),
+    ("TimeZone", "UTC"),
+    ("transaction_isolation", "serializable"),
+];
+/// Version of PostgreSQL whose protocol and catalog clients find.
+pub const SERVER_VERSION: &str = "15.8 (Isles 0.1.0)";
+/// Settings that clients are told of when they change.
+pub const REPORTED: [&str; 13] = [
+    "application_name",
+    "client_encoding",
+    "DateStyle",
+    "default_transaction_read_only",
+    "in_hot_standby",
+    "integer_datetimes",
+    "IntervalStyle",
+    "is_superuser",
+    "server_encoding",
+    "server_version",
+    "session_authorization",
+    "standard_conforming_strings",
+    "TimeZone",
+];
+/// Most settings of a session, with those that clients make up.
+const SETTINGS_MAX: usize = 256;
+
+/// State of a session that expressions see.
+pub struct Context {
+    /// The database of the engine.
+    pub database: Database,
+    /// The tables, as the statement sees them.
+    pub schema: Arc<Schema>,
+    /// The name of the user.
+    pub user: String,
+    /// The name of the database.
+    pub database_name: String,
+    /// The number of the session.
+    pub process: i32,
+    /// The time of the transaction.
+    pub now: TimestampTz,
+    /// The settings.
+    pub settings: Settings,
+    /// The last numbers of sequences that this session has got.
+    pub last_numbers: BTreeMap<String, i64>,
+    /// The sequence of the last number.
+    pub last_sequence: Option<String>,
+    /// Set by other sessions to cancel a statement.
+    pub cancel: CancelToken,
+    /// Open sequences.
+    pub sequences: BTreeMap<String, Sequence>,
+    /// The regular expression that was used last.
+    pub pattern: Option<((String, bool), regex_automata::meta::Regex)>,
+    /// State of random numbers.
+    pub random_state: u64,
+    /// Notices for the client: severity and message.
+    pub notices: Vec<(&'static str, String)>,
+}
+
+/// Settings of a session, by their names in small letters.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    values: BTreeMap<String, (String, String)>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let of =
+            |(name, value): (&str, &str)| (name.to_ascii_lowercase(), (name.to_owned(), value.to_owned()));
+        Settings { values: SETTINGS.map(of).into() }
+    }
+}
+
+impl Settings {
+    /// Returns the value of a setting.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.values.get(&name.to_ascii_lowercase()).map(|(_, value)| value.as_str())
+    }
+
+    /// Sets a setting. Names with a point may be made up.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        let key = name.to_ascii_lowercase();
+        if key == "client_encoding"
+            && !matches!(value.to_ascii_lowercase().as_str(), "utf8" | "utf-8" | "unicode" | "sql_ascii")
+        {
+            return Err(SqlError::unsupported(format!("client_encoding {value}")));
+        }
+        if key == "timezone"
+            && !matches!(
+                value.to_ascii_uppercase().as_str(),
+                "UTC" | "ETC/UTC" | "GMT" | "DEFAULT" | "Z" | "UCT"
+            )
+        {
+            return Err(
+                SqlError::unsupported(format!("time zone {value}")).hint("All moments are shown in UTC.")
+            );
+        }
+        if let Some((_, own)) = self.values.get_mut(&key) {
+            value.clone_into(own);
+            return Ok(());
+        }
+        if !key.contains('.') || self.values.len() >= SETTINGS_MAX {
+            let message = format!("unrecognized configuration parameter \"{name}\"");
+            return Err(SqlError::new(state::NO_OBJECT, message));
+        }
+        self.values.insert(key, (name.to_owned(), value.to_owned()));
+        Ok(())
+    }
+
+    /// Gives a setting the value of a new session.
+    pub fn reset(&mut self, name: &str) -> Result<()> {
+        let known = SETTINGS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        let Some((name, value)) = known else { return self.set(name, "") };
+        self.values.insert(name.to_ascii_lowercase(), ((*name).to_owned(), (*value).to_owned()));
+        Ok(())
+    }
+
+    /// Returns all settings: names and values.
+    pub fn all(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.values.values().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+}
+
+impl Context {
+    /// Fails if the statement was cancelled.
+    pub fn check_cancelled(&self) -> Result<()> {
+        if self.cancel.is_cancelled() {
+            return Err(SqlError::new(state::CANCELLED, "canceling statement due to user request"));
+        }
+        Ok(())
+    }
+
+    /// Returns the next number of a sequence.
+    pub fn next_number(&mut self, name: &str) -> Result<i64> {
+        let number = self.sequence(name)?.next_value()?;
+        self.last_numbers.insert(name.to_owned(), number);
+        self.last_sequence = Some(name.to_owned());
+        Ok(number)
+    }
+
+    /// Returns a sequence.
+    pub fn sequence(&mut self, name: &str) -> Result<&Sequence> {
+        if !self.sequences.contains_key(name) {
+            let is_known = self.schema.sequences.contains_key(name) || self.is_identity(name);
+            if !is_known {
+                return Err(SqlError::new(state::NO_TABLE, format!("relation \"{name}\" does not exist")));
+            }
+            let options = sequence_options(self.schema.text("sequence", name, ""));
+            let sequence = self.database.sequence(name, options)?;
+            self.sequences.insert(name.to_owned(), sequence);
+        }
+        let missing = || SqlError::new(state::NO_TABLE, format!("relation \"{name}\" does not exist"));
+        self.sequences.get(name).ok_or_else(missing)
+    }
+
+    fn is_identity(&self, name: &str) -> bool {
+        let mut columns = self.schema.tables.values().flat_map(|table| &table.columns);
+        columns.any(|column| {
+            matches!(&column.default, crate::schema::ColumnDefault::Sequence(sequence, _) if sequence == name)
+        })
+    }
+}
+
+/// Reads the options of a sequence: first number, increment.
+pub fn sequence_options(text: Option<&str>) -> SequenceOptions {
+    let mut numbers = text.unwrap_or_default().split(' ').map(str::parse::<i64>);
+    let options = SequenceOptions::new();
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(first)), Some(Ok(increment))) => options.first(first).increment(increment),
+        _ => options,
+    }
+}
+
+/// Returns the current time.
+pub fn moment() -> TimestampTz {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let since_2000 = now.as_micros() as i64 - 10_957 * 86_400_000_000;
+    TimestampTz::from_micros(since_2000).unwrap_or(TimestampTz::MIN)
+}
+
+impl Context {
+    /// Returns random bits, which are good enough to tell rows apart and for nothing else.
+    pub fn bits(&mut self) -> u64 {
+        // SplitMix64.
+        self.random_state = self.random_state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.random_state ^ (self.random_state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Returns a random number from 0 to 1.
+    pub fn random(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+/// Numbers of rows that are reserved together.
+const ROWS_RESERVED: u32 = 1 << 16;
+
+impl Context {
+    /// Returns the next number of a row of a table without a primary key.
+    pub fn next_row(&mut self, engine_table: &str) -> Result<i64> {
+        if let Some(sequence) = self.sequences.get(engine_table) {
+            return Ok(sequence.next_value()?);
+        }
+        let options = SequenceOptions::new().block(ROWS_RESERVED);
+        let sequence = self.database.sequence(&row_sequence(engine_table), options)?;
+        let number = sequence.next_value()?;
+        self.sequences.insert(engine_table.to_owned(), sequence);
+        Ok(number)
+    }
+}
+
+/// Returns the name of the sequence that numbers the rows of a table.
+pub fn row_sequence(engine_table: &str) -> String {
+    // The names of sequences are short.
+    format!("rows {:016x}", u64::from(crate::schema::oid_of("rows", engine_table)))
+}
