@@ -163,7 +163,7 @@
 //   and `described_changes` (verbs without a row type), `open` and `owned` (transaction objects),
 //   `nesting`.
 // - Ranges: `range`, `scan`, `rows` (iterators), `select` (fields that are read or written),
-//   `table` (handles).
+//   `table` (handles), `batches` (changes as several transactions).
 // - Durability: `durable_wait`, `ticket`, `on_disk` and `waiters` (futures), `backup`, `check`,
 //   `read_copy` (reads beside another process).
 // - Streams of committed changes: `changes`, `changed` (transactions and rows), `position`; `watch`
@@ -180,6 +180,7 @@
 mod attempt;
 mod attempts;
 mod backup;
+mod batches;
 mod builder;
 mod cause;
 mod changed;
@@ -230,6 +231,7 @@ mod watch;
 
 pub use attempt::Transaction;
 pub use backup::{Backup, copy_directory};
+pub use batches::Batch;
 pub use boundary::{Progress as OpenProgress, Stage as OpenStage, Stats};
 pub use builder::{
     Builder, MEMORY_LIMIT_DEFAULT, RETAINED_CHANGES_DEFAULT, SESSIONS_DEFAULT, SESSIONS_MAX,

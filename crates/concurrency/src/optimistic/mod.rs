@@ -147,11 +147,12 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         match lookup.value {
             Some(bits) => {
                 let found = add_named_row(&mut transaction.state, cx, TableIndex { table, index }, bits);
-                if M::VERSIONS && matches!(found, Ok(None)) {
+                if M::VERSIONS && matches!(found, Ok(None)) && !M::is_snapshot(&transaction.state.own) {
                     transaction.state.rows.witnesses.push(lookup.witness);
                 }
                 found
             }
+            None if M::is_snapshot(&transaction.state.own) => Ok(None),
             None => {
                 let (tables, state) = (cx.tables, &mut transaction.state);
                 state.note_absence(transaction.mode, tables[table].indexes[index].partition(key));
@@ -366,7 +367,9 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         if !M::REMEMBERS_VERSIONS {
             let found = Self::find(transaction, cx, table, index, key, Intent::Read)?;
             let Some(number) = found else { return Ok(false) };
-            return Self::read(transaction, cx, number, first, words).map(|()| true);
+            Self::read(transaction, cx, number, first, words)?;
+            transaction.state.forget_read(number);
+            return Ok(true);
         }
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Index);
         let lookup = storage.partition(key).get(cx.c, key);
@@ -401,6 +404,12 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
             }
             Ok(true)
         })
+    }
+
+    fn forget_rows(transaction: &mut Running<P, M>) {
+        if M::is_snapshot(&transaction.state.own) {
+            transaction.state.rows.forget_unplaced();
+        }
     }
 
     fn table_of(transaction: &Running<P, M>, row: RowNumber) -> usize {

@@ -1,6 +1,7 @@
 //! Operations of a program beside transactions: a database is made, inspected, copied, changed and
 //! opened again. Each function is called on each engine, with its expected result there.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -83,6 +84,33 @@ fn declared(engine: Engine, path: &Path) -> Builder {
     }
 }
 
+/// Changes a table in several transactions, which may be interrupted, and leaves it empty.
+fn call_batches(database: &Database) {
+    let drafts = database.table::<Note>("drafts").expect("it is there");
+    database.transaction(|t| t.insert_all(drafts, (0..30).map(note))).expect("inserted");
+    let mut seen = Vec::new();
+    let mark = |note: &mut Note| note.text.push('!');
+    let updated = call!(database.update_in_batches(drafts, 3.., 10, mark, |batch| {
+        seen.push((batch.rows, batch.last.id));
+        ControlFlow::Continue(())
+    }));
+    assert_eq!((updated, seen), (Ok(27), vec![(10, 12), (20, 22), (27, 29)]));
+    let marked = database.transaction(|t| {
+        let rows = t.scan(drafts, ..).collect()?;
+        Ok(rows.iter().filter(|row| row.text.ends_with('!')).count())
+    });
+    assert_eq!(marked, Ok(27));
+    let interrupted = call!(database.delete_in_batches(drafts, .., 7, |batch| match batch.rows {
+        14 => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    }));
+    assert_eq!(interrupted, Ok(14));
+    assert_eq!(database.delete_in_batches(drafts, .., 100, |_| ControlFlow::Continue(())), Ok(16));
+    assert_eq!(database.transaction(|t| t.scan(drafts, ..).count()), Ok(0));
+    let refused = database.delete_in_batches(drafts, .., 0, |_| ControlFlow::Continue(()));
+    assert!(matches!(refused, Err(Error::Misuse(_))), "{refused:?}");
+}
+
 fn call_in_new_directory(engine: Engine, path: &Path, events: &Arc<AtomicU64>) {
     let (counted, builder) = (Arc::clone(events), declared(engine, path));
     let builder = call!(builder.spare_tables(4));
@@ -127,6 +155,7 @@ fn call_in_new_directory(engine: Engine, path: &Path, events: &Arc<AtomicU64>) {
     reader.table::<Note>("notes");
     reader.table::<Note>("drafts");
     changes::read_copy::<Note>(reader, "notes", &std::env::temp_dir(), 20);
+    call_batches(&database);
     let copy = Directory::new(&format!("{}-copy", engine.name()));
     call!(database.backup(&copy.0)).expect("a copy");
     call!(database.close()).expect("no session uses it");
