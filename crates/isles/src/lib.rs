@@ -163,7 +163,8 @@
 //   and `described_changes` (verbs without a row type), `open` and `owned` (transaction objects),
 //   `nesting`.
 // - Ranges: `range`, `scan`, `rows` (iterators), `select` (fields that are read or written),
-//   `table` (handles), `batches` (changes as several transactions).
+//   `table` (handles), `batches` (changes as several transactions), `paging`
+//   (pages of a scan).
 // - Durability: `durable_wait`, `ticket`, `on_disk` and `waiters` (futures), `backup`, `check`,
 //   `read_copy` (reads beside another process).
 // - Streams of committed changes: `changes`, `changed` (transactions and rows), `position`; `watch`
@@ -207,6 +208,7 @@ mod on_disk;
 mod open;
 mod options;
 mod owned;
+mod paging;
 mod plans;
 mod position;
 mod process_owned;
@@ -251,6 +253,7 @@ pub use on_disk::{BlockingJob, OnDisk};
 pub use open::OpenTransaction;
 pub use options::{ATTEMPTS_DEFAULT, CancelToken, DEADLINE_DEFAULT, Durability, TransactionOptions};
 pub use owned::OwnedTransaction;
+pub use paging::PageToken;
 pub use position::{ChangePosition, ChangesFrom};
 pub use range::{KeyRange, NormalizedRange, Prefix, Prefixes, prefix, prefixes};
 pub use read_copy::ReadCopy;

@@ -337,7 +337,7 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
     }
 
     /// Checks that the scan may run. Returns the range to visit, unless it is empty.
-    fn begin(&mut self) -> Result<Option<NormalizedRange>> {
+    pub(crate) fn begin(&mut self) -> Result<Option<NormalizedRange>> {
         let table = self.index.table();
         self.transaction.enter(table)?;
         let Some(range) = self.range.clone().filter(|_| self.limit > 0) else { return Ok(None) };

@@ -3,12 +3,13 @@
 
 use std::sync::Mutex;
 
-use boundary::{AnyVerbs, Bounds, Direction, ScanOrder, Verbs};
+use boundary::{Bounds, Verbs};
 use concurrency::{InstanceOptions, Mvcc, NoWait, RowWords, Scheme, Silo};
 use engine::MemorySession;
 use platform::{Hardware, Intent, Platform};
 use schema::{Row, TableOptions};
 use sim::VirtualMachine;
+use storage::tree::{Direction, ScanOrder};
 use terms::rows::{KeyBounds, TableIndex};
 use terms::{Abort, Conflict, Fault, Faults};
 
@@ -56,10 +57,17 @@ fn read_beside_writers<S: Scheme<VirtualMachine>>(
                 session.transact(&bounds, |t| {
                     sum = 0;
                     let range = KeyBounds { low: &[0], high: &[u64::MAX] };
-                    t.scan_and_read(place, range, FORWARD, all_words(), &mut |_, words| {
-                        sum += words.chunks_exact(2).map(|row| row[1]).sum::<u64>();
-                        Ok(true)
-                    })
+                    boundary::AnyVerbs::scan_and_read(
+                        t,
+                        place,
+                        range,
+                        FORWARD,
+                        all_words(),
+                        &mut |_, words| {
+                            sum += words.chunks_exact(2).map(|row| row[1]).sum::<u64>();
+                            Ok(true)
+                        },
+                    )
                 })?;
                 assert_eq!(sum, ROWS * AMOUNT, "seed {seed}: not the rows of one moment");
             }
@@ -139,16 +147,16 @@ fn snapshots_remember_no_rows_that_are_not_named_again() {
         let mut found = Vec::new();
         let body = |t: &mut engine::Transaction<'_, '_, Hardware, Mvcc>| {
             found.clear();
-            found.extend(AnyVerbs::find(t, place.table, 0, &[7], Intent::Read)?);
-            AnyVerbs::forget_rows(t);
+            found.extend(boundary::AnyVerbs::find(t, place.table, 0, &[7], Intent::Read)?);
+            boundary::AnyVerbs::forget_rows(t);
             let mut count = 0;
             let range = KeyBounds { low: &[0], high: &[u64::MAX] };
-            t.scan_and_read(place, range, FORWARD, all_words(), &mut |_, words| {
+            boundary::AnyVerbs::scan_and_read(t, place, range, FORWARD, all_words(), &mut |_, words| {
                 count += words.len() / 2;
                 Ok(true)
             })?;
-            assert!(t.find_and_read(place, &[8], 0, &mut [0; 2])?);
-            found.extend(AnyVerbs::find(t, place.table, 0, &[9], Intent::Read)?);
+            assert!(boundary::AnyVerbs::find_and_read(t, place, &[8], 0, &mut [0; 2])?);
+            found.extend(boundary::AnyVerbs::find(t, place.table, 0, &[9], Intent::Read)?);
             Ok(count)
         };
         let ended = match is_snapshot {

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use isles::{
-    Builder, CancelToken, Database, Deployment, Division, Durability, Error, NoProcedure, Row, Scheme,
-    SequenceOptions, TableChange, TableOptions, TransactionOptions,
+    Builder, CancelToken, Database, Deployment, Division, Durability, Error, NoProcedure, PageToken, Row,
+    Scheme, SequenceOptions, Session, Table, TableChange, TableOptions, TransactionOptions,
 };
 
 use crate::apply::Tables;
@@ -18,6 +18,7 @@ use crate::changes;
 use crate::constraints;
 use crate::deployed::Work;
 use crate::engines::{Directory, Engine, Kind};
+use crate::rows::{Plain, Probe, TestRow};
 
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(id))]
@@ -276,6 +277,37 @@ fn refuse_what_pages_lack(path: &Path) {
     let _ = call!(builder.tables_of_directory());
 }
 
+/// Reads a part of a table page by page, in both directions, and puts it back as it was.
+fn read_pages(session: &mut Session, plain: Table<Plain>) {
+    let rows = (0..7).map(|number| Plain::make(Probe { part: 0, id: number, salt: 3 * number }));
+    let inserted = session.transaction(|t| t.insert_all(plain, rows.clone().collect::<Vec<_>>()));
+    inserted.expect("new rows");
+    for is_reversed in [false, true] {
+        let (mut pages, mut token) = (Vec::new(), None::<PageToken>);
+        loop {
+            let page = session.transaction(|t| {
+                let scan = t.scan(plain, isles::prefix(0)).limit(3);
+                let scan = if is_reversed { scan.reverse() } else { scan };
+                call!(scan.page(token.as_ref()))
+            });
+            let (rows, next) = page.expect("a page");
+            pages.push(rows.len());
+            let Some(next) = next else { break };
+            // As a client gives it back.
+            token = Some(next.to_string().parse().expect("a token"));
+        }
+        assert_eq!(pages, [3, 3, 1]);
+        let of_other = session.transaction(|t| {
+            let scan = t.scan(plain, isles::prefix(0)).limit(3);
+            let scan = if is_reversed { scan } else { scan.reverse() };
+            scan.page(token.as_ref()).map(drop)
+        });
+        assert!(matches!(of_other, Err(Error::Misuse(_))), "{of_other:?}");
+    }
+    assert!("12345".parse::<PageToken>().is_err() && "1234567x".parse::<PageToken>().is_err());
+    assert_eq!(session.transaction(|t| t.scan(plain, isles::prefix(0)).delete()), Ok(7));
+}
+
 /// Every bound of a transaction.
 fn bound_transactions(engine: Engine) {
     let name = format!("{}-bounds", engine.name());
@@ -303,6 +335,7 @@ fn bound_transactions(engine: Engine) {
     drop(owned);
     let options = call!(options.cancel(&token));
     assert_eq!(call!(session.with(options.clone())).transaction(count), Ok(0));
+    read_pages(&mut session, plain);
     assert!(!call!(token.is_cancelled()));
     call!(token.cancel());
     assert_eq!(session.with(options.clone()).transaction(count), Err(Error::Cancelled));
