@@ -39,7 +39,7 @@ const BACKOFF_NANOS_MAX: u64 = BACKOFF_NANOS_FIRST << BACKOFF_DOUBLINGS_MAX;
 /// Doublings of the pause of an elder: the transactions that conflict with the elder will end soon.
 const BACKOFF_DOUBLINGS_MAX_ELDER: u32 = 2;
 /// Failed attempts after which a transaction becomes the elder.
-pub const ATTEMPTS_OF_AN_ELDER: u32 = 128;
+const ATTEMPTS_OF_AN_ELDER: u32 = 128;
 /// Failed attempts after which a worker pauses off its processor: by then a pause is several times
 /// as long as a transaction that runs.
 const ATTEMPTS_BEFORE_REST: u32 = 8;
@@ -47,10 +47,10 @@ const ATTEMPTS_BEFORE_REST: u32 = 8;
 const LONG_ATTEMPT_NANOS: u64 = 200_000;
 /// Failed attempts after which a transaction with long attempts becomes the elder,
 const LONG_ATTEMPTS_OF_AN_ELDER: u32 = 3;
-/// if these attempts took at least so long altogether.
-const LONG_ATTEMPTS_NANOS: u64 = 2_000_000;
-/// Other transactions wait for the elder for this long, or for so many times as long as an attempt
-/// of the elder takes; for twice as long after each attempt of the elder that fails.
+/// if these attempts took at least this long together.
+const LONG_ATTEMPTS_NANOS: u64 = 1_000_000;
+/// Other transactions wait for the elder for this long, or for as long as several of its attempts
+/// take; for twice as long after each attempt of the elder that fails.
 const ELDER_NANOS_FIRST: u64 = 1_000_000;
 const ELDER_ATTEMPTS_WAITED: u64 = 4;
 /// The longest time that one elder has all others wait. After it they wait for
@@ -328,7 +328,7 @@ mod tests {
         assert!(elders([1_000_000; 2], LONG_ATTEMPTS_OF_AN_ELDER));
         assert!(!elders([1_000_000; 2], LONG_ATTEMPTS_OF_AN_ELDER - 1));
         assert!(!elders([short, 1_000_000], 100), "one long attempt is an accident");
-        assert!(!elders([LONG_ATTEMPT_NANOS; 2], 9) && elders([LONG_ATTEMPT_NANOS; 2], 10));
+        assert!(!elders([LONG_ATTEMPT_NANOS; 2], 4) && elders([LONG_ATTEMPT_NANOS; 2], 5));
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub struct Batch<'r, R> {
     pub last: &'r R,
 }
 
-/// What is left of a range.
+/// The rest of a range.
 struct Rest(NormalizedRange);
 
 impl<K: Key> KeyRange<K> for Rest {

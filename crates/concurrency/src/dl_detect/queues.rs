@@ -1,16 +1,17 @@
 //! Queues in which transactions sleep until a lock is theirs.
 //!
-//! A transaction that does not get a lock joins the queue of the lock's word, which is served in the
-//! order of arrival. Transactions that have something of the word already, a row that they share or
-//! the gap below it, go before all others, which wait for them anyway.
+//! A transaction that does not get a lock joins the queue of the lock's word, which is served in
+//! the order of arrival. Transactions that have something of the word already, a row that they
+//! share or the gap below it, go before all others, which wait for them anyway.
 //!
 //! A thread that sleeps needs some time to run, in which the lock would be idle if it went from
 //! hand to hand. So a transaction that gives back a lock which the first of the queue could have
-//! *calls* that one, and leaves the lock free: whoever comes first takes it, one transaction at a
-//! time. The thread that was called watches the lock, and nobody overtakes it who sees that it
-//! does. [`OVERTAKEN_NANOS_MAX`] after the lock was free for it for the first time, the lock is
-//! given to it, asleep or not (decision 0120). Source: `Mutex` of Go, `sync/mutex.go`, whose waiters
-//! are woken to compete, and get the mutex handed over after a millisecond.
+//! *calls* that one, and leaves the lock free: the next transaction that comes takes it, one at a
+//! time. The thread that was called watches the lock, and is not overtaken any more by transactions
+//! that see that. When [`OVERTAKEN_NANOS_MAX`] have passed since the lock was free for the first of
+//! the queue for the first time, the lock is given to it, asleep or not (decision 0120). Source:
+//! `Mutex` of Go, `sync/mutex.go`, whose waiters are woken to compete, and get the mutex handed
+//! over after a millisecond.
 //!
 //! Words fall into lists by their address; a list is a latch and a chain of waiting workers. The
 //! row and the gap of a word have one queue. So a transaction in the queue waits for those who
@@ -544,71 +545,4 @@ impl<P: Platform> Queues<P> {
 }
 
 #[cfg(test)]
-mod tests {
-    use platform::Hardware;
-
-    use super::super::Detecting;
-    use super::*;
-    use crate::options::Lockers;
-
-    const WRITE: Want = Want::Exclusive { shared: false, gap: false };
-
-    /// How often a worker that sleeps was overtaken later than it may be, until it got the lock; at
-    /// most three times.
-    fn late_overtakings(faults: Faults) -> u32 {
-        let c = Hardware::core();
-        let queues = Queues::<Hardware>::new(c, 1, faults).expect("memory");
-        let region = Hardware::region(c, None, LINE_BYTES, "lock").expect("memory");
-        let lock = LockWord::<Hardware>::from_word(Hardware::word_of(&region, 0));
-        lock.acquire::<Detecting>(c, Lockers::Several, WRITE, 2).expect("it is free");
-        queues.with_list(c, name_of(lock), |list| {
-            let words = queues.worker(0);
-            set::<Hardware>(c, &words[LOCK], name_of(lock));
-            set::<Hardware>(c, &words[REQUEST], to_word(WRITE, false));
-            set::<Hardware>(c, &words[HOLDER_TAG], 1);
-            queues.append(c, list, 0, name_of(lock), false);
-            let seen = lock.state(c);
-            lock.exchange(c, seen, seen.slept_for(true)).expect("no other thread");
-        });
-        let (mut began, mut late) = (None, 0);
-        while late < 3 {
-            lock.unlock_exclusive(c, Lockers::Several, false);
-            queues.gave_back(c, lock);
-            if !queues.is_waiting(c, 0) {
-                assert_eq!(lock.state(c).holder_tag(), 1);
-                break;
-            }
-            let now = Hardware::now(c);
-            late += u32::from(now.since(*began.get_or_insert(now)) > OVERTAKEN_NANOS_MAX);
-            lock.acquire::<Detecting>(c, Lockers::Several, WRITE, 2).expect("it is left free");
-            let closed = lock.acquire::<Detecting>(c, Lockers::Several, Want::Gap, 3);
-            assert!(closed.is_err(), "one transaction at a time overtakes");
-        }
-        late
-    }
-
-    #[test]
-    fn who_sleeps_is_overtaken_for_a_while_and_no_longer() {
-        // The clock may have passed the bound between two looks at it.
-        assert!(late_overtakings(Faults::NONE) <= 1);
-        assert_eq!(late_overtakings(Faults::of(&[Fault::EndlessOvertaking])), 3, "a mutant");
-    }
-
-    #[test]
-    fn requests_are_words() {
-        let wants = [
-            Want::Shared { gap: true },
-            Want::Shared { gap: false },
-            Want::Exclusive { shared: true, gap: false },
-            Want::Exclusive { shared: false, gap: true },
-            Want::Gap,
-            Want::Pend { own: 3 },
-            Want::Open { own: 7 },
-        ];
-        for want in wants {
-            for has_part in [false, true] {
-                assert_eq!(of_word(to_word(want, has_part)), (want, has_part));
-            }
-        }
-    }
-}
+mod tests;

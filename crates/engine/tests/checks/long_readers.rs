@@ -11,7 +11,7 @@ use schema::{Row, TableOptions};
 use sim::VirtualMachine;
 use storage::tree::{Direction, ScanOrder};
 use terms::rows::{KeyBounds, TableIndex};
-use terms::{Abort, Conflict, Fault, Faults};
+use terms::{Abort, Fault, Faults};
 
 use crate::support::{Random, options, virtually, with_rows, workers};
 
@@ -122,7 +122,7 @@ fn who_reads_all_rows_commits_after_a_few_attempts() {
 #[test]
 fn mutant_nobody_waits_for_who_reads_all_rows() {
     let ended = read_beside_writers::<Silo>(0, ATTEMPTS_MAX, Faults::of(&[Fault::IgnoredElders]));
-    assert!(matches!(ended, Err(Abort::Conflict(Conflict::ReadChanged | Conflict::Phantom))), "{ended:?}");
+    assert!(matches!(ended, Err(Abort::Conflict(_))), "{ended:?}");
 }
 
 #[test]
