@@ -122,6 +122,10 @@ pub trait AnyVerbs {
     /// Copies the words that the span lies in.
     fn read(&mut self, row: RowId, span: Span, out: &mut [u64]) -> Result<(), Abort>;
 
+    /// The caller names none of the rows again that were found so far: a snapshot need not remember
+    /// them, so that it may read any number of rows.
+    fn forget_rows(&mut self) {}
+
     /// True if fields that are requested together have to be read one by one.
     fn reads_apart(&self) -> bool;
 

@@ -13,17 +13,20 @@
 //! often. So a transaction that has failed [`ATTEMPTS_OF_AN_ELDER`] times becomes the *elder* of
 //! its database. There is one elder at a time, and while there is an elder no other transaction
 //! begins an attempt: the elder conflicts only with transactions that were running already, and
-//! these end.
+//! these end. A transaction whose attempts are long, such as one that reads a whole table, becomes
+//! the elder sooner: it conflicts with nearly every short transaction that commits meanwhile, so
+//! that further attempts would be in vain (decision 0120).
 //!
-//! Other transactions wait for the elder for a bounded time only. Their thread may hold a
-//! transaction of another session, or a prepared part of a transaction over several databases, that
-//! the elder in turn waits for. Parts do not wait for elders at all, so for parts nothing is
-//! promised here.
+//! Other transactions wait for the elder for a bounded time only: as long as several of the elder's
+//! attempts take, and [`ELDER_NANOS_MAX`] at most. Their thread may hold a transaction of another
+//! session, or a prepared part of a transaction over several databases, that the elder in turn
+//! waits for. Parts do not wait for elders at all, so for parts nothing is promised here.
 
 use std::sync::atomic::Ordering;
 use terms::random::{GOLDEN, Xorshift};
 
 use platform::{LINE_BYTES, Nanos, OutOfMemory, Platform};
+use terms::{Fault, Faults};
 
 /// Shortest bound of the pause after a first failed attempt; doubles with each further one.
 const BACKOFF_NANOS_FIRST: u64 = 250;
@@ -36,12 +39,25 @@ const BACKOFF_NANOS_MAX: u64 = BACKOFF_NANOS_FIRST << BACKOFF_DOUBLINGS_MAX;
 /// Doublings of the pause of an elder: the transactions that conflict with the elder will end soon.
 const BACKOFF_DOUBLINGS_MAX_ELDER: u32 = 2;
 /// Failed attempts after which a transaction becomes the elder.
-pub const ATTEMPTS_OF_AN_ELDER: u32 = 128;
+const ATTEMPTS_OF_AN_ELDER: u32 = 128;
 /// Failed attempts after which a worker pauses off its processor: by then a pause is several times
 /// as long as a transaction that runs.
 const ATTEMPTS_BEFORE_REST: u32 = 8;
-/// Longest wait for an elder before a transaction goes on in spite of the elder.
-const ELDER_NANOS_MAX: u64 = 1_000_000;
+/// Shortest time of an attempt that counts as long.
+const LONG_ATTEMPT_NANOS: u64 = 200_000;
+/// Failed attempts after which a transaction with long attempts becomes the elder,
+const LONG_ATTEMPTS_OF_AN_ELDER: u32 = 3;
+/// if these attempts took at least this long together.
+const LONG_ATTEMPTS_NANOS: u64 = 1_000_000;
+/// Other transactions wait for the elder for this long, or for as long as several of its attempts
+/// take; for twice as long after each attempt of the elder that fails.
+const ELDER_NANOS_FIRST: u64 = 1_000_000;
+const ELDER_ATTEMPTS_WAITED: u64 = 4;
+/// The longest time that one elder has all others wait. After it they wait for
+/// [`ELDER_NANOS_FIRST`], each before an attempt.
+const ELDER_NANOS_MAX: u64 = 2_000_000_000;
+/// Waits for an elder sleep after this time, so that the elder has the processor.
+const ELDER_SPIN_NANOS: u64 = 20_000;
 
 /// Longest pause where pauses do not grow. Source: `ABORT_PENALTY` of DataManagementLab/DBx1000 at
 /// 0ada3f6, `variant_config/28skt/config-2optimised.h`, with which `thread_t::run` of
@@ -77,6 +93,8 @@ pub struct Backoff {
     /// How long an attempt took that failed lately. Only attempts that follow a pause are measured,
     /// so that a transaction without a conflict does not read the clock.
     attempt_nanos: u64,
+    /// How long the attempt before that one took: one that lost its processor is long by accident.
+    attempt_nanos_before: u64,
 }
 
 impl Backoff {
@@ -88,6 +106,7 @@ impl Backoff {
             pauses: Pauses::default(),
             resumed: Nanos(0),
             attempt_nanos: 0,
+            attempt_nanos_before: 0,
         }
     }
 
@@ -101,11 +120,30 @@ impl Backoff {
         self.pauses
     }
 
-    /// Pauses after this many failed attempts; the moment when the next attempt begins.
-    pub fn pause<P: Platform>(&mut self, c: P::Core, attempts: u32, elder: bool) -> Nanos {
+    /// The last of this many attempts of a transaction has failed just now.
+    pub fn failed<P: Platform>(&mut self, c: P::Core, attempts: u32) {
         if attempts > 1 && self.pauses == Pauses::Growing {
+            self.attempt_nanos_before = self.attempt_nanos;
             self.attempt_nanos = P::now(c).since(self.resumed);
         }
+    }
+
+    /// Returns true if a transaction that has failed this often is to go before all others.
+    pub fn is_hopeless(&self, attempts: u32) -> bool {
+        let nanos = self.attempt_nanos.min(self.attempt_nanos_before);
+        let is_long = attempts >= LONG_ATTEMPTS_OF_AN_ELDER
+            && nanos >= LONG_ATTEMPT_NANOS
+            && nanos.saturating_mul(u64::from(attempts)) >= LONG_ATTEMPTS_NANOS;
+        is_long || attempts >= ATTEMPTS_OF_AN_ELDER
+    }
+
+    /// How long an attempt took that failed lately, as far as that was measured.
+    pub fn attempt_nanos(&self) -> u64 {
+        self.attempt_nanos
+    }
+
+    /// Pauses after this many failed attempts; the moment when the next attempt begins.
+    pub fn pause<P: Platform>(&mut self, c: P::Core, attempts: u32, elder: bool) -> Nanos {
         match self.choose(attempts, elder) {
             Pause::Spin(nanos) => P::pause(c, nanos),
             Pause::Rest(nanos) => P::rest(c, nanos),
@@ -143,15 +181,17 @@ impl Backoff {
     }
 }
 
-/// The place of a database's elder: a word that is not 0 while there is an elder.
+/// The place of a database's elder: a word that is 0 while there is no elder, and else the moment
+/// until which others wait for it.
 pub struct Elder<P: Platform> {
     region: P::Region,
+    faults: Faults,
 }
 
 impl<P: Platform> Elder<P> {
     /// No elder yet.
-    pub fn new(c: P::Core) -> Result<Self, OutOfMemory> {
-        Ok(Elder { region: P::region(c, None, LINE_BYTES, "elder transaction")? })
+    pub fn new(c: P::Core, faults: Faults) -> Result<Self, OutOfMemory> {
+        Ok(Elder { region: P::region(c, None, LINE_BYTES, "elder transaction")?, faults })
     }
 
     fn word(&self) -> &P::Word {
@@ -167,19 +207,54 @@ impl<P: Platform> Elder<P> {
         P::load(c, self.word(), Ordering::Relaxed) != 0
     }
 
-    /// Waits until there is no elder, but no longer than a millisecond. The caller is in no
-    /// transaction.
-    pub fn wait(&self, c: P::Core) {
-        let deadline = P::now(c).plus(ELDER_NANOS_MAX);
-        while self.is_there(c) && P::now(c) < deadline {
-            P::spin_while(c, self.word(), 1, Some(deadline));
+    /// Waits until there is no elder, as long as the elder may have others wait, and not beyond
+    /// `deadline`. The caller is in no transaction.
+    pub fn wait(&self, c: P::Core, deadline: Option<Nanos>) {
+        if self.faults.has(Fault::IgnoredElders) {
+            return;
+        }
+        let began = P::now(c);
+        let mut now = began;
+        loop {
+            let seen = P::load(c, self.word(), Ordering::Relaxed);
+            let until = Nanos(seen).max(began.plus(ELDER_NANOS_FIRST));
+            let until = deadline.map_or(until, |deadline| until.min(deadline));
+            if seen == 0 || now >= until {
+                return;
+            }
+            let spins_until = began.plus(ELDER_SPIN_NANOS);
+            if now < spins_until {
+                P::spin_while(c, self.word(), seen, Some(until.min(spins_until)));
+            } else {
+                P::park(c, self.word(), seen, Some(until));
+            }
+            now = P::now(c);
         }
     }
 
     /// Makes the calling transaction the elder if there is no other elder. The caller keeps the
-    /// result until the transaction ends.
-    pub fn succeed(&self, c: P::Core) -> Option<Eldership<'_, P>> {
-        P::cas(c, self.word(), 0, 1, Ordering::Relaxed).ok().map(|_| Eldership { elder: self, c })
+    /// result until the transaction ends. An attempt of the transaction takes about this long.
+    pub fn succeed(&self, c: P::Core, attempt_nanos: u64) -> Option<Eldership<'_, P>> {
+        let mut waits = ElderWaits { began: P::now(c), nanos: 0 };
+        let until = waits.next(waits.began, attempt_nanos);
+        P::cas(c, self.word(), 0, until, Ordering::Relaxed).ok()?;
+        Some(Eldership { elder: self, c, waits })
+    }
+}
+
+/// How long others wait for an elder.
+struct ElderWaits {
+    began: Nanos,
+    /// For the next attempt.
+    nanos: u64,
+}
+
+impl ElderWaits {
+    /// The moment until which others wait for the attempt that follows one of this length.
+    fn next(&mut self, now: Nanos, attempt_nanos: u64) -> u64 {
+        let attempts = ELDER_NANOS_FIRST.max(attempt_nanos.saturating_mul(ELDER_ATTEMPTS_WAITED));
+        self.nanos = attempts.max(2 * self.nanos).min(ELDER_NANOS_MAX);
+        now.plus(self.nanos).min(self.began.plus(ELDER_NANOS_MAX)).0
     }
 }
 
@@ -187,11 +262,21 @@ impl<P: Platform> Elder<P> {
 pub struct Eldership<'e, P: Platform> {
     elder: &'e Elder<P>,
     c: P::Core,
+    waits: ElderWaits,
+}
+
+impl<P: Platform> Eldership<'_, P> {
+    /// An attempt of the elder, which took so long, has failed: others wait for the next one.
+    pub fn failed(&mut self, attempt_nanos: u64) {
+        let until = self.waits.next(P::now(self.c), attempt_nanos);
+        P::store(self.c, self.elder.word(), until, Ordering::Relaxed);
+    }
 }
 
 impl<P: Platform> Drop for Eldership<'_, P> {
     fn drop(&mut self) {
         P::store(self.c, self.elder.word(), 0, Ordering::Relaxed);
+        P::unpark(self.c, self.elder.word(), u32::MAX);
     }
 }
 
@@ -229,6 +314,33 @@ mod tests {
             assert!(between(longest_pause(attempt_nanos, attempts, false), BACKOFF_NANOS_MAX));
             assert!(longest_pause(attempt_nanos, attempts, true) < 1_000);
         }
+    }
+
+    #[test]
+    fn long_attempts_make_an_elder_soon() {
+        let elders = |lengths: [u64; 2], attempts| {
+            let [attempt_nanos, attempt_nanos_before] = lengths;
+            Backoff { attempt_nanos, attempt_nanos_before, ..Backoff::new(1) }.is_hopeless(attempts)
+        };
+        let short = LONG_ATTEMPT_NANOS - 1;
+        assert!(!elders([short; 2], ATTEMPTS_OF_AN_ELDER - 1));
+        assert!(elders([0; 2], ATTEMPTS_OF_AN_ELDER));
+        assert!(elders([1_000_000; 2], LONG_ATTEMPTS_OF_AN_ELDER));
+        assert!(!elders([1_000_000; 2], LONG_ATTEMPTS_OF_AN_ELDER - 1));
+        assert!(!elders([short, 1_000_000], 100), "one long attempt is an accident");
+        assert!(!elders([LONG_ATTEMPT_NANOS; 2], 4) && elders([LONG_ATTEMPT_NANOS; 2], 5));
+    }
+
+    #[test]
+    fn others_wait_for_an_elder_as_long_as_its_attempts_take_and_no_longer() {
+        let mut waits = ElderWaits { began: Nanos(7), nanos: 0 };
+        assert_eq!(waits.next(Nanos(7), 0), 7 + ELDER_NANOS_FIRST);
+        assert_eq!(waits.next(Nanos(100), 0), 100 + 2 * ELDER_NANOS_FIRST);
+        assert_eq!(waits.next(Nanos(200), 5_000_000), 200 + 20_000_000);
+        for _ in 0..20 {
+            assert!(waits.next(Nanos(300), 5_000_000) <= 7 + ELDER_NANOS_MAX);
+        }
+        assert_eq!(waits.next(Nanos(400), u64::MAX), 7 + ELDER_NANOS_MAX);
     }
 
     #[test]

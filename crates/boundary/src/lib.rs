@@ -63,7 +63,7 @@ pub use change_stream::{
     LogPosition, ReaderPlace, RowChange,
 };
 pub use changes::{ChangeError, ChangeStep, Swept, TableChange};
-pub use contention::{ATTEMPTS_OF_AN_ELDER, Backoff, Elder, Eldership, FIXED_PAUSE_NANOS, Pauses};
+pub use contention::{Backoff, Elder, Eldership, FIXED_PAUSE_NANOS, Pauses};
 pub use database::{AnyDatabase, Occupant, Traits};
 pub use declaration::{Declared, KeysOf, RowKeys, SchemaBuilder, TableDivision};
 pub use ending::{Bounds, Commit, Ending, Stats};

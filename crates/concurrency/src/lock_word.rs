@@ -85,6 +85,11 @@ impl LockState {
         self.0 & SLEEPERS != 0
     }
 
+    /// Returns true if transactions sleep for the lock, and may be overtaken.
+    pub(crate) fn is_open(self) -> bool {
+        self.has_sleepers() && !self.is_waited()
+    }
+
     /// The tag without the bit that says that a transaction sleeps.
     pub(crate) fn holder_tag(self) -> u64 {
         self.0 & (TAG & !SLEEPERS)

@@ -430,6 +430,10 @@ pub trait Accessing<P: Platform>: Parts<P> {
         })
     }
 
+    /// The caller names none of the rows again that were found so far. A snapshot, which has
+    /// nothing to check at its end, forgets them; other transactions remember what they have read.
+    fn forget_rows(_transaction: &mut Self::Transaction) {}
+
     /// Number of the table that a row belongs to.
     fn table_of(transaction: &Self::Transaction, row: RowNumber) -> usize;
 

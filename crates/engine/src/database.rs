@@ -54,7 +54,7 @@ impl<P: Platform, S: Scheme<P>> MemoryDatabase<P, S> {
             index.partitions.iter_mut().zip(nodes).for_each(|(partition, node)| partition.1 = node);
         }
         let instance = Instance::new(c, options, &shapes)?;
-        let (elder, row_copies) = (Elder::new(c)?, options.ways.row_copies);
+        let (elder, row_copies) = (Elder::new(c, options.faults)?, options.ways.row_copies);
         let tables = TableList::new(c, tables, options.spare_tables, options.faults)?;
         Ok(MemoryDatabase { instance, tables, elder, columns, row_copies, durable: None, undecided: None })
     }

@@ -52,7 +52,14 @@ pub struct Report {
     pub median: Duration,
     /// The longest time of a transaction.
     pub longest: Duration,
+    /// Transactions that took longer than [`WAITED`]: those whose thread has slept.
+    pub waited: usize,
+    /// Half of these took no longer than this.
+    pub median_wait: Duration,
 }
+
+/// A transaction that took longer has waited for others.
+const WAITED: Duration = Duration::from_micros(50);
 
 /// Runs this many transactions in each session.
 ///
@@ -120,7 +127,10 @@ pub fn run(scheme: Scheme, lock_wait: Option<Duration>, transactions: u64) -> is
     assert!(sums.iter().all(|sum| *sum == sums[0]), "{sums:?}: an update is lost");
     let mut times = times.into_inner().expect("no panic");
     times.sort_unstable();
+    let waits = &times[times.partition_point(|time| *time <= WAITED)..];
     Ok(Report {
+        waited: waits.len(),
+        median_wait: waits.get(waits.len() / 2).copied().unwrap_or_default(),
         throughput: times.len() as f64 / elapsed.as_secs_f64(),
         conflicts: conflicts.into_inner().expect("no panic"),
         median: times[times.len() / 2],

@@ -285,6 +285,10 @@ impl Transaction<'_> {
         let key = AnyKey::of(key);
         let key = key.words_of::<K>();
         self.enter_lookup(index, key, intent)?;
+        if self.state.only_reads {
+            // The verb before has read all that it wanted of its row.
+            self.verbs.forget_rows();
+        }
         let inner = index.inner;
         let found = self.verbs.find(inner.table().number(), inner.number(), key, intent);
         self.check(found)

@@ -23,7 +23,7 @@ use crate::table::Table;
 use crate::ticket::Ticket;
 
 /// Time for which calls that run one transaction wait for a session.
-const PLACE_WAIT: Duration = Duration::from_secs(5);
+pub(crate) const PLACE_WAIT: Duration = Duration::from_secs(5);
 
 /// A handle of an open database. Clones are handles of the same database, which stays open as long
 /// as any handle exists. Clone a handle into each thread.

@@ -163,7 +163,8 @@
 //   `described_changes` and `described_scan` (verbs without a row type), `open` and `owned`
 //   (transaction objects), `nesting`.
 // - Ranges: `range`, `scan`, `rows` (iterators), `select` (fields that are read or written),
-//   `table` (handles).
+//   `table` (handles), `batches` (changes as several transactions), `paging`
+//   (pages of a scan).
 // - Durability: `durable_wait`, `ticket`, `on_disk` and `waiters` (futures), `backup`, `check`,
 //   `read_copy` (reads beside another process).
 // - Streams of committed changes: `changes`, `changed` (transactions and rows), `position`; `watch`
@@ -183,6 +184,7 @@ mod altering;
 mod attempt;
 mod attempts;
 mod backup;
+mod batches;
 mod builder;
 mod cause;
 mod changed;
@@ -214,6 +216,7 @@ mod on_disk;
 mod open;
 mod options;
 mod owned;
+mod paging;
 mod plans;
 mod position;
 mod process_owned;
@@ -239,6 +242,7 @@ mod watch;
 
 pub use attempt::Transaction;
 pub use backup::{Backup, copy_directory};
+pub use batches::Batch;
 pub use boundary::{Progress as OpenProgress, Stage as OpenStage, Stats};
 pub use builder::{
     Builder, MEMORY_LIMIT_DEFAULT, RETAINED_CHANGES_DEFAULT, SESSIONS_DEFAULT, SESSIONS_MAX,
@@ -263,6 +267,7 @@ pub use on_disk::{BlockingJob, OnDisk};
 pub use open::OpenTransaction;
 pub use options::{ATTEMPTS_DEFAULT, CancelToken, DEADLINE_DEFAULT, Durability, TransactionOptions};
 pub use owned::OwnedTransaction;
+pub use paging::PageToken;
 pub use position::{ChangePosition, ChangesFrom};
 pub use range::{KeyRange, NormalizedRange, Prefix, Prefixes, prefix, prefixes};
 pub use read_copy::ReadCopy;

@@ -116,7 +116,8 @@ impl TransactionOptions {
     }
 
     /// Lets a transaction wait this long for a lock that another one holds, from nothing to
-    /// minutes. It sleeps meanwhile, is served in the order of arrival, and returns
+    /// minutes. It sleeps meanwhile, is served in the order of arrival (in memory, others may
+    /// overtake the first for two milliseconds until its thread runs), and returns
     /// [`crate::Error::LockTimeout`] when the time is over. Transactions that wait for each other
     /// are found: the youngest of them conflicts, and a closure tries it again. Transactions that
     /// update a row that all others update too then follow one another, without conflicts.

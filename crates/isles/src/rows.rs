@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 
 use boundary::Direction;
 use schema::row_keys::with_keys;
-use schema::{Key, Row, RowId};
+use schema::{Key, Row};
 
 use crate::attempt::Transaction;
 #[cfg(doc)]
@@ -32,14 +32,13 @@ pub trait RowView<R: Row> {
     /// Reads the rows of the scan and appends their items to `to`. Returns the last row, if its
     /// item does not contain the keys.
     #[doc(hidden)]
-    fn read<K: Key>(&self, scan: &mut Scan<'_, R, K>, to: &mut VecDeque<Self::Item>)
-    -> Result<Option<RowId>>;
+    fn read<K: Key>(&self, scan: &mut Scan<'_, R, K>, to: &mut VecDeque<Self::Item>) -> Result<Option<R>>;
 
     /// Returns the rest of the range, behind the last row that was read.
     #[doc(hidden)]
     fn rest<K: Key>(
         scan: &mut Scan<'_, R, K>,
-        last: Option<RowId>,
+        last: Option<R>,
         read: &VecDeque<Self::Item>,
     ) -> Result<Option<NormalizedRange>>;
 }
@@ -51,7 +50,7 @@ pub struct WholeRow;
 impl<R: Row> RowView<R> for WholeRow {
     type Item = R;
 
-    fn read<K: Key>(&self, scan: &mut Scan<'_, R, K>, to: &mut VecDeque<R>) -> Result<Option<RowId>> {
+    fn read<K: Key>(&self, scan: &mut Scan<'_, R, K>, to: &mut VecDeque<R>) -> Result<Option<R>> {
         scan.read_again(ROWS_AHEAD, &mut |_, row| {
             to.push_back(row);
             Ok(ControlFlow::Continue(()))
@@ -61,7 +60,7 @@ impl<R: Row> RowView<R> for WholeRow {
 
     fn rest<K: Key>(
         scan: &mut Scan<'_, R, K>,
-        _: Option<RowId>,
+        _: Option<R>,
         read: &VecDeque<R>,
     ) -> Result<Option<NormalizedRange>> {
         Ok(read.back().and_then(|row| scan.behind(row)))
@@ -75,11 +74,14 @@ pub struct SelectedFields<F>(pub(crate) F);
 impl<R: Row, F: Select<R>> RowView<R> for SelectedFields<F> {
     type Item = F::Value;
 
-    fn read<K: Key>(&self, scan: &mut Scan<'_, R, K>, to: &mut VecDeque<F::Value>) -> Result<Option<RowId>> {
-        let mut last = None;
+    fn read<K: Key>(&self, scan: &mut Scan<'_, R, K>, to: &mut VecDeque<F::Value>) -> Result<Option<R>> {
+        let (mut last, limit) = (None, scan.limit);
         scan.run_again(&mut |transaction, found| {
             to.push_back(transaction.read_fields(found, self.0)?);
-            last = Some(found);
+            if to.len() as u64 == limit {
+                // A snapshot forgets the row when it has been visited.
+                last = Some(transaction.read_row(found)?);
+            }
             Ok(ControlFlow::Continue(()))
         })?;
         Ok(last)
@@ -87,12 +89,10 @@ impl<R: Row, F: Select<R>> RowView<R> for SelectedFields<F> {
 
     fn rest<K: Key>(
         scan: &mut Scan<'_, R, K>,
-        last: Option<RowId>,
+        last: Option<R>,
         _: &VecDeque<F::Value>,
     ) -> Result<Option<NormalizedRange>> {
-        let Some(last) = last else { return Ok(None) };
-        let row: R = scan.transaction.read_row(last)?;
-        Ok(scan.behind(&row))
+        Ok(last.and_then(|row| scan.behind(&row)))
     }
 }
 
@@ -201,7 +201,7 @@ impl NormalizedRange {
 
 impl<'a, R: Row, K: Key> Scan<'a, R, K> {
     /// Returns the part of the range behind this row, which is in the range.
-    fn behind(&self, row: &R) -> Option<NormalizedRange> {
+    pub(crate) fn behind(&self, row: &R) -> Option<NormalizedRange> {
         let number = self.index.inner.number();
         let range = self.range.clone()?;
         with_keys(row, |keys| match self.direction {

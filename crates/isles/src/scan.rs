@@ -287,7 +287,11 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         let mut shown = RowCounter { left: self.limit, failed: None };
         let mut show = |verbs: &mut dyn AnyVerbs, found| {
             let mut transaction = Transaction { verbs, state: &mut *state, shared, cancel, plans };
-            Ok(shown.show(&mut transaction, |transaction| visit(transaction, found)))
+            let goes_on = shown.show(&mut transaction, |transaction| visit(transaction, found));
+            if transaction.state.only_reads {
+                transaction.verbs.forget_rows();
+            }
+            Ok(goes_on)
         };
         let scanned = match self.skips {
             true => verbs.scan_or_skip(TableIndex { table: number, index }, range, self.direction, &mut show),
@@ -324,13 +328,16 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
                     return Ok(false);
                 }
             }
+            if transaction.state.only_reads {
+                transaction.verbs.forget_rows();
+            }
             Ok(true)
         });
         self.end(scanned, shown.failed)
     }
 
     /// Checks that the scan may run. Returns the range to visit, unless it is empty.
-    fn begin(&mut self) -> Result<Option<NormalizedRange>> {
+    pub(crate) fn begin(&mut self) -> Result<Option<NormalizedRange>> {
         let table = self.index.table();
         self.transaction.enter(table)?;
         let Some(range) = self.range.clone().filter(|_| self.limit > 0) else { return Ok(None) };

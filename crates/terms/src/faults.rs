@@ -57,6 +57,10 @@ pub enum Fault {
     UnresolvedDeadlocks,
     /// Locking, with queues of locks: some of those who sleep in a queue are never served.
     SkippedWaiter,
+    /// Locking, with queues of locks: the first of a queue is overtaken without end.
+    EndlessOvertaking,
+    /// In memory: no transaction waits for one that goes before all others.
+    IgnoredElders,
     /// `lock_or_skip` returns rows that another transaction has locked.
     UnskippedRows,
     /// With locks of partitions: a row that a secondary index names is not protected by its own

@@ -36,7 +36,7 @@ use terms::{Abort, Category};
 
 use crate::meter::Meter;
 use crate::new_rows::NewRow;
-use crate::writes::{Chain, WriteBuffer};
+use crate::writes::WriteBuffer;
 use free::{FreeRow, FreeRows};
 use partial_step::PartialStep;
 use places::Places;
@@ -255,22 +255,29 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
     /// The same; the caller has checked that there is room.
     #[inline]
     fn add(&mut self, row: RecordRef<P, H>, place: Address, table: usize, seen: u64, flags: u8) -> u32 {
-        let access = Access {
-            row,
-            place,
-            seen,
-            table: table as u32,
-            flags,
-            linked: 0,
-            passed: 0,
-            inherits: 0,
-            keys: 0,
-            writes: Chain::EMPTY,
-            tail: 0,
-        };
-        self.list.push(access);
+        self.list.push(Access::found(row, place, table, seen, flags));
         self.places.enter(&self.list);
         self.list.len() as u32 - 1
+    }
+
+    /// Adds a row that is not found by its place again: a row of a snapshot, which may be there
+    /// several times.
+    #[inline]
+    pub(crate) fn push_unplaced(
+        &mut self,
+        row: RecordRef<P, H>,
+        place: Address,
+        table: usize,
+    ) -> Result<u32, Abort> {
+        self.check_room()?;
+        self.list.push(Access::found(row, place, table, 0, 0));
+        Ok(self.list.len() as u32 - 1)
+    }
+
+    /// Forgets the rows of a snapshot, which has nothing to check at its end.
+    pub(crate) fn forget_unplaced(&mut self) {
+        self.list.clear();
+        self.free.clear();
     }
 
     /// Adds a row about which nothing can conflict; its number.

@@ -62,6 +62,24 @@ pub(crate) struct Access<P: Platform, H> {
 }
 
 impl<P: Platform, H> Access<P, H> {
+    /// A row that the transaction has found, or makes.
+    #[inline(always)]
+    pub(super) fn found(row: RecordRef<P, H>, place: Address, table: usize, seen: u64, flags: u8) -> Self {
+        Access {
+            row,
+            place,
+            seen,
+            table: table as u32,
+            flags,
+            linked: 0,
+            passed: 0,
+            inherits: 0,
+            keys: 0,
+            writes: Chain::EMPTY,
+            tail: 0,
+        }
+    }
+
     /// Returns true if nothing is to be done for the row when the transaction commits but to store
     /// what was written into the row, if anything.
     #[inline(always)]

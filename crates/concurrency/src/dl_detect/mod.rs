@@ -41,7 +41,7 @@ use crate::timestamps::{Timestamp, TimestampWorker, Timestamps};
 use crate::ways::{Deadlocks, RowLock};
 
 use lists::{Lists, Waits};
-use queues::{Queues, Sleeper, with_holder};
+use queues::{Queues, Sleeper, join};
 use terms::{Fault, Faults};
 use waits_for::{Search, ShownWait, WaitsFor};
 
@@ -120,7 +120,7 @@ impl Tagging for Detecting {
     /// The tag of a lock that is held exclusively is its holder's number, plus 1.
     #[inline(always)]
     fn join(_: LockState, granted: LockState, want: Want, tag: u64) -> LockState {
-        with_holder(granted, want, tag)
+        join(granted, want, tag)
     }
 }
 
@@ -344,7 +344,8 @@ impl<P: Platform> Wait<'_, P> {
                 Some(_) if !came_to_wait && self.holds_back() => Some(self.polite_until),
                 Some(granted) => {
                     let granted = Detecting::join(self.seen, granted, want, self.seeker.tag());
-                    match lock.exchange(c, self.seen, granted.waited(came_to_wait)) {
+                    match lock.exchange(c, self.seen, granted.waited(came_to_wait || granted.has_sleepers()))
+                    {
                         Ok(()) => return Ok(()),
                         Err(seen) => self.seen = seen,
                     }

@@ -29,6 +29,10 @@
 //! row inserted with the same key takes over the entry, and remembers from which row, for older
 //! snapshots. So snapshots find rows under the keys that the rows had then.
 //!
+//! A snapshot has nothing to check at its end, so it needs to remember nothing that it has read: no
+//! witnesses, and rows as long as the caller names them
+//! ([`Accessing::forget_rows`](crate::Accessing::forget_rows)).
+//!
 //! Reclamation has no list of versions: no snapshot is, or will be, of an epoch before the horizon
 //! less `SNAPSHOT_EPOCHS` ([`storage::epoch`]); the writer of a row cuts off what is older than the
 //! version that the oldest snapshot needs. A snapshot that is read for long holds the horizon, so
@@ -119,9 +123,7 @@ impl<P: Platform> Method<P> for MvccMethod {
         let c = cx.c;
         if let Some(epoch) = state.own.snapshot {
             let Some(visible) = snapshot::visible(c, row, index, epoch) else { return Ok(None) };
-            let place = P::address(c, visible.start());
-            let known = state.rows.find(place).map(Ok);
-            return known.unwrap_or_else(|| state.rows.push(visible, place, table, 0, 0)).map(Some);
+            return state.rows.push_unplaced(visible, P::address(c, visible.start()), table).map(Some);
         }
         let place = P::address(c, row.start());
         let version = stable_version::<P>(c, row.header().version(), state.rows.lock_wait_nanos)?;

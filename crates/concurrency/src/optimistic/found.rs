@@ -82,9 +82,11 @@ pub(super) fn scan_leaves<'i, P: Platform, M: Method<P>, T: Holder<'i, P, Optimi
         let transaction = holder.parts().0;
         transaction.state.note_absence(transaction.mode, partition);
         let mut leaf = |holder: &mut T, seen: &Visit<'_, P>| {
-            let accesses = &mut holder.parts().0.state.rows;
-            accesses.witnesses.push(seen.witness);
-            accesses.removed = accesses.removed.max(seen.removed);
+            let state = &mut holder.parts().0.state;
+            if !M::is_snapshot(&state.own) {
+                state.rows.witnesses.push(seen.witness);
+                state.rows.removed = state.rows.removed.max(seen.removed);
+            }
             rows(holder, seen.values)
         };
         if !walk_leaves(holder, partition, range, direction, &mut leaf)? {
@@ -183,5 +185,7 @@ fn read_numbered_row<P: Platform, M: Method<P>>(
     out: &mut [u64],
 ) -> Result<bool, Abort> {
     let Some(number) = add_named_row(&mut transaction.state, cx, at, bits)? else { return Ok(false) };
-    Optimistic::<M>::read(transaction, cx, number, first, out).map(|()| true)
+    Optimistic::<M>::read(transaction, cx, number, first, out)?;
+    transaction.state.forget_read(number);
+    Ok(true)
 }

@@ -1,5 +1,7 @@
 //! Entering new rows into indexes.
 
+use std::sync::atomic::Ordering;
+
 use platform::Platform;
 use storage::tree::Insert;
 use storage::{Index, RecordRef, Table};
@@ -8,6 +10,7 @@ use super::absences::Frozen;
 use super::header::{ABSENT, FLAGS, VersionHeader};
 use super::method::{Method, MethodContext, OptimisticState};
 use super::reading::stable_version;
+use crate::access::Access;
 use crate::scheme::RowNumber;
 use terms::rows::TableIndex;
 use terms::{Abort, Conflict};
@@ -90,4 +93,29 @@ pub(super) fn link<P: Platform, M: Method<P>>(
         }
     }
     Err(Abort::Conflict(Conflict::KeyInUse))
+}
+
+/// Checks that all indexes of the table name the row under these keys, where deleted rows stay in
+/// their indexes for a while. Once the row is deleted, an entry that another row has taken over
+/// would seem a wrong key.
+pub(super) fn is_named<P: Platform, H: VersionHeader<P>>(
+    c: P::Core,
+    access: &Access<P, H>,
+    table: &Table<P>,
+    keys: &[&[u64]],
+) -> Result<(), Abort> {
+    let bits = access.row.to_bits();
+    let names = |(index, key): (&Index<P>, &&[u64])| index.partition(key).get(c, key).value == Some(bits);
+    if table.indexes.iter().zip(keys).all(names) {
+        return Ok(());
+    }
+    // Acquire: pairs with the release of the row's last writer, which may have handed on the row's
+    // entries.
+    let version = P::load(c, access.word(), Ordering::Acquire);
+    let is_changed = version != access.seen;
+    Err(if is_changed {
+        Abort::Conflict(Conflict::ReadChanged)
+    } else {
+        Abort::Misuse("keys of another row")
+    })
 }

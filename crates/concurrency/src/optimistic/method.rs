@@ -89,6 +89,14 @@ impl<P: Platform, M: Method<P>> OptimisticState<P, M> {
             self.absences.note(partition);
         }
     }
+
+    /// Forgets the row that was added last, if the transaction reads a snapshot: no verb names it.
+    #[inline(always)]
+    pub(super) fn forget_read(&mut self, number: RowNumber) {
+        if M::is_snapshot(&self.own) && number as usize + 1 == self.rows.list.len() {
+            self.rows.list.pop();
+        }
+    }
 }
 
 /// The methods in which the optimistic schemes differ.

@@ -55,7 +55,7 @@ use absences::Absences;
 use ending::{depends_on, recycle, undo};
 use found::{Portions, add_named_row, read_named_row, read_named_rows, scan_leaves};
 use keeping::{heed_marks, mark_rows_read, remove_marks};
-use linking::{link, link_run};
+use linking::{is_named, link, link_run};
 use marks::ReadMarks;
 use method::{OptimisticWorker, Running, Validated, readers_wait, was_there};
 
@@ -147,11 +147,12 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         match lookup.value {
             Some(bits) => {
                 let found = add_named_row(&mut transaction.state, cx, TableIndex { table, index }, bits);
-                if M::VERSIONS && matches!(found, Ok(None)) {
+                if M::VERSIONS && matches!(found, Ok(None)) && !M::is_snapshot(&transaction.state.own) {
                     transaction.state.rows.witnesses.push(lookup.witness);
                 }
                 found
             }
+            None if M::is_snapshot(&transaction.state.own) => Ok(None),
             None => {
                 let (tables, state) = (cx.tables, &mut transaction.state);
                 state.note_absence(transaction.mode, tables[table].indexes[index].partition(key));
@@ -366,7 +367,9 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         if !M::REMEMBERS_VERSIONS {
             let found = Self::find(transaction, cx, table, index, key, Intent::Read)?;
             let Some(number) = found else { return Ok(false) };
-            return Self::read(transaction, cx, number, first, words).map(|()| true);
+            Self::read(transaction, cx, number, first, words)?;
+            transaction.state.forget_read(number);
+            return Ok(true);
         }
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Index);
         let lookup = storage.partition(key).get(cx.c, key);
@@ -401,6 +404,12 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
             }
             Ok(true)
         })
+    }
+
+    fn forget_rows(transaction: &mut Running<P, M>) {
+        if M::is_snapshot(&transaction.state.own) {
+            transaction.state.rows.forget_unplaced();
+        }
     }
 
     fn table_of(transaction: &Running<P, M>, row: RowNumber) -> usize {
@@ -567,29 +576,4 @@ fn writable<P: Platform, M: Method<P>>(
         return Err(DELETED_BEFORE);
     }
     Ok(table as usize)
-}
-
-/// Checks that all indexes of the table name the row under these keys, where deleted rows stay in
-/// their indexes for a while. Once the row is deleted, an entry that another row has taken over
-/// would seem a wrong key.
-fn is_named<P: Platform, H: VersionHeader<P>>(
-    c: P::Core,
-    access: &Access<P, H>,
-    table: &Table<P>,
-    keys: &[&[u64]],
-) -> Result<(), Abort> {
-    let bits = access.row.to_bits();
-    let names = |(index, key): (&Index<P>, &&[u64])| index.partition(key).get(c, key).value == Some(bits);
-    if table.indexes.iter().zip(keys).all(names) {
-        return Ok(());
-    }
-    // Acquire: pairs with the release of the row's last writer, which may have handed on the row's
-    // entries.
-    let version = P::load(c, access.word(), Ordering::Acquire);
-    let is_changed = version != access.seen;
-    Err(if is_changed {
-        Abort::Conflict(Conflict::ReadChanged)
-    } else {
-        Abort::Misuse("keys of another row")
-    })
 }

@@ -6,8 +6,7 @@ mod durability;
 mod parts;
 
 use boundary::{
-    ATTEMPTS_OF_AN_ELDER, Attempts, Backoff, Bounds, Commit, Elder, Eldership, Ending, Pauses, Procedure,
-    Stats, run_inline,
+    Attempts, Backoff, Bounds, Commit, Elder, Eldership, Ending, Pauses, Procedure, Stats, run_inline,
 };
 use concurrency::{Meter, Scheme, Use};
 use platform::{Nanos, Platform};
@@ -298,7 +297,7 @@ impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
     ) -> Result<Attempt<'_, 'd, P, S>, Abort> {
         self.check_log()?;
         if self.elder.is_there(self.inner.core()) {
-            self.give_way();
+            self.give_way(bounds.deadline);
         }
         let (redo, stats) = (self.redo.as_mut(), &mut self.stats);
         let transaction = Transaction::begin(&mut self.inner, &mut self.scratch, redo, mode, bounds.deadline);
@@ -367,13 +366,13 @@ impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
 
     /// Waits for the elder to end.
     #[cold]
-    fn give_way(&mut self) {
+    fn give_way(&mut self, deadline: Option<Nanos>) {
         let c = self.inner.core();
         // A session that waits must not hold memory back: the elder could be waiting for memory.
         self.inner.leave();
         let meter = &mut self.inner.worker().meter;
         let before = meter.enter::<P>(c, terms::Category::Backoff);
-        self.elder.wait(c);
+        self.elder.wait(c, deadline);
         let now = P::now(c);
         self.backoff.resume(now);
         self.tend(now);
@@ -472,7 +471,7 @@ impl<'d, P: Platform, S: Scheme<P>> Attempts<P> for MemoryAttempts<'_, '_, 'd, P
     #[inline(always)]
     fn give_way(&mut self) {
         if self.eldership.is_none() && self.session.elder.is_there(self.core()) {
-            self.session.give_way();
+            self.session.give_way(self.bounds.deadline);
         }
     }
 
@@ -494,11 +493,18 @@ impl<'d, P: Platform, S: Scheme<P>> Attempts<P> for MemoryAttempts<'_, '_, 'd, P
     }
 
     fn pause(&mut self, attempts: u32) -> Result<(), Abort> {
-        if self.eldership.is_none() && attempts >= ATTEMPTS_OF_AN_ELDER {
-            self.session.give_way();
-            self.eldership = self.session.elder.succeed(self.core());
+        let (c, session) = (self.core(), &mut *self.session);
+        session.backoff.failed::<P>(c, attempts);
+        let attempt_nanos = session.backoff.attempt_nanos();
+        if let Some(eldership) = &mut self.eldership {
+            eldership.failed(attempt_nanos);
+        } else if session.backoff.is_hopeless(attempts) {
+            if session.elder.is_there(c) {
+                session.give_way(self.bounds.deadline);
+            }
+            self.eldership = session.elder.succeed(c, attempt_nanos);
         }
-        self.session.back_off(attempts, self.eldership.is_some());
+        session.back_off(attempts, self.eldership.is_some());
         Ok(())
     }
 }

@@ -301,6 +301,12 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         call!(self, |inner, cx| S::read(inner, cx, row, span.first_word(), out))
     }
 
+    fn forget_rows(&mut self) {
+        if let Some(inner) = &mut self.inner {
+            S::forget_rows(inner);
+        }
+    }
+
     fn reads_apart(&self) -> bool {
         self.scratch.reads_apart
     }

@@ -18,6 +18,7 @@ mod durable_files;
 mod endings;
 mod epochs;
 mod fairness;
+mod long_readers;
 mod misuse;
 mod model;
 mod nodes;

@@ -8,6 +8,8 @@ mod cache;
 mod hot_row;
 #[path = "../../examples/inventory.rs"]
 mod inventory;
+#[path = "../../examples/long_reader.rs"]
+mod long_reader;
 #[path = "../../examples/migrations.rs"]
 mod migrations;
 #[path = "../../examples/queue.rs"]
@@ -33,6 +35,15 @@ fn sessions_that_wait_for_a_hot_row_do_not_conflict() {
     let refused = hot_row::run(isles::Scheme::NoWait, None, 400).expect("all commit in the end");
     assert!(waiting.longest >= waiting.median && refused.longest >= refused.median);
     println!("waiting {waiting:?}, refused {refused:?}");
+}
+
+#[test]
+fn who_reads_a_table_commits_beside_those_who_change_it() {
+    for scheme in [isles::Scheme::Silo, isles::Scheme::Mvcc] {
+        let read = long_reader::run(scheme, 20_000, 3).expect("each reader commits");
+        assert_eq!(read.attempts.len(), 3);
+        println!("{scheme:?}: {read:?}");
+    }
 }
 
 #[test]

@@ -1,14 +1,15 @@
 //! Operations of a program beside transactions: a database is made, inspected, copied, changed and
 //! opened again. Each function is called on each engine, with its expected result there.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use isles::{
-    Builder, CancelToken, Database, Deployment, Division, Durability, Error, Event, NoProcedure, Row, Scheme,
-    SequenceOptions, TableChange, TableOptions, TransactionOptions,
+    Builder, CancelToken, Database, Deployment, Division, Durability, Error, Event, NoProcedure, PageToken,
+    Row, Scheme, SequenceOptions, Session, Table, TableChange, TableOptions, TransactionOptions,
 };
 
 use crate::altering;
@@ -19,6 +20,7 @@ use crate::changes;
 use crate::constraints;
 use crate::deployed::Work;
 use crate::engines::{Directory, Engine, Kind};
+use crate::rows::{Plain, Probe, TestRow};
 
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(id))]
@@ -86,6 +88,33 @@ fn declared(engine: Engine, path: &Path) -> Builder {
     }
 }
 
+/// Changes a table in several transactions, which may be interrupted, and leaves it empty.
+fn call_batches(database: &Database) {
+    let drafts = database.table::<Note>("drafts").expect("it is there");
+    database.transaction(|t| t.insert_all(drafts, (0..30).map(note))).expect("inserted");
+    let mut seen = Vec::new();
+    let mark = |note: &mut Note| note.text.push('!');
+    let updated = call!(database.update_in_batches(drafts, 3.., 10, mark, |batch| {
+        seen.push((batch.rows, batch.last.id));
+        ControlFlow::Continue(())
+    }));
+    assert_eq!((updated, seen), (Ok(27), vec![(10, 12), (20, 22), (27, 29)]));
+    let marked = database.transaction(|t| {
+        let rows = t.scan(drafts, ..).collect()?;
+        Ok(rows.iter().filter(|row| row.text.ends_with('!')).count())
+    });
+    assert_eq!(marked, Ok(27));
+    let interrupted = call!(database.delete_in_batches(drafts, .., 7, |batch| match batch.rows {
+        14 => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    }));
+    assert_eq!(interrupted, Ok(14));
+    assert_eq!(database.delete_in_batches(drafts, .., 100, |_| ControlFlow::Continue(())), Ok(16));
+    assert_eq!(database.transaction(|t| t.scan(drafts, ..).count()), Ok(0));
+    let refused = database.delete_in_batches(drafts, .., 0, |_| ControlFlow::Continue(()));
+    assert!(matches!(refused, Err(Error::Misuse(_))), "{refused:?}");
+}
+
 fn call_in_new_directory(engine: Engine, path: &Path, events: &Arc<AtomicU64>) {
     let (counted, builder) = (Arc::clone(events), declared(engine, path));
     let builder = call!(builder.spare_tables(4));
@@ -132,6 +161,7 @@ fn call_in_new_directory(engine: Engine, path: &Path, events: &Arc<AtomicU64>) {
     reader.table::<Note>("notes");
     reader.table::<Note>("drafts");
     changes::read_copy::<Note>(reader, "notes", &std::env::temp_dir(), 20);
+    call_batches(&database);
     let copy = Directory::new(&format!("{}-copy", engine.name()));
     call!(database.backup(&copy.0)).expect("a copy");
     call!(database.close()).expect("no session uses it");
@@ -252,6 +282,37 @@ fn refuse_what_pages_lack(path: &Path) {
     let _ = call!(builder.tables_of_directory());
 }
 
+/// Reads a part of a table page by page, in both directions, and puts it back as it was.
+fn read_pages(session: &mut Session, plain: Table<Plain>) {
+    let rows = (0..7).map(|number| Plain::make(Probe { part: 0, id: number, salt: 3 * number }));
+    let inserted = session.transaction(|t| t.insert_all(plain, rows.clone().collect::<Vec<_>>()));
+    inserted.expect("new rows");
+    for is_reversed in [false, true] {
+        let (mut pages, mut token) = (Vec::new(), None::<PageToken>);
+        loop {
+            let page = session.transaction(|t| {
+                let scan = t.scan(plain, isles::prefix(0)).limit(3);
+                let scan = if is_reversed { scan.reverse() } else { scan };
+                call!(scan.page(token.as_ref()))
+            });
+            let (rows, next) = page.expect("a page");
+            pages.push(rows.len());
+            let Some(next) = next else { break };
+            // As a client gives it back.
+            token = Some(next.to_string().parse().expect("a token"));
+        }
+        assert_eq!(pages, [3, 3, 1]);
+        let of_other = session.transaction(|t| {
+            let scan = t.scan(plain, isles::prefix(0)).limit(3);
+            let scan = if is_reversed { scan } else { scan.reverse() };
+            scan.page(token.as_ref()).map(drop)
+        });
+        assert!(matches!(of_other, Err(Error::Misuse(_))), "{of_other:?}");
+    }
+    assert!("12345".parse::<PageToken>().is_err() && "1234567x".parse::<PageToken>().is_err());
+    assert_eq!(session.transaction(|t| t.scan(plain, isles::prefix(0)).delete()), Ok(7));
+}
+
 /// Every bound of a transaction.
 fn bound_transactions(engine: Engine) {
     let name = format!("{}-bounds", engine.name());
@@ -280,6 +341,7 @@ fn bound_transactions(engine: Engine) {
     drop(owned);
     let options = call!(options.cancel(&token));
     assert_eq!(call!(session.with(options.clone())).transaction(count), Ok(0));
+    read_pages(&mut session, plain);
     assert!(!call!(token.is_cancelled()));
     call!(token.cancel());
     assert_eq!(session.with(options.clone()).transaction(count), Err(Error::Cancelled));

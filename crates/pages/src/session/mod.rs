@@ -150,6 +150,7 @@ impl<P: Files> Attempts<P> for PagesAttempts<'_, '_, '_, P> {
         if context.owner.locks.refused().is_none() {
             let c = context.worker.c;
             let before = context.worker.meter.enter::<P>(c, Category::Backoff);
+            self.session.backoff.failed::<P>(c, attempts);
             self.session.backoff.pause::<P>(c, attempts, false);
             context.worker.meter.leave::<P>(c, before);
         }

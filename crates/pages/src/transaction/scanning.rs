@@ -15,8 +15,8 @@ use storage::tree::Direction;
 use terms::rows::{KeyBounds, TableIndex};
 use terms::{Abort, Category, Fault};
 
-use super::{Transaction, gap};
 use super::reading::mode;
+use super::{Transaction, gap};
 use crate::key::KeyWords;
 use crate::locks::{LockMode, LockPlace, name};
 use crate::page::WordSpan;

@@ -1,10 +1,17 @@
 //! Queues in which transactions sleep until a lock is theirs.
 //!
-//! A transaction that does not get a lock joins the queue of the lock's word. A transaction that
-//! gives something of the lock back serves the queue: it takes the lock for the first one that
-//! waits, and wakes it. So locks go from hand to hand in the order of arrival, and no transaction
-//! is overtaken. Transactions that have something of the word already, a row that they share or the
-//! gap below it, go before all others, which wait for them anyway.
+//! A transaction that does not get a lock joins the queue of the lock's word, which is served in
+//! the order of arrival. Transactions that have something of the word already, a row that they
+//! share or the gap below it, go before all others, which wait for them anyway.
+//!
+//! A thread that sleeps needs some time to run, in which the lock would be idle if it went from
+//! hand to hand. So a transaction that gives back a lock which the first of the queue could have
+//! *calls* that one, and leaves the lock free: the next transaction that comes takes it, one at a
+//! time. The thread that was called watches the lock, and is not overtaken any more by transactions
+//! that see that. When [`OVERTAKEN_NANOS_MAX`] have passed since the lock was free for the first of
+//! the queue for the first time, the lock is given to it, asleep or not (decision 0120). Source:
+//! `Mutex` of Go, `sync/mutex.go`, whose waiters are woken to compete, and get the mutex handed
+//! over after a millisecond.
 //!
 //! Words fall into lists by their address; a list is a latch and a chain of waiting workers. The
 //! row and the gap of a word have one queue. So a transaction in the queue waits for those who
@@ -39,14 +46,25 @@ const LOCK: usize = 1;
 const REQUEST: usize = 2;
 const HOLDER_TAG: usize = 3;
 const ANSWER: usize = 4;
+/// 1 while the worker watches the lock.
+const WATCHES: usize = 5;
+/// When the lock was free for the worker for the first time; 0: it was not yet.
+const FREE_SINCE: usize = 6;
 const WORDS: usize = LINE_BYTES / 8;
 
 /// Answers. 0: the transaction waits.
 const GRANTED: u64 = 1;
 const GONE: u64 = 2;
+/// The lock was free: the transaction, which still waits, is to watch it.
+const CALLED: u64 = 3;
 
-/// A transaction waits on its processor for this long before it sleeps.
+/// A transaction watches a lock on its processor for this long before it sleeps again.
 const SPIN_NANOS: u64 = 20_000;
+/// The longest time that the first of a queue is overtaken.
+const OVERTAKEN_NANOS_MAX: u64 = 2_000_000;
+/// A transaction that comes to a free lock leaves it for this long to one that watches the lock,
+/// and is perhaps not running.
+const COURTESY_NANOS: u64 = 2_000;
 /// A sleeping transaction searches for a deadlock after this time, then after twice as long, and so
 /// on.
 const SEARCH_NANOS_FIRST: u64 = 100_000;
@@ -60,6 +78,13 @@ const FOREVER: Nanos = Nanos(u64::MAX);
 #[inline(always)]
 pub(super) fn with_holder(granted: LockState, want: Want, tag: u64) -> LockState {
     if let Want::Exclusive { .. } = want { granted.with_holder_tag(tag) } else { granted }
+}
+
+/// The same of a lock that transactions may sleep for: those who come after are not to overtake.
+#[inline(always)]
+pub(super) fn join(granted: LockState, want: Want, tag: u64) -> LockState {
+    let granted = with_holder(granted, want, tag);
+    granted.waited(granted.is_waited() || granted.has_sleepers())
 }
 
 /// A request as a word, and back.
@@ -119,7 +144,10 @@ pub(super) struct Sleeper<'w> {
 enum Arrival {
     Taken,
     Gone,
-    Waits,
+    /// In the queue; `is_first`: at its head.
+    Waits {
+        is_first: bool,
+    },
 }
 
 impl<P: Platform> Queues<P> {
@@ -138,9 +166,17 @@ impl<P: Platform> Queues<P> {
         P::words_of(&self.workers, number * LINE_BYTES, WORDS)
     }
 
-    fn is_waiting(&self, c: P::Core, number: usize) -> bool {
+    /// The answer that a worker has by now; 0: none.
+    fn answer(&self, c: P::Core, number: usize) -> u64 {
         // Acquire: pairs with the release in `serve`.
-        P::load(c, &self.worker(number)[ANSWER], Ordering::Acquire) == 0
+        match P::load(c, &self.worker(number)[ANSWER], Ordering::Acquire) {
+            CALLED => 0,
+            answer => answer,
+        }
+    }
+
+    fn is_waiting(&self, c: P::Core, number: usize) -> bool {
+        self.answer(c, number) == 0
     }
 
     /// Runs `body` with the list of a lock latched.
@@ -170,6 +206,24 @@ impl<P: Platform> Queues<P> {
         queue
     }
 
+    /// The request of a worker that waits, and whether it has part of the lock.
+    fn request(&self, c: P::Core, number: usize) -> (Want, bool) {
+        of_word(get::<P>(c, &self.worker(number)[REQUEST]))
+    }
+
+    /// The first of the workers that wait for a lock.
+    fn first(&self, c: P::Core, list: &[P::Word], lock: u64) -> Option<usize> {
+        let mut next = get::<P>(c, &list[FIRST]);
+        loop {
+            let number = (next as usize).checked_sub(1)?;
+            let words = self.worker(number);
+            if get::<P>(c, &words[LOCK]) == lock {
+                return Some(number);
+            }
+            next = get::<P>(c, &words[NEXT]);
+        }
+    }
+
     /// Puts a worker into a list: at its end, or before those who have no part of the same lock.
     fn append(&self, c: P::Core, list: &[P::Word], number: usize, lock: u64, has_part: bool) {
         let mut place = &list[FIRST];
@@ -177,7 +231,7 @@ impl<P: Platform> Queues<P> {
             let next = get::<P>(c, place);
             let Some(other) = (next as usize).checked_sub(1) else { break };
             let words = self.worker(other);
-            let (_, other_has_part) = of_word(get::<P>(c, &words[REQUEST]));
+            let (_, other_has_part) = self.request(c, other);
             if has_part && get::<P>(c, &words[LOCK]) == lock && !other_has_part {
                 break;
             }
@@ -199,21 +253,28 @@ impl<P: Platform> Queues<P> {
         }
     }
 
-    /// Takes a lock that is free, if no transaction is to be served before; else joins the queue.
-    fn arrive(&self, seeker: &Seeker<'_, P>, number: usize) -> Arrival {
+    /// Takes a lock that is free, if no transaction is to be served before, or `overtakes`; else
+    /// joins the queue.
+    fn arrive(&self, seeker: &Seeker<'_, P>, number: usize, overtakes: bool) -> Arrival {
         let Seeker { c, lock, want, .. } = *seeker;
         let (name, tag) = (name_of(lock), seeker.tag());
         let has_part = seeker.state.names().any(|held| held & !1 == name);
         self.with_list(c, name, |list| {
-            let is_next = has_part || self.queue(c, list, name).is_empty();
+            let first = self.first(c, list, name);
             loop {
                 let seen = lock.state(c);
                 if seen.is_gone() {
                     return Arrival::Gone;
                 }
+                // The first is overtaken where it could have the lock itself, and nowhere else: it
+                // may wait for several who share the lock.
+                let is_next = has_part
+                    || first.is_none_or(|first| {
+                        (overtakes || seen.is_open()) && self.request(c, first).0.grant(seen).is_some()
+                    });
                 match want.grant(seen).filter(|_| is_next) {
                     Some(_) if matches!(want, Want::Open { .. }) => return Arrival::Taken,
-                    Some(granted) if lock.exchange(c, seen, with_holder(granted, want, tag)).is_ok() => {
+                    Some(granted) if lock.exchange(c, seen, join(granted, want, tag)).is_ok() => {
                         return Arrival::Taken;
                     }
                     Some(_) => {}
@@ -226,8 +287,11 @@ impl<P: Platform> Queues<P> {
             set::<P>(c, &words[REQUEST], to_word(want, has_part));
             set::<P>(c, &words[HOLDER_TAG], tag);
             set::<P>(c, &words[ANSWER], 0);
+            set::<P>(c, &words[FREE_SINCE], 0);
             self.append(c, list, number, name, has_part);
-            Arrival::Waits
+            let is_first = self.first(c, list, name) == Some(number);
+            set::<P>(c, &words[WATCHES], u64::from(is_first));
+            Arrival::Waits { is_first }
         })
     }
 
@@ -239,7 +303,7 @@ impl<P: Platform> Queues<P> {
         let (mut left, mut served, mut is_blocked) = (queue.len(), Vec::new(), false);
         for number in queue {
             let words = self.worker(number);
-            let (want, has_part) = of_word(get::<P>(c, &words[REQUEST]));
+            let (want, has_part) = self.request(c, number);
             let is_skipped = self.faults.has(Fault::SkippedWaiter) && number % 4 == 3;
             if is_skipped || (is_blocked && !has_part) {
                 continue;
@@ -267,7 +331,7 @@ impl<P: Platform> Queues<P> {
             if seen.is_gone() {
                 return Some(GONE);
             }
-            let granted = with_holder(want.grant(seen)?, want, tag).slept_for(!is_last);
+            let granted = join(want.grant(seen)?, want, tag).slept_for(!is_last);
             if lock.exchange(c, seen, granted).is_ok() {
                 return Some(GRANTED);
             }
@@ -284,15 +348,71 @@ impl<P: Platform> Queues<P> {
     #[cold]
     #[inline(never)]
     pub(super) fn gave_back(&self, c: P::Core, lock: &LockWord<P>) {
-        let served = self.with_list(c, name_of(lock), |list| self.serve(c, list, lock));
+        let served = self.with_list(c, name_of(lock), |list| {
+            let Some(first) = self.first(c, list, name_of(lock)) else { return Vec::new() };
+            self.call(c, first, lock).unwrap_or_else(|| self.serve(c, list, lock))
+        });
         self.wake(c, &served);
+    }
+
+    /// Leaves the lock free for the first of those who wait, which is called; who is to be woken.
+    /// `None` if the lock is not to be left free.
+    ///
+    /// Pre: the list is latched.
+    fn call(&self, c: P::Core, first: usize, lock: &LockWord<P>) -> Option<Vec<usize>> {
+        let words = self.worker(first);
+        let (want, _) = self.request(c, first);
+        let seen = lock.state(c);
+        if seen.is_gone() || want.grant(seen).is_none() {
+            return None;
+        }
+        let Nanos(now) = P::now(c);
+        let since = match get::<P>(c, &words[FREE_SINCE]) {
+            0 => now,
+            since => since,
+        };
+        set::<P>(c, &words[FREE_SINCE], since.max(1));
+        if now.saturating_sub(since) > OVERTAKEN_NANOS_MAX && !self.faults.has(Fault::EndlessOvertaking) {
+            return None;
+        }
+        if get::<P>(c, &words[WATCHES]) == 1 {
+            return Some(Vec::new());
+        }
+        // An exchange that fails leaves the lock closed: another transaction has taken it.
+        let _ = lock.exchange(c, seen, seen.waited(false));
+        if get::<P>(c, &words[ANSWER]) == CALLED {
+            return Some(Vec::new());
+        }
+        // Release: as in `serve`.
+        P::store(c, &words[ANSWER], CALLED, Ordering::Release);
+        Some(vec![first])
+    }
+
+    /// A worker that was called, or has watched the lock in vain, watches it from now on, or does
+    /// not; before that it takes the lock, if that is free for it.
+    fn watch(&self, c: P::Core, number: usize, lock: &LockWord<P>, watches: bool) {
+        let served = self.with_list(c, name_of(lock), |list| {
+            let words = self.worker(number);
+            if self.answer(c, number) != 0 {
+                return Vec::new();
+            }
+            set::<P>(c, &words[ANSWER], 0);
+            set::<P>(c, &words[WATCHES], u64::from(watches));
+            let mut seen = lock.state(c);
+            while !seen.is_gone() && lock.exchange(c, seen, seen.waited(true)).is_err() {
+                seen = lock.state(c);
+            }
+            self.serve(c, list, lock)
+        });
+        let others: Vec<usize> = served.into_iter().filter(|served| *served != number).collect();
+        self.wake(c, &others);
     }
 
     /// Leaves the queue, unless the transaction has an answer by now: then returns the answer.
     fn leave(&self, c: P::Core, number: usize, lock: &LockWord<P>) -> u64 {
         let name = name_of(lock);
         let (answer, served) = self.with_list(c, name, |list| {
-            let answer = get::<P>(c, &self.worker(number)[ANSWER]);
+            let answer = self.answer(c, number);
             if answer != 0 {
                 return (answer, Vec::new());
             }
@@ -320,13 +440,13 @@ impl<P: Platform> Queues<P> {
     ) -> Result<(), Refusal> {
         let (c, number) = (seeker.c, sleeper.number);
         let answer_of = |answer: u64| if answer == GRANTED { Ok(()) } else { Err(Refusal::Held) };
-        match self.arrive(seeker, number) {
+        let is_first = match self.arrive(seeker, number, self.leaves_to_another(seeker)) {
             Arrival::Taken => return Ok(()),
             Arrival::Gone => return Err(Refusal::Held),
-            Arrival::Waits => {}
-        }
+            Arrival::Waits { is_first } => is_first,
+        };
         let mut is_shown = false;
-        let end = self.sleep(graph, &mut sleeper, seeker, &mut is_shown);
+        let end = self.sleep(graph, &mut sleeper, seeker, is_first, &mut is_shown);
         if is_shown {
             graph.hide(c, number);
         }
@@ -339,24 +459,56 @@ impl<P: Platform> Queues<P> {
         }
     }
 
+    /// Leaves a lock that is free for a moment to one that watches it; true if that one has not
+    /// taken it, and so is perhaps not running.
+    fn leaves_to_another(&self, seeker: &Seeker<'_, P>) -> bool {
+        let (c, lock) = (seeker.c, seeker.lock);
+        let seen = lock.state(c);
+        if seen.is_gone() || !seen.has_sleepers() || !seen.is_waited() || seeker.want.grant(seen).is_none() {
+            return false;
+        }
+        lock.wait_while(c, seen, Some(P::now(c).plus(COURTESY_NANOS))) == seen
+    }
+
+    /// Watches the lock until there is an answer, or until it is time to sleep.
+    fn watch_until(&self, seeker: &Seeker<'_, P>, number: usize, until: Nanos) {
+        let (c, lock) = (seeker.c, seeker.lock);
+        while self.answer(c, number) == 0 && P::now(c) < until {
+            let seen = lock.state(c);
+            match seeker.want.grant(seen) {
+                Some(_) => self.watch(c, number, lock, true),
+                None if seen.is_gone() => return self.watch(c, number, lock, true),
+                None => {
+                    lock.wait_while(c, seen, Some(until));
+                }
+            }
+        }
+    }
+
     /// Sleeps until there is an answer, or a reason to leave the queue.
     fn sleep(
         &self,
         graph: &WaitsFor<P>,
         sleeper: &mut Sleeper<'_>,
         seeker: &Seeker<'_, P>,
+        mut watches: bool,
         is_shown: &mut bool,
     ) -> Result<u64, Refusal> {
         let (c, number, lock, faults) = (seeker.c, sleeper.number, seeker.lock, self.faults);
         let answer = &self.worker(number)[ANSWER];
         let began = P::now(c);
-        let (ends, spins_until) = (began.plus(sleeper.longest), began.plus(SPIN_NANOS));
+        let ends = began.plus(sleeper.longest);
         let ends = if faults.has(Fault::UnboundedWaits) { FOREVER } else { ends };
         let (mut search_at, mut pause) = (began.plus(SEARCH_NANOS_FIRST), SEARCH_NANOS_FIRST);
         let last = seeker.transaction_ends.map_or(ends, |deadline| deadline.min(ends));
         loop {
-            // Acquire: pairs with the release in `serve`.
+            // Acquire: pairs with the releases in `serve` and `call`.
             let seen = P::load(c, answer, Ordering::Acquire);
+            if seen == CALLED {
+                self.watch(c, number, lock, true);
+                watches = true;
+                continue;
+            }
             if seen != 0 {
                 return Ok(seen);
             }
@@ -367,8 +519,11 @@ impl<P: Platform> Queues<P> {
             if now >= last {
                 return Err(Refusal::Late);
             }
-            if now < spins_until {
-                P::spin_while(c, answer, 0, Some(spins_until.min(last)));
+            if std::mem::take(&mut watches) {
+                self.watch_until(seeker, number, now.plus(SPIN_NANOS).min(last));
+                if self.answer(c, number) == 0 {
+                    self.watch(c, number, lock, false);
+                }
                 continue;
             }
             if now >= search_at && !faults.has(Fault::UnresolvedDeadlocks) {
@@ -390,24 +545,4 @@ impl<P: Platform> Queues<P> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn requests_are_words() {
-        let wants = [
-            Want::Shared { gap: true },
-            Want::Shared { gap: false },
-            Want::Exclusive { shared: true, gap: false },
-            Want::Exclusive { shared: false, gap: true },
-            Want::Gap,
-            Want::Pend { own: 3 },
-            Want::Open { own: 7 },
-        ];
-        for want in wants {
-            for has_part in [false, true] {
-                assert_eq!(of_word(to_word(want, has_part)), (want, has_part));
-            }
-        }
-    }
-}
+mod tests;
