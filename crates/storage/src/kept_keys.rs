@@ -27,8 +27,13 @@ impl<P: Platform> Table<P> {
 
     #[inline(never)]
     fn keep_long_keys(&self, keys: &[&[u64]], to: &mut Vec<u64>) {
-        to.extend(keys.iter().map(|key| without_zeros(key).len() as u64));
-        keys.iter().for_each(|key| to.extend_from_slice(without_zeros(key)));
+        // Other indexes of the table compare all words of their keys.
+        let kept = || {
+            let keys = self.indexes.iter().zip(keys.iter().copied());
+            keys.map(|(index, key)| if index.has_long_keys() { without_zeros(key) } else { key })
+        };
+        to.extend(kept().map(|key| key.len() as u64));
+        kept().for_each(|key| to.extend_from_slice(key));
     }
 
     /// Appends zeros in place of keys that are not known yet; each has room for the longest key.

@@ -174,6 +174,9 @@ fn apply_described<R: TestRow>(body: &mut Transaction<'_>, new: &R, verb: &Plann
 fn position<R: Row>(name: &str) -> usize {
     // Columns of variable length have explicit positions; those of fixed length have the other
     // positions, in order.
+    if let Some(column) = R::TAIL_COLUMNS.iter().find(|column| column.name == name) {
+        return column.position;
+    }
     let variable: Vec<usize> = R::TAIL_COLUMNS.iter().map(|column| column.position).collect();
     let fixed = R::COLUMNS.iter().position(|column| column.name == name).expect("a column");
     (0..).filter(|place| !variable.contains(place)).nth(fixed).expect("a place")

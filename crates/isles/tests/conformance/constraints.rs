@@ -89,8 +89,9 @@ fn scan_described(session: &mut Session, table: &str, row: &[Datum]) {
         let scan = call!(scan.low(part()));
         call!(scan.high(part()))
     };
-    let backwards = call!(scan().reverse());
-    let locked = call!(scan().for_update());
+    let (whole, again) = (scan(), scan());
+    let backwards = call!(whole.reverse());
+    let locked = call!(again.for_update());
     let from = scan().low(Bound::Excluded(number(6)));
     let only = scan().low(Bound::Included(number(7))).high(Bound::Included(number(7)));
     for mut scan in [scan(), backwards, locked, from, only] {
