@@ -252,8 +252,8 @@ impl ValueType {
         matches!(self, ValueType::Float(_) | ValueType::Bool) || self.is_early_key()
     }
 
-    /// Returns true if values of any length can be columns of keys: keys have their bytes with an end
-    /// that sorts.
+    /// Returns true if values of any length can be columns of keys: keys have their bytes, with an
+    /// end that sorts.
     pub fn is_variable_key(&self) -> bool {
         matches!(self, ValueType::Bytes | ValueType::String | ValueType::VarChar(_))
     }

@@ -9,8 +9,8 @@ use crate::rows::{Aspect, Atom, OnField, OnGroup, OnIndex, Probe, TestRow, signe
 #[row(key)]
 pub struct Wrapped(pub i64);
 
-/// A primary key of several lengths, most of them more than 64 bytes, of eight columns: each type of
-/// key columns that no other table has.
+/// A primary key of several lengths, many of more than 64 bytes, of eight columns: each type of key
+/// columns that no other table has.
 #[derive(Row, Clone, Debug)]
 #[row(key(part, name, code, tiny, small, middle, big, id), unique_index(by_wrapped(part, wrapped, eight)))]
 pub struct Long {
