@@ -37,7 +37,7 @@ use storage::record::tail;
 use storage::tree::{Direction, Lookup, ScanOrder};
 use storage::{Index, Table};
 use terms::rows::{KeyBounds, TableIndex};
-use terms::{Abort, Category, Conflict, Fault, Mode, Stamp};
+use terms::{Abort, Category, Fault, Mode, Stamp};
 
 use crate::access::{
     Access, Accesses, DELETED, DELETED_BEFORE, INSERTED, NO_SUCH_ROW, WHOLE, WRITTEN, all_linked, check_keys,
