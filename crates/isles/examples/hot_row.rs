@@ -59,7 +59,7 @@ pub struct Report {
 }
 
 /// A transaction that took longer has waited for others.
-const WAITED: Duration = Duration::from_micros(50);
+pub const WAITED: Duration = Duration::from_micros(50);
 
 /// Runs this many transactions in each session.
 ///

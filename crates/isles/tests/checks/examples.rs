@@ -23,6 +23,8 @@ mod sessions;
 #[path = "../../examples/web.rs"]
 mod web;
 
+use hot_row::Report;
+
 /// Schemes that keep state of their own for each session.
 const SCHEMES: [isles::Scheme; 4] =
     [isles::Scheme::Silo, isles::Scheme::NoWait, isles::Scheme::Mvcc, isles::Scheme::DlDetect];
@@ -34,6 +36,9 @@ fn sessions_that_wait_for_a_hot_row_do_not_conflict() {
     assert_eq!(waiting.conflicts, 0, "{waiting:?}");
     let refused = hot_row::run(isles::Scheme::NoWait, None, 400).expect("all commit in the end");
     assert!(waiting.longest >= waiting.median && refused.longest >= refused.median);
+    for Report { waited, median_wait, longest, .. } in [waiting, refused] {
+        assert!(waited == 0 || (hot_row::WAITED < median_wait && median_wait <= longest));
+    }
     println!("waiting {waiting:?}, refused {refused:?}");
 }
 
