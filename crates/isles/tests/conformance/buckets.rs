@@ -63,10 +63,10 @@ pub fn call_on_database(engine: Engine, declared: impl Fn(Engine, &Path) -> Buil
         .expect("read");
     call_single_verbs(&database, bucket);
 
-    let created = match call_function!(Bucket::create(&database, "later")) {
-        Ok(created) => created,
+    let (created, is_created) = match call_function!(Bucket::create(&database, "later")) {
+        Ok(created) => (created, true),
         // Tables over pages are declared when the database is opened.
-        Err(Error::Misuse(_)) => bucket,
+        Err(Error::Misuse(_)) => (bucket, false),
         Err(error) => panic!("{error}"),
     };
     assert_eq!(database.transaction(|t| created.put(t, "later", "1")), Ok(None));
@@ -76,6 +76,9 @@ pub fn call_on_database(engine: Engine, declared: impl Fn(Engine, &Path) -> Buil
 
     let mut builder = declared(engine, &directory.0);
     Bucket::declare(&mut builder, "bucket");
+    if is_created {
+        Bucket::declare(&mut builder, "later");
+    }
     let database = builder.spare_tables(4).open().expect("opened again");
     let bucket = call_function!(Bucket::of(&database, "bucket")).expect("it is there");
     for key in keys() {
