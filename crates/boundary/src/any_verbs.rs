@@ -291,7 +291,8 @@ pub trait AnyVerbs {
     /// committed. It keeps what it holds until it gives it up.
     ///
     /// # Errors
-    /// Nothing has happened, and the transaction is to be rolled back.
+    /// Nothing has happened, and the transaction is to be rolled back; or the log has stopped, and
+    /// nothing is known.
     fn commit_tables(&mut self, changes: &TableChanges) -> Result<(), Abort> {
         let _ = changes;
         self.refuse("tables of this storage manager do not change within transactions")

@@ -171,12 +171,17 @@ impl<'i, P: Platform, S: Scheme<P>> Transaction<'_, 'i, P, S> {
         let stamp = stamp?;
         let all_made =
             self.scratch.altered.as_mut().map_or(Vec::new(), |altered| std::mem::take(&mut altered.made));
-        if let (Some(both), Some(redo)) = (descriptions, &self.redo) {
-            settle(c, redo, self.session.instance().epochs(), changes, &turn, both, stamp);
+        let durable = self.redo.as_ref().map_or(Ok(()), |redo| {
+            let target = Target { epoch: stamp.epoch().0, deadline: None, by_epoch: true };
+            let waited = redo.journal().wait(c, self.session.instance().epochs(), target);
+            waited.map(drop).map_err(|error| not_durable(&error))
+        });
+        if let (Some(decided), Some(redo), Ok(())) = (descriptions, &self.redo, &durable) {
+            settle(c, redo, changes, &turn, decided);
         }
         let abandoned = all_made.into_iter().filter(|made| !changed.made.contains(made));
         self.end_tables(changes, abandoned.chain(changed.gone.iter().copied()));
-        Ok(())
+        durable
     }
 
     /// Commits the rows, with the decision of a transaction.
@@ -266,21 +271,17 @@ fn describe_both<P: Platform>(
     Ok(DecidedDescription { transaction, after })
 }
 
-/// Step 3: when the commit is durable, the later description is all that the directory has to have.
+/// Step 3: the commit is durable, and the later description is all that the directory has to have.
 /// If files refuse, it has both until the next change, or the next opening.
 fn settle<P: Platform>(
     c: P::Core,
     redo: &RedoWriter<'_, P>,
-    epochs: &storage::Epochs<P>,
     changes: &Changes<P>,
     turn: &Turn<'_, P>,
     decided: DecidedDescription,
-    stamp: Stamp,
 ) {
     let DecidedDescription { transaction, after } = decided;
-    let target = Target { epoch: stamp.epoch().0, deadline: None, by_epoch: true };
-    let is_durable = redo.journal().wait(c, epochs, target) == Ok(true);
-    if is_durable && redo.journal().describe(c, after.encode()).is_ok() {
+    if redo.journal().describe(c, after.encode()).is_ok() {
         changes.forget_decision(c, transaction);
     }
     turn.describe(after);
