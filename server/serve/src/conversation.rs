@@ -40,6 +40,19 @@ pub struct Conversation {
     reported: Settings,
 }
 
+/// An error of the extended protocol, and the text of its statement.
+struct Failed {
+    error: SqlError,
+    text: String,
+}
+
+impl Failed {
+    /// Returns an error with the text of its statement.
+    fn new(error: SqlError, text: &str) -> Box<Failed> {
+        Box::new(Failed { error, text: text.to_owned() })
+    }
+}
+
 /// The end of a conversation, without or with a word.
 enum End {
     Gone,
@@ -134,9 +147,6 @@ impl Conversation {
                 if let Err(error) = ended {
                     self.failed(&error, "");
                 }
-                if self.session.block == Block::None {
-                    self.portals.clear();
-                }
                 self.ready();
             }
             Frontend::Flush => results::send(&mut self.output, &mut self.stream).map_err(|_| End::Gone)?,
@@ -144,8 +154,8 @@ impl Conversation {
             Frontend::CopyData(_) | Frontend::CopyDone | Frontend::CopyFail(_) => {}
             _ if self.skips => {}
             message => {
-                if let Err((error, text)) = self.extended(message) {
-                    self.failed(&error, &text);
+                if let Err(failed) = self.extended(message) {
+                    self.failed(&failed.error, &failed.text);
                     self.skips = true;
                 }
             }
@@ -176,6 +186,10 @@ impl Conversation {
             }
         }
         self.reported.clone_from(&self.session.context.settings);
+        // Portals end with their transaction.
+        if self.session.block == Block::None {
+            self.portals.clear();
+        }
         let status = match self.session.block {
             Block::None => Status::Idle,
             Block::Open => Status::Block,
@@ -270,11 +284,11 @@ impl Conversation {
     }
 
     /// Answers a message of the extended protocol; an error comes with the text of its statement.
-    fn extended(&mut self, message: Frontend) -> std::result::Result<(), (SqlError, String)> {
-        let plain = |error: SqlError| (error, String::new());
+    fn extended(&mut self, message: Frontend) -> std::result::Result<(), Box<Failed>> {
+        let plain = |error: SqlError| Failed::new(error, "");
         match message {
             Frontend::Parse { name, query, types } => {
-                let prepared = self.parse(&types, &query).map_err(|error| (error, query.clone()))?;
+                let prepared = self.parse(&types, &query).map_err(|error| Failed::new(error, &query))?;
                 if !name.is_empty() && self.statements.contains_key(&name) {
                     let message = format!("prepared statement \"{name}\" already exists");
                     return Err(plain(SqlError::new("42P05", message)));
@@ -382,9 +396,10 @@ impl Conversation {
         Ok(())
     }
 
-    fn execute(&mut self, name: &str, limit: u32) -> std::result::Result<(), (SqlError, String)> {
+    fn execute(&mut self, name: &str, limit: u32) -> std::result::Result<(), Box<Failed>> {
         let Some(mut open) = self.portals.remove(name) else {
-            return Err((SqlError::new("34000", format!("portal \"{name}\" does not exist")), String::new()));
+            let error = SqlError::new("34000", format!("portal \"{name}\" does not exist"));
+            return Err(Failed::new(error, ""));
         };
         let limit = (limit > 0).then_some(limit as usize);
         let mark = Some(self.output.bytes.len());
@@ -394,9 +409,9 @@ impl Conversation {
         let text = Arc::clone(&open.text);
         open.formats = formats;
         self.portals.insert(name.to_owned(), open);
-        let done = done.map_err(|error| (error, text.to_string()))?;
+        let done = done.map_err(|error| Failed::new(error, &text))?;
         self.notices();
-        self.complete(done, true).map_err(|error| (error, String::new()))?;
+        self.complete(done, true).map_err(|error| Failed::new(error, ""))?;
         Ok(())
     }
 

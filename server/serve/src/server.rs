@@ -147,7 +147,8 @@ impl Server {
         shared.engine.cancel_all();
         shared.streams().values().for_each(Stream::shutdown);
         let until = Instant::now() + DRAIN;
-        while shared.open.load(Ordering::Acquire) > 0 && Instant::now() < until {
+        // A thread that has ended its connection may hold the database for a moment longer.
+        while Arc::strong_count(&shared) > 1 && Instant::now() < until {
             std::thread::sleep(ACCEPT_PAUSE);
         }
         if let Err(error) = shared.engine.database.flush() {

@@ -296,7 +296,7 @@ fn a_directory_is_found_again() {
     {
         let server = Running::start(Some(&path));
         let mut client = server.client();
-        client.query("create table d (id serial primary key, at date default current_date, v varchar(5))");
+        client.query("create table d (id serial primary key, born date default current_date, v varchar(5))");
         client.query("create view w as select v from d where id > 1");
         assert_eq!(client.query("insert into d (v) values ('a'), ('b')"), ["INSERT 0 2", "ready I"]);
         assert_eq!(client.query("insert into d (v) values ('too long')"), ["! 22001", "ready I"]);
@@ -306,7 +306,7 @@ fn a_directory_is_found_again() {
     assert_eq!(client.query("select v from d order by id"), ["a", "b", "SELECT 2", "ready I"]);
     assert_eq!(client.query("select * from w"), ["b", "SELECT 1", "ready I"]);
     assert_eq!(
-        client.query("insert into d (v) values ('c') returning id > 2, at = current_date"),
+        client.query("insert into d (v) values ('c') returning id > 2, born = current_date"),
         ["t|t", "INSERT 0 1", "ready I"]
     );
     drop((client, server));

@@ -340,8 +340,7 @@ impl Form {
         let (mut field, mut quoted, mut was_quoted) = (String::new(), false, false);
         let mut characters = line.chars().peekable();
         let (quote, escape, delimiter) = (self.quote as char, self.escape as char, self.delimiter as char);
-        loop {
-            let Some(character) = characters.next() else { break };
+        while let Some(character) = characters.next() {
             if quoted {
                 let next = characters.peek().copied();
                 if character == escape && (next == Some(quote) || (next == Some(escape) && escape != quote)) {

@@ -159,7 +159,7 @@ fn drop_unfinished(database: &Database) -> Result<()> {
         // The older table is whole as long as it is there.
         let is_older =
             |other: &&String| sql_name(other) == sql_name(name) && generation(other) < generation(name);
-        if names.iter().find(is_older).is_some() {
+        if names.iter().any(|other| is_older(&other)) {
             database.drop_table(name)?;
         }
     }

@@ -125,15 +125,15 @@ pub struct SqlError {
     /// Message in one line.
     pub message: String,
     /// More about the cause.
-    pub detail: Option<String>,
+    pub detail: Option<Box<str>>,
     /// Advice.
-    pub hint: Option<String>,
+    pub hint: Option<Box<str>>,
     /// Table, for errors of constraints.
-    pub table: Option<String>,
+    pub table: Option<Box<str>>,
     /// Constraint, for errors of constraints.
-    pub constraint: Option<String>,
+    pub constraint: Option<Box<str>>,
     /// Line and column in the statement, from 1 on.
-    pub place: Option<(u64, u64)>,
+    pub place: Option<(u32, u32)>,
     /// True if the same transaction may succeed when it is tried again.
     pub is_conflict: bool,
 }
@@ -162,7 +162,7 @@ impl SqlError {
     #[must_use]
     pub fn at(mut self, span: sqlparser::tokenizer::Span) -> Self {
         if self.place.is_none() && span.start.line > 0 {
-            self.place = Some((span.start.line, span.start.column));
+            self.place = Some((span.start.line as u32, span.start.column as u32));
         }
         self
     }
@@ -170,14 +170,14 @@ impl SqlError {
     /// Adds advice.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+        self.hint = Some(hint.into().into_boxed_str());
         self
     }
 
     /// Adds more about the cause.
     #[must_use]
     pub fn detail(mut self, detail: impl Into<String>) -> Self {
-        self.detail = Some(detail.into());
+        self.detail = Some(detail.into().into_boxed_str());
         self
     }
 
@@ -250,7 +250,7 @@ fn duplicate(table: String, index: String, key: Option<String>) -> SqlError {
         Some(key) => error.detail(format!("Key ({key}) already exists.")),
         None => error,
     };
-    SqlError { table: Some(table), constraint: Some(name), ..error }
+    SqlError { table: Some(table.into()), constraint: Some(name.into()), ..error }
 }
 
 fn broken(table: String, constraint: String, kind: ConstraintKind, reason: String) -> SqlError {
@@ -272,5 +272,5 @@ fn broken(table: String, constraint: String, kind: ConstraintKind, reason: Strin
         ),
     };
     let error = SqlError::new(code, message).detail(reason);
-    SqlError { table: Some(table), constraint: Some(constraint), ..error }
+    SqlError { table: Some(table.into()), constraint: Some(constraint.into()), ..error }
 }

@@ -122,7 +122,7 @@ pub fn check_nulls(table: &Table, row: &[Datum]) -> Result<()> {
         "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
         column.name, table.name
     );
-    Err(SqlError { table: Some(table.name.clone()), ..SqlError::new(state::NOT_NULL, message) })
+    Err(SqlError { table: Some(table.name.as_str().into()), ..SqlError::new(state::NOT_NULL, message) })
 }
 
 /// Inserts a row of the visible columns; returns it as it was inserted.

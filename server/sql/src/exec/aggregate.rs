@@ -11,6 +11,7 @@ use crate::plan::{AggregateCall, Grouping};
 use crate::value::{self, Key, Operation, compare};
 
 /// An aggregate under construction.
+#[derive(Default)]
 pub struct Accumulator {
     count: i64,
     sum: Option<Datum>,
@@ -22,7 +23,7 @@ pub struct Accumulator {
 impl Accumulator {
     /// Returns an aggregate of no rows.
     pub fn new() -> Self {
-        Accumulator { count: 0, sum: None, values: Vec::new(), distinct: BTreeSet::new() }
+        Accumulator::default()
     }
 
     /// Adds a row.
