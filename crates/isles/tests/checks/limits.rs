@@ -3,7 +3,10 @@
 use std::ops::ControlFlow;
 
 use crate::common::{Directory, SCHEMES, all_people, declare, person};
-use isles::{ColumnDescription, Database, Datum, Error, Row, Scheme, TableBuilder, ValueType};
+use isles::{
+    ColumnDescription, Database, Datum, Error, Row, Scheme, Session, TableBuilder, TransactionOptions,
+    ValueType,
+};
 
 #[test]
 fn a_full_database_stays_usable() {
@@ -50,6 +53,13 @@ struct Tiny {
 /// rows that it has read.
 const MANY: u64 = (1 << 20) + 1000;
 
+/// A session whose transactions take as long as they take.
+fn patient(database: &Database) -> Session {
+    let mut session = database.session().expect("a session");
+    session.set_options(TransactionOptions::new().without_deadline());
+    session
+}
+
 fn many() -> Vec<Tiny> {
     (0..MANY).map(|id| Tiny { id, value: 1 }).collect()
 }
@@ -61,7 +71,7 @@ fn one_transaction_may_touch_all_rows_of_a_large_table() {
         let mut builder = Database::in_memory().scheme(scheme);
         let table = builder.table::<Tiny>("tiny");
         let database = builder.open().expect("a database");
-        let mut session = database.session().expect("a session");
+        let mut session = patient(&database);
         assert_eq!(session.transaction(|t| t.insert_all(table, many())), Ok(()), "{scheme:?}");
         assert_eq!(session.transaction(|t| t.scan(table, ..).count()), Ok(MANY), "{scheme:?}");
         let changed = session.transaction(|t| t.scan(table, ..).update(|row| row.value += row.id));
@@ -89,14 +99,14 @@ fn a_large_transaction_is_durable_as_a_whole() {
         (builder.open().expect("a database"), table)
     };
     let (database, table) = open();
-    assert_eq!(database.transaction(|t| t.insert_all(table, many())), Ok(()));
+    assert_eq!(patient(&database).transaction(|t| t.insert_all(table, many())), Ok(()));
     drop(database);
     let (database, table) = open();
-    assert_eq!(database.transaction(|t| t.scan(table, ..).count()), Ok(MANY));
-    assert_eq!(database.transaction(|t| t.scan(table, ..).delete()), Ok(MANY));
+    assert_eq!(patient(&database).transaction(|t| t.scan(table, ..).count()), Ok(MANY));
+    assert_eq!(patient(&database).transaction(|t| t.scan(table, ..).delete()), Ok(MANY));
     drop(database);
     let (database, table) = open();
-    assert_eq!(database.transaction(|t| t.scan(table, ..).count()), Ok(0));
+    assert_eq!(patient(&database).transaction(|t| t.scan(table, ..).count()), Ok(0));
 }
 
 /// Indexes of a table, the primary key included, and one unique column for each.
