@@ -58,7 +58,7 @@ pub(crate) struct TransactionState {
     pub(crate) only_reads: bool,
     /// References of rows that are checked at the commit.
     pub(crate) deferred: Vec<DeferredReference>,
-    /// What the transaction has done to tables, if it has changed any.
+    /// The changes of tables that the transaction has made, if there are any.
     pub(crate) altered: Option<Box<Altered>>,
     /// Restrictions of a step of a procedure.
     pub(crate) limit: Option<StepLimit>,

@@ -141,11 +141,11 @@ impl Builder {
         self
     }
 
-    /// Reserves places for tables that [`Database::create_table`] and [`Database::change_table`]
-    /// create while the database is open: up to [`SPARE_TABLES_MAX`], by default
+    /// Reserves places for tables that [`Database::create_table`], [`Database::change_table`] and
+    /// transactions create while the database is open: up to [`SPARE_TABLES_MAX`], by default
     /// [`SPARE_TABLES_DEFAULT`]. A place takes a few bytes as long as it is empty. The place of a
-    /// dropped table is not reused before the database is opened again. With 0 places, tables cannot be dropped or
-    /// changed either while the database is open.
+    /// dropped table is not reused before the database is opened again. With 0 places, tables
+    /// cannot be dropped or changed either while the database is open.
     ///
     /// ```
     /// use isles::{Database, Error, Row};

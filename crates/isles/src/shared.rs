@@ -35,7 +35,7 @@ pub(crate) struct DatabaseShared {
     pub(crate) inner: ProcessOwned<Box<dyn AnyDatabase<Hardware>>>,
     /// State of each table and of each place for further tables.
     pub(crate) presences: Presences,
-    /// What a transaction that changes tables keeps from others.
+    /// The tables that a transaction which changes tables keeps from others.
     pub(crate) locks: Arc<TableLocks>,
     pub(crate) id: u64,
     pub(crate) scheme: SchemeName,

@@ -86,7 +86,7 @@ pub(crate) struct Scratch<'i, P: Platform> {
     savepoints: SavepointList<SavepointMark>,
     /// The tables of the database, if they change while it is open.
     tables: Option<&'i TableList<P>>,
-    /// What the transaction under way does to tables, if it changes any.
+    /// The tables that the transaction under way changes, if it changes any.
     altered: Option<Box<AlteredTables>>,
 }
 
