@@ -11,7 +11,7 @@
 use platform::Platform;
 use terms::rows::without_zeros;
 
-use crate::Table;
+use crate::{Index, Table};
 
 impl<P: Platform> Table<P> {
     /// Appends the keys of a row, one an index.
@@ -27,8 +27,14 @@ impl<P: Platform> Table<P> {
 
     #[inline(never)]
     fn keep_long_keys(&self, keys: &[&[u64]], to: &mut Vec<u64>) {
-        to.extend(keys.iter().map(|key| without_zeros(key).len() as u64));
-        keys.iter().for_each(|key| to.extend_from_slice(without_zeros(key)));
+        // The keys of other indexes have all of their words.
+        let kept = |(index, key): (&Index<P>, &&'_ [u64])| -> usize {
+            if index.has_long_keys() { without_zeros(key).len() } else { key.len() }
+        };
+        to.extend(self.indexes.iter().zip(keys).map(|pair| kept(pair) as u64));
+        for (index, key) in self.indexes.iter().zip(keys) {
+            to.extend_from_slice(&key[..kept((index, key))]);
+        }
     }
 
     /// Appends zeros in place of keys that are not known yet; each has room for the longest key.
