@@ -1,4 +1,6 @@
 //! Rows that expire, under every scheme and over pages.
+// A program's thread, and its clock.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::time::{Duration, SystemTime};
 

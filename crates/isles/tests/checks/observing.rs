@@ -1,4 +1,6 @@
 //! Events that reach a subscriber of `tracing`, and figures that reach a recorder of `metrics`.
+// What a program gives these crates.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -128,7 +130,11 @@ fn events_reach_a_subscriber() {
         for _ in 0..2 {
             let builder = Database::at(&directory.0).slow_after(Duration::from_millis(5));
             let database = builder.on_event(trace_event).open().expect("a database");
-            database.transaction(|_| Ok(std::thread::sleep(Duration::from_millis(6)))).expect("committed");
+            let slow = database.transaction(|_| {
+                std::thread::sleep(Duration::from_millis(6));
+                Ok(())
+            });
+            slow.expect("committed");
             database.close().expect("closed");
         }
     });

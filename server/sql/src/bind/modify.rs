@@ -57,8 +57,11 @@ pub struct ConflictPlan {
     pub target: ConflictTarget,
     /// Column and value of the row that is there, and the condition for that: over the row that is
     /// there, and behind it the one that was to be inserted. `None`: nothing.
-    pub update: Option<(Vec<(usize, Expr)>, Option<Expr>)>,
+    pub update: Option<ConflictUpdate>,
 }
+
+/// Columns with their values, and a condition.
+pub type ConflictUpdate = (Vec<(usize, Expr)>, Option<Expr>);
 
 /// The rows that a statement changes.
 #[derive(Clone, Debug)]

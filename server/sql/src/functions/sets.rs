@@ -60,6 +60,9 @@ fn length(of: &Datum, dimension: i64) -> Result<Datum> {
     Ok(if dimension == 1 && count > 0 { Datum::Signed(count as i64) } else { Datum::Null })
 }
 
+/// Types that arguments get, and names and types of columns.
+type SetTypes = (Vec<SqlType>, Vec<(&'static str, SqlType)>);
+
 /// A function that returns several rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetFunction {
@@ -94,7 +97,7 @@ impl SetFunction {
     }
 
     /// Returns the types that arguments of these types get, and names and types of the columns.
-    pub fn columns(self, kinds: &[SqlType]) -> Result<(Vec<SqlType>, Vec<(&'static str, SqlType)>)> {
+    pub fn columns(self, kinds: &[SqlType]) -> Result<SetTypes> {
         let wrong = || {
             SqlError::new(
                 state::NO_FUNCTION,
