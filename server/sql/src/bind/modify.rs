@@ -50,6 +50,9 @@ pub enum ConflictTarget {
     Index(usize),
 }
 
+/// Columns and the values that they get.
+pub type Assignments = Vec<(usize, Expr)>;
+
 /// The effect on a row whose key is taken.
 #[derive(Clone, Debug)]
 pub struct ConflictPlan {
@@ -57,7 +60,7 @@ pub struct ConflictPlan {
     pub target: ConflictTarget,
     /// Column and value of the row that is there, and the condition for that: over the row that is
     /// there, and behind it the one that was to be inserted. `None`: nothing.
-    pub update: Option<(Vec<(usize, Expr)>, Option<Expr>)>,
+    pub update: Option<(Assignments, Option<Expr>)>,
 }
 
 /// The rows that a statement changes.
