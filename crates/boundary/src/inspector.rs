@@ -8,6 +8,7 @@ use crate::any_verbs::Span;
 use crate::database::AnyDatabase;
 use crate::ending::{Bounds, Ending};
 use crate::handles::Database;
+use schema::key::SHORT_KEY_BITS;
 use schema::{AnyKey, Index, Inspector, Key, Row, key_words};
 
 impl<P: Platform> Database<P> {
@@ -169,6 +170,8 @@ impl Inspector for JointInspector<'_, '_> {
         for part in least..=greatest {
             let (mut begin, mut end) = (vec![0; words], vec![u64::MAX; words]);
             begin[0] = u64::from(part) << BELOW_COLUMN;
+            // Long keys have no zeros at their ends.
+            begin.truncate(if const { K::BITS > SHORT_KEY_BITS } { 1 } else { words });
             // Columns beyond the greatest belong to its partition.
             let is_last = part == self.columns.1;
             end[0] = if is_last { u64::MAX } else { begin[0] | (u64::MAX >> 16) };
