@@ -1,44 +1,27 @@
-//! Rows that expire. Sessions delete them, some at a time, after transactions of their own: no
-//! thread of the library is needed, and a database that nobody uses does nothing.
+//! Tables whose rows expire, and the time at which a session looks for expired rows next.
 // Sessions in several threads agree on the time of the next look; the word does not belong to the
 // engine.
 #![allow(clippy::disallowed_types)]
 
-use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
 
-use schema::{Datum, TableDescription, TimestampTz};
-
-use crate::attempt::Transaction;
-use crate::described_scan::DescribedScan;
-use crate::error::Result;
-use crate::options::{Durability, TransactionOptions};
-use crate::shared::DatabaseShared;
+use schema::{Datum, TableDescription};
 
 /// Time between two looks for expired rows, in nanoseconds, if the first one left none.
 const PAUSE_NANOS: u64 = 500_000_000;
 /// Time between two looks, if the first one left some.
 const SHORT_PAUSE_NANOS: u64 = 1_000_000;
-/// Most rows of a table that one transaction deletes.
-const ROWS_MAX: usize = 128;
-/// Most transactions of a look for each table, if rows cannot be deleted because others refer to
-/// them.
-const STEPS_MAX: usize = 8;
-/// Attempts of a transaction: a conflict with those of the program is left to the next look.
-const ATTEMPTS: u32 = 2;
-const DEADLINE: Duration = Duration::from_millis(100);
 
 /// A table whose rows expire.
 pub(crate) struct ExpiringTable {
-    name: String,
+    pub(crate) name: String,
     /// The index that begins with the moment of expiry.
-    index: usize,
+    pub(crate) index: usize,
     columns: Vec<usize>,
     /// Columns of the primary key.
-    key: Vec<usize>,
+    pub(crate) key: Vec<usize>,
     /// True if rows without a moment are the first of the index.
-    nulls_first: bool,
+    pub(crate) nulls_first: bool,
 }
 
 impl ExpiringTable {
@@ -55,7 +38,8 @@ impl ExpiringTable {
         })
     }
 
-    fn index_key(&self, row: &[Datum]) -> Vec<Datum> {
+    /// Returns the key of a row in that index.
+    pub(crate) fn index_key(&self, row: &[Datum]) -> Vec<Datum> {
         self.columns.iter().map(|column| row[*column].clone()).collect()
     }
 }
@@ -88,71 +72,4 @@ pub(crate) enum SweepOutcome {
     Done,
     /// More rows have expired.
     RowsLeft,
-}
-
-/// Options of the transactions that delete.
-pub(crate) fn options() -> TransactionOptions {
-    TransactionOptions::new().attempts(ATTEMPTS).deadline(DEADLINE).durability(Durability::Async)
-}
-
-/// Runs a transaction; returns true if it committed.
-type Run<'r> = dyn FnMut(&mut dyn FnMut(&mut Transaction<'_>) -> Result<()>) -> bool + 'r;
-
-/// Deletes some expired rows of each table.
-pub(crate) fn sweep(shared: &DatabaseShared, run: &mut Run<'_>) -> SweepOutcome {
-    let now = Datum::TimestampTz(TimestampTz::from(SystemTime::now()));
-    let tables = shared.plans.current().map_or(&[][..], |plans| &plans.expiring);
-    tables.iter().fold(SweepOutcome::Done, |outcome, table| match sweep_table(table, &now, run) {
-        SweepOutcome::Done => outcome,
-        SweepOutcome::RowsLeft => SweepOutcome::RowsLeft,
-    })
-}
-
-fn sweep_table(table: &ExpiringTable, now: &Datum, run: &mut Run<'_>) -> SweepOutcome {
-    let mut low = match table.nulls_first {
-        true => Bound::Excluded(vec![Datum::Null]),
-        false => Bound::Unbounded,
-    };
-    for _ in 0..STEPS_MAX {
-        let mut found = Vec::new();
-        let is_committed = run(&mut |t| {
-            found = read(t, table, low.clone(), Bound::Included(vec![now.clone()]))?;
-            delete(t, table, &found)
-        });
-        if !is_committed {
-            // Others may refer to one of them, and the rest can go, if they have not got a later
-            // moment since.
-            for row in &found {
-                let place = Bound::Included(table.index_key(row));
-                run(&mut |t| {
-                    let found = read(t, table, place.clone(), place.clone())?;
-                    delete(t, table, &found)
-                });
-            }
-        }
-        let Some(last) = found.get(ROWS_MAX - 1) else { break };
-        if is_committed {
-            return SweepOutcome::RowsLeft;
-        }
-        low = Bound::Excluded(table.index_key(last));
-    }
-    SweepOutcome::Done
-}
-
-/// Returns the first rows of a range of the index.
-fn read(
-    t: &mut Transaction<'_>,
-    table: &ExpiringTable,
-    low: Bound<Vec<Datum>>,
-    high: Bound<Vec<Datum>>,
-) -> Result<Vec<Vec<Datum>>> {
-    let mut scan = DescribedScan::new(&table.name, table.index).low(low).high(high).for_update();
-    t.next_described(&mut scan, ROWS_MAX)
-}
-
-fn delete(t: &mut Transaction<'_>, table: &ExpiringTable, rows: &[Vec<Datum>]) -> Result<()> {
-    rows.iter().try_for_each(|row| {
-        let key: Vec<Datum> = table.key.iter().map(|column| row[*column].clone()).collect();
-        t.delete_dynamic(&table.name, &key).map(drop)
-    })
 }

@@ -159,22 +159,24 @@
 //   (tables of a directory without row types), `database` (handles), `shared` (state of all
 //   handles).
 // - Transactions: `session`, `attempts` and `memory_pauses` (the loop of attempts), `attempt` (its
-//   state), `transaction` (typed verbs), `savepoint` (savepoints, nested transactions), `described`,
-//   `described_changes` and `described_scan` (verbs without a row type), `open` and `owned`
-//   (transaction objects), `nesting`.
+//   state), `transaction` (typed verbs), `savepoint` (savepoints, nested transactions),
+//   `described`, `described_changes` and `described_scan` (verbs without a row type), `open` and
+//   `owned` (transaction objects), `nesting`; `kv` (buckets of bytes).
 // - Ranges: `range`, `scan`, `rows` (iterators), `select` (fields that are read or written),
-//   `table` (handles), `batches` (changes as several transactions), `paging`
-//   (pages of a scan).
+//   `table` (handles), `batches` (changes as several transactions), `paging` (pages of a scan).
 // - Durability: `durable_wait`, `ticket`, `on_disk` and `waiters` (futures), `backup`, `check`,
 //   `read_copy` (reads beside another process).
 // - Streams of committed changes: `changes`, `changed` (transactions and rows), `position`; `watch`
 //   (notification of changes of a range).
 // - `sequence`, `sequence_list`: numbers that are given once.
 // - Constraints: `plans` (the constraints of all tables, looked up), `enforcing` (changes of rows
-//   of tables with constraints), `identities` (columns that get numbers of a sequence).
+//   of tables with constraints), `identities` (columns that get numbers of a sequence), `expiry`
+//   and `sweeping` (rows that expire).
 // - Changes of tables: `changing` (creation and removal), `converting` (other columns and indexes),
-//   `table_forms` (changes that are under way).
-// - Figures: `ledger` (users and counters), `statistics`, `latency`, `event`, `upkeep`.
+//   `table_forms` (changes that are under way); within transactions `altering` (verbs), `altered`
+//   and `altered_tables` (what a transaction has changed), `table_locks` (tables that it holds).
+// - Figures: `ledger` (users and counters), `statistics`, `latency`, `event`, `observing` (for other
+//   crates), `upkeep`.
 // - `deployment`: several instances as one database. `error`, `cause`; `process_owned` (values and
 //   `fork`).
 
@@ -231,6 +233,7 @@ mod sequence_list;
 mod session;
 mod shared;
 mod statistics;
+mod sweeping;
 mod table;
 mod table_forms;
 mod table_locks;

@@ -23,12 +23,12 @@ use crate::attempts::{AttemptContext, Ended, try_attempts};
 use crate::durable_wait::{WaitOptions, nanos};
 use crate::ended::EndedVerbs;
 use crate::error::{Error, Result};
-use crate::expiry;
 use crate::ledger::SessionEntry;
 use crate::open::{ActiveTransaction, OpenTransaction, OpenTransactionGuard, bound_lock_waits, bound_waits};
 use crate::options::{Durability, TransactionOptions};
 use crate::process_owned::ProcessOwned;
 use crate::shared::DatabaseShared;
+use crate::sweeping;
 use crate::ticket::Ticket;
 
 /// Transactions of a session between two checks of the age of the epoch, which read the clock.
@@ -341,8 +341,8 @@ impl Session {
         self.sweeps = false;
         let (shared, now) = (Arc::clone(self.shared()), Hardware::now(Hardware::core()).0);
         if shared.next_sweep.begin(now) {
-            let outcome = expiry::sweep(&shared, &mut |body| {
-                let ended = self.run_attempts(Mode::Single, &expiry::options(), &mut |t| body(t).is_ok());
+            let outcome = sweeping::sweep(&shared, &mut |body| {
+                let ended = self.run_attempts(Mode::Single, &sweeping::options(), &mut |t| body(t).is_ok());
                 matches!(ended, Ended::ByBody(_)) && self.state.failed.is_none()
             });
             shared.next_sweep.end(now, outcome);

@@ -235,8 +235,8 @@ impl TableDescription {
         }
     }
 
-    /// Returns the index whose first column is the moment at which a row expires, ascending, if rows
-    /// of the table expire.
+    /// Returns the index whose first column is the moment at which a row expires, ascending, if
+    /// rows of the table expire.
     pub fn expiry_index(&self) -> Option<usize> {
         let column = self.column(self.constraints.expires.as_ref()?)?;
         let first =

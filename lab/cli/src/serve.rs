@@ -1,5 +1,5 @@
 //! `isles serve`: starts the program `isles-serve`, which lies beside this one. It is a program of
-//! its own, so that whoever does not need a SQL server does not build one.
+//! its own, so that those who need no SQL server do not build one.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;

@@ -83,7 +83,7 @@ impl<'d, P: Platform> RedoWriter<'d, P> {
         }
     }
 
-    /// What a record has of the tail that names a row.
+    /// Returns what a record has of the tail that names a row.
     #[inline(always)]
     fn kept<'t>(&self, key_tail: &'t [u8]) -> &'t [u8] {
         // A mutant.
