@@ -175,8 +175,8 @@
 // - Changes of tables: `changing` (creation and removal), `converting` (other columns and indexes),
 //   `table_forms` (changes that are under way); within transactions `altering` (verbs), `altered`
 //   and `altered_tables` (what a transaction has changed), `table_locks` (tables that it holds).
-// - Figures: `ledger` (users and counters), `statistics`, `latency`, `event`, `observing` (for other
-//   crates), `upkeep`.
+// - Figures: `ledger` (users and counters), `statistics`, `latency`, `event`, `upkeep`, `observing`
+//   (for other crates).
 // - `deployment`: several instances as one database. `error`, `cause`; `process_owned` (values and
 //   `fork`).
 
