@@ -9,7 +9,7 @@
 use boundary::{ChangeError, Direction, SchemaBuilder};
 use platform::{Hardware, Intent, Nanos, Platform};
 use schema::{Row, RowBytes, RowId, TableDescription, TableError, TableFault, key_words};
-use terms::rows::KeyBounds;
+use terms::rows::{KeyBounds, TableIndex};
 use terms::{Abort, Conflict};
 
 use crate::altered::{PATIENCE_NANOS, WAIT_NANOS};
@@ -424,7 +424,8 @@ impl Transaction<'_> {
             let rows = self.rows_from(from, &low)?;
             let Some(last) = rows.last() else { return Ok(()) };
             let (fixed, tail) = self.read_image(source, *last)?;
-            low.copy_from_slice(source.key_of(0, &fixed, &tail).words(words));
+            low.clear();
+            source.key_of(0, &fixed, &tail).append_words(words, &mut low);
             let is_end = rows.len() < ROWS_COPIED || !step(&mut low);
             for row in rows {
                 self.check_cancelled()?;
@@ -440,15 +441,9 @@ impl Transaction<'_> {
     /// Finds some rows of a table from this primary key on.
     fn rows_from(&mut self, table: usize, low: &[u64]) -> Result<Vec<RowId>> {
         let high = vec![u64::MAX; low.len()];
-        let mut found = Vec::new();
-        let visit = &mut |_: &mut dyn boundary::AnyVerbs, row| {
-            found.push(row);
-            Ok(found.len() < ROWS_COPIED)
-        };
+        let at = TableIndex { table, index: 0 };
         let range = KeyBounds { low, high: &high };
-        let scanned = self.verbs.scan(table, 0, range, Direction::Forward, Intent::Read, visit);
-        self.check(scanned)?;
-        Ok(found)
+        self.find_rows(at, range, (Direction::Forward, Intent::Read), ROWS_COPIED)
     }
 
     fn copy_row(

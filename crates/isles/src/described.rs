@@ -1,9 +1,10 @@
 //! Verbs over rows without a Rust type, for tools and for programs that find out about tables at
 //! run time.
 
-use boundary::{Direction, Span};
+use boundary::{AnyVerbs, Direction, Span};
 use platform::Intent;
 use schema::{Datum, RowBytes, RowId, TableDescription, key_words};
+use terms::rows::{KeyBounds, TableIndex};
 
 use crate::attempt::{Transaction, part_of, part_range};
 use crate::error::{Error, Result};
@@ -103,8 +104,8 @@ impl<'t> Transaction<'t> {
         let mut low = vec![0; words];
         if let Some(after) = after {
             let key = described.encode_key(0, after).map_err(Error::Row)?;
-            let key = key.words(words);
-            low[..key.len()].copy_from_slice(key);
+            low.clear();
+            key.append_words(words, &mut low);
             if !step(&mut low) {
                 return Ok(Vec::new());
             }
@@ -132,17 +133,33 @@ impl<'t> Transaction<'t> {
             }
             high[0] = last;
         }
+        if low > high {
+            return Ok(Vec::new());
+        }
+        let at = TableIndex { table: number, index: 0 };
+        let range = KeyBounds { low: &low, high: &high };
+        let found = self.find_rows(at, range, (Direction::Forward, Intent::Read), rows)?;
+        found.into_iter().map(|row| self.read_described(table, row)).collect()
+    }
+
+    /// Finds the first rows of a range of an index, at most `rows`.
+    pub(crate) fn find_rows(
+        &mut self,
+        at: TableIndex,
+        range: KeyBounds<'_>,
+        (direction, intent): (Direction, Intent),
+        rows: usize,
+    ) -> Result<Vec<RowId>> {
         let mut found = Vec::new();
-        if rows > 0 && low <= high {
-            let visit = &mut |_: &mut dyn boundary::AnyVerbs, row| {
+        if rows > 0 {
+            let visit = &mut |_: &mut dyn AnyVerbs, row| {
                 found.push(row);
                 Ok(found.len() < rows)
             };
-            let range = terms::rows::KeyBounds { low: &low, high: &high };
-            let scanned = self.verbs.scan(number, 0, range, Direction::Forward, Intent::Read, visit);
+            let scanned = self.verbs.scan(at.table, at.index, range, direction, intent, visit);
             self.check(scanned)?;
         }
-        found.into_iter().map(|row| self.read_described(table, row)).collect()
+        Ok(found)
     }
 
     /// Returns a table by its name, unless the attempt has ended.

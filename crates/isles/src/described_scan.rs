@@ -5,7 +5,7 @@ use std::ops::Bound;
 use boundary::Direction;
 use platform::Intent;
 use schema::{AnyKey, Datum, TableDescription, key_words};
-use terms::rows::KeyBounds;
+use terms::rows::{KeyBounds, TableIndex};
 
 use crate::attempt::{Transaction, part_of};
 use crate::error::{Error, Result};
@@ -186,6 +186,9 @@ impl Transaction<'_> {
         if scan.index >= table.indexes().len() {
             return Err(Error::NoSuchTable(format!("table {} has no index {}", table.name(), scan.index)));
         }
+        if rows == 0 {
+            return Ok(Vec::new());
+        }
         let range = match &scan.rest {
             Rest::Nothing => None,
             Rest::Keys(range) => Some(range.clone()),
@@ -199,8 +202,8 @@ impl Transaction<'_> {
         };
         scan.rest = Rest::Nothing;
         match range {
-            Some(range) if rows > 0 => self.read_described_range(number, table, scan, range, rows),
-            _ => Ok(Vec::new()),
+            Some(range) => self.read_described_range(number, table, scan, range, rows),
+            None => Ok(Vec::new()),
         }
     }
 
@@ -232,14 +235,9 @@ impl Transaction<'_> {
         self.check_share(number, self.step_part(), scan.intent)?;
         let bits = table.indexes()[scan.index].key_bits;
         let words = key_words(bits);
-        let mut found = Vec::new();
-        let visit = &mut |_: &mut dyn boundary::AnyVerbs, row| {
-            found.push(row);
-            Ok(found.len() < rows)
-        };
         let bounds = KeyBounds { low: &range.low[..words], high: &range.high[..words] };
-        let scanned = self.verbs.scan(number, scan.index, bounds, scan.direction, scan.intent, visit);
-        self.check(scanned)?;
+        let at = TableIndex { table: number, index: scan.index };
+        let found = self.find_rows(at, bounds, (scan.direction, scan.intent), rows)?;
         let is_full = found.len() == rows;
         let mut read = Vec::with_capacity(found.len());
         let mut last = None;
@@ -251,10 +249,7 @@ impl Transaction<'_> {
             }
         }
         if let Some(last) = last {
-            let rest = match scan.direction {
-                Direction::Forward => range.above(last.words(words), bits),
-                Direction::Reverse => range.below(last.words(words), bits),
-            };
+            let rest = range.behind(last.words(words), bits, scan.direction);
             scan.rest = rest.map_or(Rest::Nothing, Rest::Keys);
         }
         Ok(read)

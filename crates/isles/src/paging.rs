@@ -9,7 +9,6 @@ use schema::row_keys::with_keys;
 use schema::{Key, Row, key_words};
 
 use crate::error::{Error, Result};
-use crate::range::NormalizedRange;
 use crate::scan::{ROWS_AHEAD, Scan};
 
 /// A place in the order of an index, behind the last row of a page ([`Scan::page`]). It holds no
@@ -115,26 +114,6 @@ impl<R: Row, K: Key> Scan<'_, R, K> {
         let name = self.transaction.shared.tables().get(table).map_or("", |table| table.name());
         let direction = u8::from(self.direction == Direction::Reverse);
         crc32c::crc32c_append(crc32c::crc32c(name.as_bytes()), &[index as u8, direction])
-    }
-
-    /// Returns the part of the range behind this key, which may be outside of the range.
-    fn behind_key(&self, key: &[u64]) -> Option<NormalizedRange> {
-        let mut range = self.range.clone()?;
-        match self.direction {
-            Direction::Forward => {
-                let low = NormalizedRange::just_after(key, K::BITS)?;
-                if *low > *range.low {
-                    range.low = low;
-                }
-            }
-            Direction::Reverse => {
-                let high = NormalizedRange::just_before(key, K::BITS)?;
-                if *high < *range.high {
-                    range.high = high;
-                }
-            }
-        }
-        (*range.low <= *range.high).then_some(range)
     }
 }
 

@@ -101,12 +101,7 @@ impl NormalizedRange {
         high: Bound<&AnyKey>,
         bits: u32,
     ) -> Option<NormalizedRange> {
-        let key = |key: &AnyKey| {
-            let mut words = Words::zeros(bits);
-            let count = words.len();
-            words.copy_from_slice(key.words(count));
-            (words, key.bits().min(bits))
-        };
+        let key = |key: &AnyKey| (padded(key.words(key_words(bits)), bits), key.bits().min(bits));
         let (low, high) = (low.map(key), high.map(key));
         bounded(low, high, bits)
     }
@@ -245,10 +240,7 @@ fn bounded(low: Bound<(Words, u32)>, high: Bound<(Words, u32)>, bits: u32) -> Op
 fn words<K: Key, P: Key>(columns: &P) -> (Words, u32) {
     let mut key = AnyKey::new(const { K::BITS });
     columns.append(&mut key);
-    let mut words = Words::zeros(K::BITS);
-    let key_words = key.words(words.len());
-    words[..key_words.len()].copy_from_slice(key_words);
-    (words, key.bits().min(8 * KEY_BYTES_MAX as u32))
+    (padded(key.words(const { key_words(K::BITS) }), K::BITS), key.bits().min(8 * KEY_BYTES_MAX as u32))
 }
 
 /// Returns the next key of `bits` bits, or `None` after the last one.

@@ -186,28 +186,37 @@ impl<R: Row, K: Key, S: RowView<R>> Iterator for Rows<'_, R, K, S> {
 impl<R: Row, K: Key, S: RowView<R>> std::iter::FusedIterator for Rows<'_, R, K, S> {}
 
 impl NormalizedRange {
-    /// Returns the part of the range above this key, which is in the range.
-    pub(crate) fn above(self, key: &[u64], bits: u32) -> Option<NormalizedRange> {
-        let low = NormalizedRange::just_after(key, bits)?;
-        (*low <= *self.high).then_some(NormalizedRange { low, ..self })
-    }
-
-    /// Returns the part of the range below this key, which is in the range.
-    pub(crate) fn below(self, key: &[u64], bits: u32) -> Option<NormalizedRange> {
-        let high = NormalizedRange::just_before(key, bits)?;
-        (*self.low <= *high).then_some(NormalizedRange { high, ..self })
+    /// Returns the part of the range that a scan in this direction visits behind a key of this many
+    /// bits, which may be outside of the range.
+    pub(crate) fn behind(self, key: &[u64], bits: u32, direction: Direction) -> Option<NormalizedRange> {
+        let NormalizedRange { mut low, mut high } = self;
+        match direction {
+            Direction::Forward => {
+                let after = NormalizedRange::just_after(key, bits)?;
+                if *after > *low {
+                    low = after;
+                }
+            }
+            Direction::Reverse => {
+                let before = NormalizedRange::just_before(key, bits)?;
+                if *before < *high {
+                    high = before;
+                }
+            }
+        }
+        (*low <= *high).then_some(NormalizedRange { low, high })
     }
 }
 
 impl<'a, R: Row, K: Key> Scan<'a, R, K> {
-    /// Returns the part of the range behind this row, which is in the range.
+    /// Returns the part of the range behind this row.
     pub(crate) fn behind(&self, row: &R) -> Option<NormalizedRange> {
-        let number = self.index.inner.number();
-        let range = self.range.clone()?;
-        with_keys(row, |keys| match self.direction {
-            Direction::Forward => range.above(keys[number], K::BITS),
-            Direction::Reverse => range.below(keys[number], K::BITS),
-        })
+        with_keys(row, |keys| self.behind_key(keys[self.index.inner.number()]))
+    }
+
+    /// Returns the part of the range behind this key, which may be outside of the range.
+    pub(crate) fn behind_key(&self, key: &[u64]) -> Option<NormalizedRange> {
+        self.range.clone()?.behind(key, K::BITS, self.direction)
     }
 
     /// Returns an iterator over the rows. `for row in t.scan(people, 10..20)` does the same. See

@@ -50,6 +50,7 @@ impl TableDescription {
         own.checks.iter_mut().for_each(|check| rename_in(&mut check.condition, &rename));
         own.defaults.iter_mut().for_each(|(column, _)| rename(column));
         own.identities.iter_mut().for_each(|(column, _)| rename(column));
+        own.expires.iter_mut().for_each(rename);
         for (column, value) in &mut own.generated {
             rename(column);
             rename_in(value, &rename);
@@ -120,6 +121,17 @@ mod tests {
         assert_eq!(table.referring_to("other", "third"), table);
         let other = table.referring_to("t", "p").referring_to_column("p", "amount", "sum");
         assert_eq!(other.constraints().foreign_keys[0].references, ["sum"]);
+        let expiring = |ends: &str| {
+            TableBuilder::new("t")
+                .column(column("id"))
+                .column(ColumnDescription::new(ends, ValueType::TimestampTz))
+                .key(["id"])
+                .index("by_end", [ends])
+                .constraints(Constraints::new().expires(ends))
+                .build()
+                .expect("a table")
+        };
+        assert_eq!(expiring("ends").with_renamed_column("ends", "until"), Ok(expiring("until")));
         assert!(table.with_renamed_column("none", "x").is_err());
         assert!(table.with_renamed_column("amount", "id").is_err());
         assert!(table.renamed("").is_err());

@@ -6,11 +6,12 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::path::Path;
 
 use isles::{
-    Builder, ChangeKind, ChangesFrom, ColumnDescription, Database, Datum, Error, Result, Row, RowError,
-    Scheme, Session, Table, TableBuilder, TableChange, Text, ValueType, prefix, prefixes,
+    Builder, ChangeKind, ChangesFrom, ColumnDescription, Database, Datum, DescribedScan, Error, Result, Row,
+    RowError, Scheme, Session, Table, TableBuilder, TableChange, Text, ValueType, prefix, prefixes,
 };
 use terms::random::Random;
 use terms::{Fault, Faults};
@@ -486,5 +487,73 @@ fn fixed_keys_of_nine_words_are_long() {
         let keys = database.transaction(|t| t.scan(table, row(1).key..row(7).key).collect());
         let keys: Vec<_> = keys.expect("a read").iter().map(|row| row.key).collect();
         assert_eq!(keys, [1, 2, 3, 5, 6].map(|number| row(number).key));
+    }
+}
+
+/// Reads a range of an index without a row type; returns the names of its rows.
+fn names(database: &Database, scan: &DescribedScan) -> Vec<String> {
+    let read = database.transaction(|t| {
+        let (mut scan, mut names) = (scan.clone(), Vec::new());
+        assert_eq!(t.next_described(&mut scan, 0)?, Vec::<Vec<Datum>>::new());
+        loop {
+            let rows = t.next_described(&mut scan, 7)?;
+            if rows.is_empty() {
+                return Ok(names);
+            }
+            names.extend(rows.iter().map(|row| row[0].to_string()));
+        }
+    });
+    read.expect("a range")
+}
+
+#[test]
+fn tables_with_text_keys_are_scanned_and_changed_by_description() {
+    let described = |name: &str| {
+        TableBuilder::new(name)
+            .column(ColumnDescription::new("name", ValueType::String))
+            .column(ColumnDescription::new("town", ValueType::String))
+            .key(["name"])
+            .index("by_town", ["town"])
+    };
+    let name = |number: u64| format!("{}{number:03}", "n".repeat(number as usize % 3 * 40));
+    for scheme in SCHEMES {
+        let database = Database::in_memory().scheme(scheme).open().expect("a database");
+        let made = database.transaction(|t| {
+            t.create_described_table(described("people").build()?)?;
+            (0..600).try_for_each(|number| {
+                let town = format!("town {}", number % 10);
+                t.insert_dynamic("people", &[Datum::Text(name(number)), Datum::Text(town)])
+            })
+        });
+        made.expect("made");
+        let mut all: Vec<_> = (0..600).map(name).collect();
+        all.sort_unstable();
+        let between = |low: &str, high: &str| {
+            let of = |text: &str| vec![Datum::Text(text.into())];
+            (Bound::Included(of(low)), Bound::Excluded(of(high)))
+        };
+        let expected = |low: &str, high: &str| {
+            let within = |name: &&String| (low..high).contains(&name.as_str());
+            all.iter().filter(within).cloned().collect::<Vec<_>>()
+        };
+        for (low, high) in [("", "o"), ("1", "n"), ("n", "o"), (&all[100], &all[500]), ("x", "y")] {
+            let (from, to) = between(low, high);
+            let scan = DescribedScan::new("people", 0).low(from).high(to);
+            assert_eq!(names(&database, &scan), expected(low, high), "{scheme:?}: {low} to {high}");
+            let mut backwards = names(&database, &scan.reverse());
+            backwards.reverse();
+            assert_eq!(backwards, expected(low, high), "{scheme:?}: {low} to {high}, backwards");
+        }
+        let (from, to) = between("town 3", "town 4");
+        assert_eq!(names(&database, &DescribedScan::new("people", 1).low(from).high(to)).len(), 60);
+
+        // Copies of more rows than are copied at a time.
+        let changed = database.transaction(|t| {
+            t.rename_table("people", "persons")?;
+            t.change_described_table(described("persons").key(["town", "name"]).build()?)
+        });
+        changed.expect("changed");
+        let rows = database.transaction(|t| t.scan_dynamic("persons")).expect("read");
+        assert_eq!(rows.len(), 600, "{scheme:?}");
     }
 }
