@@ -126,11 +126,7 @@ fn check_length(bytes: usize) -> Result<()> {
 pub fn quoted_name(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let begins = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
-    if begins && name.chars().all(is_plain) {
-        name.to_owned()
-    } else {
-        format!("\"{}\"", name.replace('"', "\"\""))
-    }
+    if begins && name.chars().all(is_plain) { name.to_owned() } else { crate::parse::quoted(name) }
 }
 
 /// Joins the texts of values that are not null. Types are not known here any more, so numbers and
