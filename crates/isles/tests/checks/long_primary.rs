@@ -500,7 +500,7 @@ fn names(database: &Database, scan: &DescribedScan) -> Vec<String> {
             if rows.is_empty() {
                 return Ok(names);
             }
-            names.extend(rows.iter().map(|row| row[0].to_string()));
+            names.extend(rows.iter().map(|row| row[0].to_string().trim_matches('"').to_string()));
         }
     });
     read.expect("a range")
