@@ -20,7 +20,8 @@ impl Builder {
     /// has no tables. Tools use this call to read and write rows without a row type
     /// ([`Transaction::get_dynamic`](crate::Transaction::get_dynamic) and related verbs). Programs
     /// that create tables at run time use it to find these tables again by their names
-    /// ([`Database::table`](crate::Database::table)).
+    /// ([`Database::table`](crate::Database::table)). If the directory has its rows in pages, the
+    /// builder needs [`Self::pages`] as well.
     ///
     /// Errors: [`Error::Open`] if the tables cannot be read; [`Error::Misuse`] in memory.
     ///
@@ -61,6 +62,9 @@ impl Builder {
 }
 
 fn tables_at(path: &Path) -> Result<Vec<TableDescription>> {
+    if pages::holds_pages(path) {
+        return Ok(pages::described_tables::<Hardware>(Hardware::core(), path)?);
+    }
     let manifest = path.join(MANIFEST);
     let bytes = match std::fs::read(&manifest) {
         Ok(bytes) => bytes,

@@ -81,7 +81,7 @@ pub use database::{PagedDatabase, TWO_PHASE_LOCKING};
 pub use error::PagedError;
 pub use limits::FRAMES_PER_SESSION;
 pub use log::segments::is_log_file_name;
-pub use opening::examine::{Examined, examine, holds_pages};
+pub use opening::examine::{Examined, described_tables, examine, holds_pages};
 pub use opening::repair::{Repaired, repair};
 pub use options::{PagedLogOptions, PagedOptions};
 pub use page::PageFault;

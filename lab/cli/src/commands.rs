@@ -10,8 +10,10 @@ use crate::arguments::{
 };
 use crate::backup::{BackupArguments, RestoreArguments};
 use crate::certificates::CertificatesArguments;
+use crate::convert::ConvertArguments;
 use crate::directory::{CheckArguments, InspectArguments};
 use crate::rows::{ExportArguments, ImportArguments};
+use crate::upgrade::UpgradeArguments;
 
 const EXAMPLES: &str = "Examples:
   isles topology                     draw this machine and its islands
@@ -24,7 +26,15 @@ const EXAMPLES: &str = "Examples:
   isles check data                   verify a database on disk
   isles backup data copy             copy one, which may be open
   isles export data accounts --out accounts.csv
-                                     write the rows of a table; `isles import` reads them";
+                                     write the rows of a table; `isles import` reads them
+  isles convert data data-in-pages   copy a database to the other engine
+  isles serve --path data            serve it to psql and other clients (cargo build --release -p isles-serve)";
+
+const SERVE_EXAMPLES: &str = "Example:
+  isles serve --path data
+
+This starts the program isles-serve, which lies beside this one and has the same flags; isles-serve --help shows them. It is built on its
+own: cargo build --release -p isles-serve";
 
 /// An OLTP engine for hardware islands.
 #[derive(Debug, Parser)]
@@ -64,6 +74,17 @@ pub enum Command {
     Import(ImportArguments),
     /// Write the rows of a table to a file
     Export(ExportArguments),
+    /// Copy a database to the other engine: from memory to pages, or back
+    Convert(ConvertArguments),
+    /// Convert a database of an earlier format
+    Upgrade(UpgradeArguments),
+    /// Serve a database to clients of PostgreSQL: starts isles-serve, which is built on its own
+    #[command(after_help = SERVE_EXAMPLES)]
+    Serve {
+        /// Flags of isles-serve
+        #[arg(value_name = "FLAGS", trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<OsString>,
+    },
     /// The second process of `isles bench ipc --processes 2`, which starts it.
     #[command(name = PEER_COMMAND, hide = true)]
     Peer {

@@ -43,7 +43,7 @@ impl Failure {
     /// A run that failed because of this, which happened at `path`: it is named once.
     pub fn at(path: &Path, error: &dyn std::fmt::Display) -> Failure {
         let (path, text) = (path.display().to_string(), error.to_string());
-        Failure::Failed(if text.contains(&path) { text } else { format!("{path}: {text}") })
+        Failure::Failed(if names_path(&text, &path) { text } else { format!("{path}: {text}") })
     }
 
     /// The exit status of the process.
@@ -57,5 +57,31 @@ impl Failure {
     /// True if the reader of standard output went away, which needs no message.
     pub fn reader_left(&self) -> bool {
         matches!(self, Failure::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe)
+    }
+}
+
+/// True if a message names this path, as a whole and not as a part of another word.
+fn names_path(text: &str, path: &str) -> bool {
+    let is_part = |one: char| one.is_alphanumeric() || "_-.".contains(one);
+    text.match_indices(path).any(|(at, _)| {
+        let (before, behind) = (&text[..at], &text[at + path.len()..]);
+        !before.ends_with(|one| is_part(one) || one == '/') && !behind.starts_with(is_part)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names_path;
+
+    #[test]
+    fn a_path_is_named_as_a_whole() {
+        for text in
+            ["data: it is damaged", "cannot open data", "data/log-000: damaged", "\"data\" is no database"]
+        {
+            assert!(names_path(text, "data"), "{text}");
+        }
+        for text in ["no database with tables", "/old/data: missing", "data.old: missing", ""] {
+            assert!(!names_path(text, "data"), "{text}");
+        }
     }
 }

@@ -14,7 +14,8 @@
 //! - `verify`: campaigns over seeds;
 //! - `study`: the command of that name; `pages`: HTML files that commands write;
 //! - `directory`: databases on disk, for `check` and `inspect`; `rows`: their rows as text, for
-//!   `import` and `export`.
+//!   `import` and `export`; `convert` and `upgrade`: databases of another engine or format;
+//!   `serve`: starts the SQL server, a program of its own.
 //!
 //! Exit status: 0 done; 1 the run failed or a consistency check is violated; 2 bad input, with
 //! exactly one line on standard error. Standard output carries results only.
@@ -31,6 +32,7 @@ mod certificates;
 pub mod choices;
 mod commands;
 pub mod config;
+mod convert;
 mod deploy;
 mod directory;
 mod directory_of_pages;
@@ -51,6 +53,7 @@ pub mod runner;
 mod serve;
 pub mod study;
 mod topology;
+mod upgrade;
 mod usage;
 mod values;
 mod verify;
@@ -63,12 +66,14 @@ pub use arguments::{BenchArguments, VerifyArguments};
 pub use backup::{BackupArguments, RestoreArguments};
 pub use bad_input::BadInput;
 pub use config::Config;
+pub use convert::ConvertArguments;
 pub use directory::{CheckArguments, InspectArguments};
 pub use errors::Failure;
 pub use interrupt::Interrupt;
 pub use progress::Progress;
 pub use report::Report;
 pub use rows::{ExportArguments, ImportArguments};
+pub use upgrade::UpgradeArguments;
 pub use usage::COMMANDS;
 
 use commands::{Arguments, Command};
@@ -104,20 +109,20 @@ fn execute(arguments: Arguments) -> Result<(), Failure> {
         Command::Restore(arguments) => print(&backup::restore(&arguments)?),
         Command::Import(arguments) => print(&rows::import(&arguments)?),
         Command::Export(arguments) => print(&rows::export(&arguments)?),
+        Command::Convert(arguments) => print(&convert::convert(&arguments)?),
+        Command::Upgrade(arguments) => print(&upgrade::upgrade(&arguments)?),
+        Command::Serve { words } => Err(serve::run(&words).into()),
         Command::Peer { task } => harness::answer_messages(&task).map_err(Failure::of),
         Command::Instance(arguments) => bench::instance(&arguments),
         Command::Other(words) => Err(other(&words).into()),
     }
 }
 
-/// A command that does not exist, or not yet, or that is a program of its own.
+/// A command that does not exist, or not yet.
 fn other(words: &[OsString]) -> BadInput {
     const LATER: [&str; 1] = ["advise"];
     let accepted = usage::COMMANDS.join(", ");
     let name = words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
-    if name == "serve" {
-        return serve::run(&words[1..]);
-    }
     if LATER.contains(&name.as_ref()) {
         return BadInput::later(name, accepted);
     }

@@ -67,6 +67,14 @@ impl Progress {
         }
     }
 
+    /// The rows of a database are copied.
+    pub fn copying(&self) {
+        self.begin("copying", "copying   {spinner} {elapsed}", 0, 0.0);
+        if let Some(stage) = &*self.stage.borrow() {
+            stage.bar.enable_steady_tick(std::time::Duration::from_millis(100));
+        }
+    }
+
     /// The check of a database has begun: `total` rows and changes.
     pub fn judging(&self, total: u64) {
         let style = "checking  {bar:30} {human_pos}/{human_len} rows and changes  {eta} left";

@@ -13,7 +13,7 @@ use crate::commands::{Arguments, Command};
 use harness::Choice;
 
 /// The commands that there are.
-pub const COMMANDS: [&str; 13] = [
+pub const COMMANDS: [&str; 16] = [
     "topology",
     "probe",
     "bench",
@@ -27,6 +27,9 @@ pub const COMMANDS: [&str; 13] = [
     "restore",
     "import",
     "export",
+    "convert",
+    "upgrade",
+    "serve",
 ];
 
 /// Why parsing gives no arguments.

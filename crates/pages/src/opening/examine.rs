@@ -123,6 +123,16 @@ pub fn holds_pages(path: &Path) -> bool {
     [master::NAME, head::NAME].iter().any(|name| path.join(name).exists())
 }
 
+/// Returns the descriptions of the tables that the last checkpoint of a directory has.
+///
+/// # Errors
+/// The directory has no rows in pages, or the file that describes it cannot be read or is damaged.
+pub fn described_tables<P: Files>(c: P::Core, path: &Path) -> Result<Vec<TableDescription>, PagedError> {
+    let master = Directory::<P>::open(c, path)?.master;
+    let description = Description::decode(&master.description).map_err(SchemaError::from)?;
+    Ok(description.present().map(|stored| stored.table.clone()).collect())
+}
+
 /// Reads everything that a directory has. No program has it open.
 ///
 /// # Errors

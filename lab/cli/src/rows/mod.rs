@@ -15,3 +15,4 @@ mod values;
 
 pub use export::{ExportArguments, export};
 pub use import::{ImportArguments, import};
+pub(crate) use opening::{MEMORY_LIMIT, POOL_BYTES, open};

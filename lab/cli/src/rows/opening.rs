@@ -36,22 +36,20 @@ impl Format {
     }
 }
 
-/// Opens a database with the tables that it has.
-pub(super) fn open(path: &Path) -> Result<Database, Failure> {
-    if pages::holds_pages(path) {
-        return Err(Failure::at(
-            path,
-            &"its rows are in pages, which are not imported or exported in this version",
-        ));
-    }
+/// Opens a database with the tables that it has, in memory or in pages.
+pub(crate) fn open(path: &Path) -> Result<Database, Failure> {
     if path.join(harness::directory::FILE).exists() {
-        let why = "it holds a deployment of several instances, whose rows are not imported or exported in this version";
+        let why =
+            "it holds a deployment of several instances, whose rows are not read and written by this command";
         return Err(Failure::at(path, &why));
     }
     let at = |error: isles::Error| Failure::at(path, &error);
     // The limit of memory is the machine's: how many rows there are is not known before they are
     // there.
     let mut builder = Database::at(path).memory_limit(MEMORY_LIMIT);
+    if pages::holds_pages(path) {
+        builder = builder.pages(POOL_BYTES);
+    }
     if builder.tables_of_directory().map_err(at)?.is_empty() {
         return Err(Failure::at(path, &"no database with tables"));
     }
@@ -59,7 +57,9 @@ pub(super) fn open(path: &Path) -> Result<Database, Failure> {
 }
 
 /// More than rows ever take: 1 TiB.
-const MEMORY_LIMIT: u64 = 1 << 40;
+pub(crate) const MEMORY_LIMIT: u64 = 1 << 40;
+/// The pool through which rows in pages are read and written.
+pub(crate) const POOL_BYTES: u64 = 256 << 20;
 
 /// The table of this name.
 pub(super) fn table<'d>(

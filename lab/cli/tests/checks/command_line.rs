@@ -14,9 +14,7 @@ fn help_has_examples_and_lists_what_works() {
     for word in ["topology", "probe", "bench", "verify", "Examples:\n", "isles bench tpcc"] {
         assert!(help.output.contains(word), "{word} in {}", help.output);
     }
-    for later in ["advise", "serve"] {
-        assert!(!help.output.contains(later), "{later} in {}", help.output);
-    }
+    assert!(!help.output.contains("advise"), "{}", help.output);
 }
 
 #[test]
@@ -111,7 +109,7 @@ fn version_is_one_line() {
 fn commands_of_later_versions_say_so() {
     let later = "advise";
     let line = format!(
-        "{later}: not available in this version (accepted: topology, probe, bench, deploy, certificates, verify, study, check, inspect, backup, restore, import, export)"
+        "{later}: not available in this version (accepted: topology, probe, bench, deploy, certificates, verify, study, check, inspect, backup, restore, import, export, convert, upgrade, serve)"
     );
     assert_fault(&[later], &line);
     assert_fault(&[later, "somewhere", "--flag", "1"], &line);
@@ -121,11 +119,11 @@ fn commands_of_later_versions_say_so() {
 const FAULTS: &[(&str, &str)] = &[
     (
         "",
-        "command: missing (accepted: topology, probe, bench, deploy, certificates, verify, study, check, inspect, backup, restore, import, export; see isles --help)",
+        "command: missing (accepted: topology, probe, bench, deploy, certificates, verify, study, check, inspect, backup, restore, import, export, convert, upgrade, serve; see isles --help)",
     ),
     (
         "frobnicate",
-        "frobnicate: unknown command (accepted: topology, probe, bench, deploy, certificates, verify, study, check, inspect, backup, restore, import, export)",
+        "frobnicate: unknown command (accepted: topology, probe, bench, deploy, certificates, verify, study, check, inspect, backup, restore, import, export, convert, upgrade, serve)",
     ),
     ("--json", "--json: unknown flag (see isles --help)"),
     (

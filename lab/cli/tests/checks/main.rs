@@ -3,6 +3,7 @@
 mod bench_flags;
 mod circles;
 mod command_line;
+mod conversions;
 mod documents;
 mod durable_instances;
 mod footprints;

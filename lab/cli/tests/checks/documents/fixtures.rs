@@ -77,7 +77,7 @@ impl Scratch {
         self.write("rows", &json(rows.end + ACCOUNTS..rows.end + 2 * ACCOUNTS));
         let data = self.0.join("data");
         match command {
-            "inspect" | "backup" | "import" | "export" => make(Database::at(&data)),
+            "inspect" | "backup" | "import" | "export" | "convert" | "upgrade" => make(Database::at(&data)),
             "check" | "restore" => {
                 make(Database::at(&data).pages(POOL_BYTES));
                 let from = data.display().to_string();
