@@ -1,8 +1,10 @@
 //! Messages of a client and their answers.
 
 use std::collections::BTreeMap;
-use std::io::{BufReader, Read};
+use std::io::{BufReader, ErrorKind, Read};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use isles::Datum;
 use sql::context::{REPORTED, Settings};
@@ -11,8 +13,12 @@ use sql::types::SqlType;
 use sql::{Result, Session, SqlError};
 use wire::{ErrorFields, Frontend, MESSAGE_BYTES_MAX, Output, Status, Target};
 
+use crate::limits::{self, Limits};
+use crate::registry::{Entry, State};
 use crate::results::{self, Rows, is_binary};
+use crate::server::Shared;
 use crate::stream::Stream;
+use crate::timers::Bounded;
 
 /// Most prepared statements and portals of a session.
 const NAMED_MAX: usize = 10_000;
@@ -38,6 +44,10 @@ pub struct Conversation {
     copies: Option<bool>,
     /// Settings that the client knows of.
     reported: Settings,
+    shared: Arc<Shared>,
+    entry: Arc<Entry>,
+    limits: Limits,
+    is_late: Arc<AtomicBool>,
 }
 
 /// An error of the extended protocol, and the text of its statement.
@@ -67,7 +77,15 @@ impl From<std::io::Error> for End {
 
 impl Conversation {
     /// Begins a conversation; `output` has the first answers.
-    pub fn new(session: Session, input: BufReader<Stream>, stream: Stream, mut output: Output) -> Self {
+    pub fn new(
+        session: Session,
+        input: BufReader<Stream>,
+        stream: Stream,
+        mut output: Output,
+        shared: Arc<Shared>,
+        entry: Arc<Entry>,
+    ) -> Self {
+        let limits = Limits::of(&session.context.settings);
         output.ready(Status::Idle);
         let reported = session.context.settings.clone();
         let (statements, portals) = (BTreeMap::new(), BTreeMap::new());
@@ -81,6 +99,10 @@ impl Conversation {
             skips: false,
             copies: None,
             reported,
+            shared,
+            entry,
+            limits,
+            is_late: Arc::default(),
         }
     }
 
@@ -93,15 +115,43 @@ impl Conversation {
             });
             match step {
                 Ok(()) => {}
-                Err(End::Gone) => return,
-                Err(End::Fatal(error)) => {
+                Err(End::Gone) if !self.shared.ends.load(Ordering::Acquire) => {
+                    // Answers to what came before the end; the client may be gone.
+                    _ = results::send(&mut self.output, &mut self.stream);
+                    break;
+                }
+                Err(end) => {
+                    let error = match end {
+                        End::Fatal(error) => error,
+                        End::Gone => limits::administrator(),
+                    };
                     results::error(&mut self.output, &error, "", "FATAL");
                     // The client may be gone.
                     _ = results::send(&mut self.output, &mut self.stream);
-                    return;
+                    break;
                 }
             }
         }
+        self.stream.close();
+    }
+
+    /// Says what the connection waits for, and bounds the wait.
+    fn await_message(&mut self) -> Result<(), End> {
+        let settings = &self.session.context.settings;
+        if self.limits.version != settings.version() {
+            self.limits = Limits { reads: self.limits.reads, ..Limits::of(settings) };
+        }
+        let (state, bound) = match self.session.block {
+            _ if self.copies.is_some() => (State::Busy, None),
+            Block::None if !self.session.has_transaction() => (State::Idle, self.limits.idle),
+            _ => (State::InBlock, self.limits.idle_in_block),
+        };
+        self.entry.set_state(state);
+        if bound != self.limits.reads {
+            self.stream.set_read_timeout(bound)?;
+            self.limits.reads = bound;
+        }
+        Ok(())
     }
 
     /// Reads the next message. Answers are sent before it would wait.
@@ -109,8 +159,13 @@ impl Conversation {
         if self.input.buffer().is_empty() && !self.output.bytes.is_empty() {
             results::send(&mut self.output, &mut self.stream).map_err(|_| End::Gone)?;
         }
+        if self.input.buffer().is_empty() {
+            self.await_message()?;
+        }
         let mut head = [0; 5];
-        self.input.read_exact(&mut head)?;
+        let read = self.input.read_exact(&mut head);
+        read.map_err(|error| self.end_of_wait(&error))?;
+        self.entry.set_state(State::Busy);
         let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
         if !(4..=MESSAGE_BYTES_MAX).contains(&length) {
             return Err(End::Fatal(SqlError::new("08P01", format!("invalid message length {length}"))));
@@ -123,6 +178,17 @@ impl Conversation {
         }
         Frontend::decode(head[0], &body)
             .map_err(|error| End::Fatal(SqlError::new("08P01", error.to_string())))
+    }
+
+    /// Returns why no message has come.
+    fn end_of_wait(&self, error: &std::io::Error) -> End {
+        let is_late = matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
+        match self.limits.reads {
+            Some(_) if is_late => {
+                End::Fatal(limits::idle(self.session.has_transaction() || self.session.block != Block::None))
+            }
+            _ => End::Gone,
+        }
     }
 
     fn answer(&mut self, message: Frontend) -> Result<(), End> {
@@ -164,6 +230,10 @@ impl Conversation {
     }
 
     fn failed(&mut self, error: &SqlError, text: &str) {
+        self.entry.errors.fetch_add(1, Ordering::Relaxed);
+        let late = limits::late();
+        let is_late = error.code == late.code && self.is_late.swap(false, Ordering::Relaxed);
+        let error = if is_late { &late } else { error };
         self.notices();
         results::error(&mut self.output, error, text, "ERROR");
         self.session.fail();
@@ -179,13 +249,16 @@ impl Conversation {
 
     fn ready(&mut self) {
         self.notices();
-        for name in REPORTED {
-            let now = self.session.context.settings.get(name).unwrap_or_default();
-            if self.reported.get(name) != Some(now) {
-                self.output.parameter(name, now);
+        let settings = &self.session.context.settings;
+        if settings.version() != self.reported.version() {
+            for name in REPORTED {
+                let now = settings.get(name).unwrap_or_default();
+                if self.reported.get(name) != Some(now) {
+                    self.output.parameter(name, now);
+                }
             }
+            self.reported.clone_from(settings);
         }
-        self.reported.clone_from(&self.session.context.settings);
         // Portals end with their transaction.
         if self.session.block == Block::None {
             self.portals.clear();
@@ -198,10 +271,36 @@ impl Conversation {
         self.output.ready(status);
     }
 
+    /// Runs a statement within the time that the session allows, and logs it if it took long.
+    fn timed<T>(&mut self, text: &str, run: impl FnOnce(&mut Self) -> T) -> T {
+        self.entry.statements.fetch_add(1, Ordering::Relaxed);
+        self.is_late.store(false, Ordering::Relaxed);
+        let Limits { statement, logged, .. } = self.limits;
+        let began = logged.map(|_| Instant::now());
+        let done = match statement {
+            None => run(self),
+            Some(time) => {
+                let shared = Arc::clone(&self.shared);
+                let (process, secret) = (self.session.context.process, self.session.secret);
+                let session = Bounded { process, secret, is_late: Arc::clone(&self.is_late) };
+                let _bound = shared.timers.bound(time, session);
+                run(self)
+            }
+        };
+        if let (Some(began), Some(least)) = (began, logged)
+            && began.elapsed() >= least
+        {
+            let context = &self.session.context;
+            let who = format!("[{}] {}@{}", context.process, context.user, context.database_name);
+            limits::log_slow(began, &who, text);
+        }
+        done
+    }
+
     /// Runs the statements of a text; they are one transaction if there is no block.
     fn simple(&mut self, text: &str) {
         self.portals.remove("");
-        let done = self.simple_within(text);
+        let done = self.timed(text, |own| own.simple_within(text));
         if let Ok(true) = done {
             // Data follow; the rest of the text is not executed.
             return;
@@ -268,19 +367,31 @@ impl Conversation {
                 self.copies = Some(is_extended);
                 return Ok(true);
             }
-            Completion::CopyOut(columns, lines, tag) => {
-                self.output.copy(false, columns, false);
-                for line in lines {
-                    self.output.copy_data(&line);
-                    if self.output.bytes.len() >= results::BYTES_KEPT {
-                        results::send(&mut self.output, &mut self.stream)?;
-                    }
-                }
+            Completion::CopyOut(columns, binary) => {
+                self.output.copy(false, columns, binary);
+                let tag = self.copy_out()?;
                 self.output.copy_done();
                 self.output.complete(&tag);
             }
         }
         Ok(false)
+    }
+
+    /// Sends the data of a COPY; returns its tag.
+    fn copy_out(&mut self) -> Result<String> {
+        let mut data = Vec::new();
+        loop {
+            let done = self.session.copy_out_data(&mut data)?;
+            for data in data.drain(..) {
+                self.output.copy_data(&data);
+            }
+            if self.output.bytes.len() >= results::BYTES_KEPT {
+                results::send(&mut self.output, &mut self.stream)?;
+            }
+            if let Some(tag) = done {
+                return Ok(tag);
+            }
+        }
     }
 
     /// Answers a message of the extended protocol; an error comes with the text of its statement.
@@ -384,10 +495,19 @@ impl Conversation {
             }
             Target::Portal(name) => {
                 let missing = || SqlError::new("34000", format!("portal \"{name}\" does not exist"));
-                let open = self.portals.get(name).ok_or_else(missing)?;
-                let prepared = &open.portal.prepared;
+                let formats;
+                let prepared = match self.portals.get(name) {
+                    Some(open) => {
+                        formats = &open.formats[..];
+                        &open.portal.prepared
+                    }
+                    None => {
+                        formats = &[];
+                        &self.session.cursor_portal(name).ok_or_else(missing)?.prepared
+                    }
+                };
                 if prepared.has_rows {
-                    results::describe(&mut self.output, &prepared.columns, &open.formats);
+                    results::describe(&mut self.output, &prepared.columns, formats);
                 } else {
                     self.output.no_data();
                 }
@@ -404,9 +524,11 @@ impl Conversation {
         let limit = (limit > 0).then_some(limit as usize);
         let mark = Some(self.output.bytes.len());
         let formats = std::mem::take(&mut open.formats);
-        let mut rows = Rows { output: &mut self.output, stream: &mut self.stream, formats: &formats, mark };
-        let done = self.session.run(&mut open.portal, limit, &mut rows);
         let text = Arc::clone(&open.text);
+        let done = self.timed(&text, |own| {
+            let mut rows = Rows { output: &mut own.output, stream: &mut own.stream, formats: &formats, mark };
+            own.session.run(&mut open.portal, limit, &mut rows)
+        });
         open.formats = formats;
         self.portals.insert(name.to_owned(), open);
         let done = done.map_err(|error| Failed::new(error, &text))?;

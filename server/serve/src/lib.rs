@@ -6,17 +6,26 @@
 
 // Catalogue of the files:
 //
-// - `arguments` (the command line), `server` (listeners, threads, the end), `stream` (a connection
-//   of either kind).
-// - `connection` (the first messages), `conversation` (messages and answers), `results` (rows as
-//   messages).
+// - `arguments` (the command line), `policy` (rules for connections), `server` (listeners, threads,
+//   the end), `metrics` (figures over HTTP), `timers` (bounds of statements).
+// - `registry` (connections that there are), `stream` (a connection of either kind, with TLS).
+// - `connection` (the first messages), `authentication` (passwords), `conversation` (messages and
+//   answers), `limits` (times that a session allows), `results` (rows as messages).
 
 pub mod arguments;
+mod authentication;
 mod connection;
 mod conversation;
+mod limits;
+mod metrics;
+mod policy;
+mod registry;
 mod results;
 pub mod server;
 mod stream;
+mod timers;
 
+#[cfg(test)]
+mod network_tests;
 #[cfg(test)]
 mod tests;

@@ -2,11 +2,8 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
-    let arguments = serve::arguments::Arguments::parse();
-    match serve::server::run(&arguments) {
+    match serve::server::run(std::env::args_os().collect()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("isles-serve: {error}");

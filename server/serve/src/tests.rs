@@ -14,23 +14,31 @@ use crate::arguments::Arguments;
 use crate::server::Server;
 
 /// A server that ends with the test.
-struct Running {
-    address: std::net::SocketAddr,
-    ends: Arc<AtomicBool>,
+pub struct Running {
+    pub address: std::net::SocketAddr,
+    pub ends: Arc<AtomicBool>,
+    pub metrics: Option<std::net::SocketAddr>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Running {
     fn start(path: Option<&Path>) -> Running {
-        let mut words = vec!["isles-serve".to_owned(), "--listen".to_owned(), "127.0.0.1:0".to_owned()];
-        words.extend(path.iter().flat_map(|path| ["--path".to_owned(), path.display().to_string()]));
-        let server = Server::start(&Arguments::parse_from(words)).expect("it starts");
-        let (address, ends) = (server.address(), server.ends());
-        let thread = std::thread::spawn(move || server.serve());
-        Running { address, ends, thread: Some(thread) }
+        let path = path.map(|path| path.display().to_string());
+        let flags: Vec<_> = path.iter().flat_map(|path| ["--path", path]).collect();
+        Running::with(&flags)
     }
 
-    fn client(&self) -> Client {
+    /// Starts a server with these flags.
+    pub fn with(flags: &[&str]) -> Running {
+        let mut words = vec!["isles-serve", "--listen", "127.0.0.1:0"];
+        words.extend(flags);
+        let server = Server::start(&Arguments::parse_from(words)).expect("it starts");
+        let (address, ends, metrics) = (server.address(), server.ends(), server.metrics_address());
+        let thread = std::thread::spawn(move || server.serve());
+        Running { address, ends, metrics, thread: Some(thread) }
+    }
+
+    pub fn client(&self) -> Client {
         let mut client = Client::connect(self);
         client.send_startup(&[("user", "ada"), ("database", "isles")]);
         let first = client.until_ready();
@@ -47,25 +55,25 @@ impl Drop for Running {
 }
 
 /// A message: its type and its body.
-type Message = (u8, Vec<u8>);
+pub type Message = (u8, Vec<u8>);
 
-struct Client {
-    stream: TcpStream,
+pub struct Client {
+    pub stream: TcpStream,
 }
 
 /// A body of a message.
-fn body(parts: &[&[u8]]) -> Vec<u8> {
+pub fn body(parts: &[&[u8]]) -> Vec<u8> {
     parts.concat()
 }
 
 impl Client {
-    fn connect(server: &Running) -> Client {
+    pub fn connect(server: &Running) -> Client {
         let stream = TcpStream::connect(server.address).expect("a connection");
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a bound");
         Client { stream }
     }
 
-    fn send_startup(&mut self, parameters: &[(&str, &str)]) {
+    pub fn send_startup(&mut self, parameters: &[(&str, &str)]) {
         let mut body = 196_608_i32.to_be_bytes().to_vec();
         for (name, value) in parameters {
             body.extend([name.as_bytes(), b"\0", value.as_bytes(), b"\0"].concat());
@@ -75,12 +83,12 @@ impl Client {
         self.stream.write_all(&[&length, &body[..]].concat()).expect("it is sent");
     }
 
-    fn send(&mut self, kind: u8, body: &[u8]) {
+    pub fn send(&mut self, kind: u8, body: &[u8]) {
         let length = (body.len() as u32 + 4).to_be_bytes();
         self.stream.write_all(&[&[kind], &length[..], body].concat()).expect("it is sent");
     }
 
-    fn receive(&mut self) -> Option<Message> {
+    pub fn receive(&mut self) -> Option<Message> {
         let mut head = [0; 5];
         self.stream.read_exact(&mut head).ok()?;
         let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
@@ -89,7 +97,7 @@ impl Client {
         Some((head[0], body))
     }
 
-    fn until_ready(&mut self) -> Vec<Message> {
+    pub fn until_ready(&mut self) -> Vec<Message> {
         let mut messages = Vec::new();
         loop {
             let message = self.receive().expect("the server answers");
@@ -103,17 +111,17 @@ impl Client {
 
     /// Runs statements; returns rows with `|` between their values, errors as `! SQLSTATE`, and
     /// tags.
-    fn query(&mut self, text: &str) -> Vec<String> {
+    pub fn query(&mut self, text: &str) -> Vec<String> {
         self.send(b'Q', &body(&[text.as_bytes(), b"\0"]));
         shown(&self.until_ready())
     }
 
-    fn parse(&mut self, name: &str, text: &str) {
+    pub fn parse(&mut self, name: &str, text: &str) {
         self.send(b'P', &body(&[name.as_bytes(), b"\0", text.as_bytes(), b"\0", &[0, 0]]));
     }
 
     /// Binds texts to the parameters of a statement.
-    fn bind(&mut self, portal: &str, statement: &str, values: &[Option<&str>]) {
+    pub fn bind(&mut self, portal: &str, statement: &str, values: &[Option<&str>]) {
         let mut message = body(&[portal.as_bytes(), b"\0", statement.as_bytes(), b"\0", &[0, 0]]);
         message.extend((values.len() as u16).to_be_bytes());
         for value in values {
@@ -129,17 +137,17 @@ impl Client {
         self.send(b'B', &message);
     }
 
-    fn execute(&mut self, portal: &str, limit: u32) {
+    pub fn execute(&mut self, portal: &str, limit: u32) {
         self.send(b'E', &body(&[portal.as_bytes(), b"\0", &limit.to_be_bytes()]));
     }
 
-    fn sync(&mut self) -> Vec<String> {
+    pub fn sync(&mut self) -> Vec<String> {
         self.send(b'S', &[]);
         shown(&self.until_ready())
     }
 }
 
-fn text_at(bytes: &[u8]) -> String {
+pub fn text_at(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
@@ -162,7 +170,7 @@ fn row_of(body: &[u8]) -> String {
 }
 
 /// Shows answers, without descriptions of columns and without notices.
-fn shown(messages: &[Message]) -> Vec<String> {
+pub fn shown(messages: &[Message]) -> Vec<String> {
     let show = |(kind, body): &Message| {
         Some(match kind {
             b'D' => row_of(body),

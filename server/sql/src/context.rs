@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use isles::{CancelToken, Database, Sequence, SequenceOptions, TimestampTz};
 
@@ -9,7 +11,7 @@ use crate::error::{Result, SqlError, state};
 use crate::schema::Schema;
 
 /// Settings and their values in a new session.
-const SETTINGS: [(&str, &str); 30] = [
+const SETTINGS: [(&str, &str); 32] = [
     ("application_name", ""),
     ("bytea_output", "hex"),
     ("client_encoding", "UTF8"),
@@ -20,6 +22,7 @@ const SETTINGS: [(&str, &str); 30] = [
     ("default_transaction_read_only", "off"),
     ("extra_float_digits", "1"),
     ("idle_in_transaction_session_timeout", "0"),
+    ("idle_session_timeout", "0"),
     ("in_hot_standby", "off"),
     ("integer_datetimes", "on"),
     ("IntervalStyle", "postgres"),
@@ -28,6 +31,7 @@ const SETTINGS: [(&str, &str); 30] = [
     ("lc_collate", "C"),
     ("lc_ctype", "C"),
     ("lock_timeout", "0"),
+    ("log_min_duration_statement", "-1"),
     ("max_identifier_length", "63"),
     ("row_security", "on"),
     ("search_path", "\"$user\", public"),
@@ -98,17 +102,60 @@ pub struct Context {
 #[derive(Clone, Debug)]
 pub struct Settings {
     values: BTreeMap<String, (String, String)>,
+    /// Values that the server gives to new sessions, beside those above.
+    defaults: Arc<Vec<(String, String)>>,
+    /// Differs from that of all settings with other values.
+    version: u64,
+}
+
+/// Returns a number that no settings have had.
+fn new_version() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed) + 1
 }
 
 impl Default for Settings {
     fn default() -> Self {
         let of =
             |(name, value): (&str, &str)| (name.to_ascii_lowercase(), (name.to_owned(), value.to_owned()));
-        Settings { values: SETTINGS.map(of).into() }
+        Settings { values: SETTINGS.map(of).into(), defaults: Arc::default(), version: new_version() }
     }
 }
 
 impl Settings {
+    /// Returns the settings of a new session, with values of the server. Those that are no values
+    /// of a setting are left out: `check` finds them before.
+    pub fn with_defaults(defaults: &Arc<Vec<(String, String)>>) -> Settings {
+        let mut settings = Settings { defaults: Arc::clone(defaults), ..Settings::default() };
+        settings.reset_all();
+        settings
+    }
+
+    /// Fails if a value is none of a setting.
+    pub fn check(name: &str, value: &str) -> Result<()> {
+        Settings::default().set(name, value)
+    }
+
+    /// Gives all settings the values of a new session.
+    pub fn reset_all(&mut self) {
+        let defaults = Arc::clone(&self.defaults);
+        *self = Settings { defaults: Arc::clone(&defaults), ..Settings::default() };
+        for (name, value) in defaults.iter() {
+            _ = self.set(name, value);
+        }
+    }
+
+    /// Returns a number that differs from that of all settings with other values.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Returns a time that a setting has; `None`: it has none, or no bound.
+    pub fn time(&self, name: &str) -> Option<Duration> {
+        let millis = milliseconds(self.get(name)?)?;
+        u64::try_from(millis).ok().map(Duration::from_millis)
+    }
+
     /// Returns the value of a setting.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.values.get(&name.to_ascii_lowercase()).map(|(_, value)| value.as_str())
@@ -117,6 +164,8 @@ impl Settings {
     /// Sets a setting. Names with a point may be made up.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         let key = name.to_ascii_lowercase();
+        let value = &normal(&key, name, value)?[..];
+        self.version = new_version();
         if key == "client_encoding"
             && !matches!(value.to_ascii_lowercase().as_str(), "utf8" | "utf-8" | "unicode" | "sql_ascii")
         {
@@ -146,6 +195,11 @@ impl Settings {
 
     /// Gives a setting the value of a new session.
     pub fn reset(&mut self, name: &str) -> Result<()> {
+        let own = self.defaults.iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).cloned();
+        if let Some((name, value)) = own {
+            return self.set(&name, &value);
+        }
+        self.version = new_version();
         let known = SETTINGS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         let Some((name, value)) = known else { return self.set(name, "") };
         self.values.insert(name.to_ascii_lowercase(), ((*name).to_owned(), (*value).to_owned()));
@@ -156,6 +210,50 @@ impl Settings {
     pub fn all(&self) -> impl Iterator<Item = (&str, &str)> {
         self.values.values().map(|(name, value)| (name.as_str(), value.as_str()))
     }
+}
+
+/// Settings that are times, with milliseconds as their unit.
+const TIMES: [&str; 5] = [
+    "idle_in_transaction_session_timeout",
+    "idle_session_timeout",
+    "lock_timeout",
+    "log_min_duration_statement",
+    "statement_timeout",
+];
+
+/// Returns the milliseconds of a time: a number, which may have a unit.
+fn milliseconds(text: &str) -> Option<i64> {
+    let text = text.trim().trim_matches('\'').trim();
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '-').unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let unit = match unit.trim() {
+        "" | "ms" => 1,
+        "s" => 1000,
+        "min" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    number.parse::<i64>().ok()?.checked_mul(unit).filter(|millis| (-1..=i32::MAX.into()).contains(millis))
+}
+
+/// Returns the form in which the value of a setting is shown.
+fn normal(key: &str, name: &str, value: &str) -> Result<String> {
+    if !TIMES.contains(&key) {
+        return Ok(value.to_owned());
+    }
+    let least = if key == "log_min_duration_statement" { -1 } else { 0 };
+    let invalid = || {
+        let message = format!("invalid value for parameter \"{name}\": \"{value}\"");
+        SqlError::new(state::INVALID_PARAMETER, message)
+    };
+    let millis = milliseconds(value).filter(|millis| *millis >= least).ok_or_else(invalid)?;
+    let units = [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000), ("ms", 1)];
+    let unit = units.iter().find(|(_, unit)| millis % unit == 0);
+    Ok(match unit {
+        Some((unit, factor)) if millis > 0 => format!("{}{unit}", millis / factor),
+        _ => millis.to_string(),
+    })
 }
 
 impl Context {

@@ -38,6 +38,8 @@ pub struct Engine {
     schema: RwLock<Arc<Schema>>,
     /// Keeps changes of tables and transactions apart.
     pub gate: Arc<Gate>,
+    /// Values of settings in new sessions.
+    defaults: RwLock<Arc<Vec<(String, String)>>>,
     sessions: Mutex<BTreeMap<i32, Running>>,
     next_process: AtomicI32,
 }
@@ -95,6 +97,7 @@ impl Engine {
             database_name: options.database_name.clone(),
             schema: RwLock::new(Arc::new(schema)),
             gate: Arc::default(),
+            defaults: RwLock::default(),
             sessions: Mutex::default(),
             next_process: AtomicI32::new(1),
         }))
@@ -111,6 +114,16 @@ impl Engine {
         let mut schema = self.schema.write().unwrap_or_else(PoisonError::into_inner);
         *schema = Arc::new(Schema::read(&self.database, texts, schema.version + 1));
         Ok(Arc::clone(&schema))
+    }
+
+    /// Returns the values of settings in new sessions, beside those that every server has.
+    pub fn defaults(&self) -> Arc<Vec<(String, String)>> {
+        Arc::clone(&self.defaults.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Gives new sessions these values of settings.
+    pub fn set_defaults(&self, defaults: Vec<(String, String)>) {
+        *self.defaults.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(defaults);
     }
 
     /// Registers a session; returns its number.

@@ -63,6 +63,8 @@ pub mod state {
     pub const NO_FUNCTION: &str = "42883";
     /// No such type or object.
     pub const NO_OBJECT: &str = "42704";
+    /// The user may not do this.
+    pub const PRIVILEGE: &str = "42501";
     /// No such table.
     pub const NO_TABLE: &str = "42P01";
     /// No such parameter.

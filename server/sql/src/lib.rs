@@ -15,6 +15,7 @@
 // - `exec` (operators run), `modify` (rows change), `functions`, `value` (order, arithmetic,
 //   conversion), `text` and `binary` (forms of values), `types`.
 // - `schema` (tables as SQL sees them), `catalog` (tables about tables), `ddl` (changes of tables).
+// - `roles` (roles and privileges), `verifier` (what is kept of passwords).
 // - `engine` (what sessions share), `session` (transactions, statements, portals), `context` (what
 //   expressions see of a session), `error`.
 
@@ -32,11 +33,13 @@ pub mod functions;
 pub mod modify;
 pub mod parse;
 pub mod plan;
+pub mod roles;
 pub mod schema;
 pub mod session;
 pub mod text;
 pub mod types;
 pub mod value;
+pub mod verifier;
 
 pub use engine::{Engine, EngineOptions};
 pub use error::{Result, SqlError};

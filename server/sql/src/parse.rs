@@ -137,8 +137,9 @@ fn statement(tokens: &[TokenWithSpan]) -> Result<Parsed> {
     let dialect = PostgreSqlDialect {};
     let mut tokens = tokens.to_vec();
     if words.first() == Some(&"COPY") {
-        tokens = plain_freeze(tokens);
+        tokens = crate::copy::plain_options(tokens);
     }
+    tokens = crate::roles::plain_roles(tokens, &words);
     let mut parser = Parser::new(&dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(tokens);
     let statement = parser.parse_statement().map_err(of_parser)?;
     let next = parser.peek_token();
@@ -146,26 +147,6 @@ fn statement(tokens: &[TokenWithSpan]) -> Result<Parsed> {
         Token::EOF => Ok(Parsed::Statement(Box::new(statement))),
         other => Err(syntax(&format!("syntax error at or near \"{other}\""), Some(next.span.start))),
     }
-}
-
-/// Brings `WITH (FREEZE ON)` to the form `(FREEZE TRUE)` that the parser knows.
-fn plain_freeze(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let mut after_freeze = false;
-    tokens
-        .into_iter()
-        .map(|mut token| {
-            match &token.token {
-                Token::Whitespace(_) => return token,
-                Token::Word(word) if after_freeze && word.value.eq_ignore_ascii_case("on") => {
-                    token.token = Token::make_word("TRUE", None);
-                    after_freeze = false;
-                }
-                Token::Word(word) => after_freeze = word.value.eq_ignore_ascii_case("freeze"),
-                _ => after_freeze = false,
-            }
-            token
-        })
-        .collect()
 }
 
 /// Parses a query, as a view keeps it.

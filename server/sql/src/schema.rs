@@ -145,6 +145,8 @@ pub struct Schema {
     pub views: BTreeMap<String, Arc<View>>,
     /// Sequences that users made, by their names.
     pub sequences: BTreeMap<String, u32>,
+    /// Roles, and what they may do.
+    pub roles: crate::roles::Roles,
     /// Texts beside the descriptions.
     pub texts: Vec<SideText>,
 }
@@ -168,7 +170,8 @@ pub fn sql_name(engine: &str) -> &str {
 impl Schema {
     /// Reads the tables of a database, and the texts beside them.
     pub fn read(database: &Database, texts: Vec<SideText>, version: u64) -> Schema {
-        let mut schema = Schema { version, texts, ..Schema::default() };
+        let roles = crate::roles::Roles::read(&texts);
+        let mut schema = Schema { version, texts, roles, ..Schema::default() };
         for description in database.tables() {
             let name = description.name();
             if name != TEXTS && name != SEQUENCES && !name.starts_with("isles_tables") {

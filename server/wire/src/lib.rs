@@ -8,11 +8,13 @@
 // Catalogue of the files:
 //
 // - `frontend`: messages of clients; `startup`: the first message of a connection.
+// - `scram`: messages by which clients prove that they know passwords.
 // - `backend`: messages to clients; `reader`: bytes that are read from their beginning.
 
 mod backend;
 mod frontend;
 mod reader;
+pub mod scram;
 mod startup;
 
 pub use backend::{ErrorFields, Field, Output, Status};

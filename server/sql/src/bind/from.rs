@@ -16,6 +16,7 @@ use crate::error::{Result, SqlError, state};
 use crate::expr::{Comparison, Expr, Typed};
 use crate::functions::SetFunction;
 use crate::plan::{JoinKind, Plan};
+use crate::roles::Privilege;
 use crate::schema::Table;
 use crate::types::SqlType;
 
@@ -185,6 +186,7 @@ impl Binder {
             return Ok(self.leaf(Source::Plan(plan, Vec::new()), columns, name, alias, scope));
         }
         if matches!(schema, None | Some("public")) {
+            self.touch(name, Privilege::Select);
             if let Some(table) = self.schema.tables.get(name).cloned() {
                 return Ok(self.table_leaf(table, alias, scope));
             }
@@ -211,6 +213,14 @@ impl Binder {
         }
         let full = schema.map_or_else(|| name.to_owned(), |schema| format!("{schema}.{name}"));
         Err(SqlError::new(state::NO_TABLE, format!("relation \"{full}\" does not exist")))
+    }
+
+    /// Notes that the statement needs a privilege on a table; a view has those of its owner.
+    pub fn touch(&mut self, name: &str, privilege: Privilege) {
+        let is_known = self.schema.tables.contains_key(name) || self.schema.views.contains_key(name);
+        if self.views == 0 && is_known {
+            self.touched.push((name.to_owned(), privilege));
+        }
     }
 
     fn view(&mut self, view: &crate::schema::View) -> Result<BoundQuery> {

@@ -72,6 +72,8 @@ pub struct Binder {
     windows: Vec<WindowCall>,
     /// Views that are being expanded.
     views: usize,
+    /// Tables and views that the statement names, and the privileges that it needs on them.
+    pub touched: Vec<(String, crate::roles::Privilege)>,
     /// True if rows of tables are read to be changed.
     for_update: bool,
 }
@@ -93,6 +95,7 @@ impl Binder {
             aggregates: None,
             windows: Vec::new(),
             views: 0,
+            touched: Vec::new(),
             for_update: false,
         }
     }

@@ -12,6 +12,7 @@ use crate::bind::{Binder, OutputColumn, Scope, ScopeColumn, name_of, object_of, 
 use crate::error::{Result, SqlError, state};
 use crate::expr::{Expr, Typed};
 use crate::plan::{JoinKind, Plan};
+use crate::roles::Privilege;
 use crate::schema::{ColumnDefault, Table};
 use crate::types::SqlType;
 
@@ -81,6 +82,10 @@ impl Binder {
             return Err(SqlError::unsupported("INSERT into this"));
         };
         let table = self.target(name)?;
+        self.touch(&table.name, Privilege::Insert);
+        if insert.on.is_some() || insert.returning.is_some() {
+            self.touch(&table.name, Privilege::Select);
+        }
         let mut targets = Vec::new();
         for column in &insert.columns {
             let (_, column) = object_of(column)?;
@@ -98,7 +103,12 @@ impl Binder {
         let source = self.inserted(&table, insert, targets, overrides)?;
         let conflict = match &insert.on {
             None => None,
-            Some(OnInsert::OnConflict(conflict)) => Some(self.conflict(&table, conflict, insert)?),
+            Some(OnInsert::OnConflict(conflict)) => {
+                if matches!(conflict.action, OnConflictAction::DoUpdate(_)) {
+                    self.touch(&table.name, Privilege::Update);
+                }
+                Some(self.conflict(&table, conflict, insert)?)
+            }
             Some(_) => return Err(SqlError::unsupported("ON DUPLICATE KEY UPDATE")),
         };
         let mut scope = Scope::new(None);
@@ -255,6 +265,10 @@ impl Binder {
             Some(UpdateTableFromKind::BeforeSet(tables) | UpdateTableFromKind::AfterSet(tables)) => tables,
         };
         let (mut scope, tree, table) = self.changed(&update.table.relation)?;
+        self.touch(&table.name, Privilege::Update);
+        if update.selection.is_some() || update.returning.is_some() || !from.is_empty() {
+            self.touch(&table.name, Privilege::Select);
+        }
         let tree = self.with_others(tree, from, &mut scope)?;
         let assignments = self.assignments(&table, &update.assignments, &scope)?;
         let source = self.changed_rows(tree, update.selection.as_ref(), &scope)?;
@@ -267,6 +281,10 @@ impl Binder {
         let (FromTable::WithFromKeyword(tables) | FromTable::WithoutKeyword(tables)) = &delete.from;
         let [target] = &tables[..] else { return Err(SqlError::unsupported("DELETE from several tables")) };
         let (mut scope, tree, table) = self.changed(&target.relation)?;
+        self.touch(&table.name, Privilege::Delete);
+        if delete.selection.is_some() || delete.returning.is_some() || delete.using.is_some() {
+            self.touch(&table.name, Privilege::Select);
+        }
         let tree = self.with_others(tree, delete.using.as_deref().unwrap_or(&[]), &mut scope)?;
         let source = self.changed_rows(tree, delete.selection.as_ref(), &scope)?;
         let (returning, columns) = self.returning(delete.returning.as_deref(), &scope)?;

@@ -10,6 +10,7 @@ use crate::types::SqlType;
 
 mod information;
 mod objects;
+pub mod roles;
 mod tables;
 mod texts;
 
@@ -80,7 +81,7 @@ pub const PG_CATALOG: u32 = 11;
 pub const PUBLIC: u32 = 2200;
 /// The number of the schema `information_schema`.
 pub const INFORMATION_SCHEMA: u32 = 13_000;
-/// The number of the only role.
+/// The number of the first role.
 pub const OWNER: u32 = 10;
 
 /// Returns the name of a type in the catalog.

@@ -88,10 +88,9 @@ pub static TABLES: &[Definition] = &[
             ]]
         },
     ),
-    table("pg_roles", ROLES, roles),
-    table("pg_user", &[("usename", "name"), ("usesysid", "oid"), ("usesuper", "bool")], |context| {
-        vec![vec![name(&context.user), oid(OWNER), yes(true)]]
-    }),
+    table("pg_roles", super::roles::ROLES, super::roles::pg_roles),
+    table("pg_authid", super::roles::AUTHID, super::roles::pg_authid),
+    table("pg_user", super::roles::USERS, super::roles::pg_user),
     table(
         "pg_am",
         &[("oid", "oid"), ("amname", "name"), ("amhandler", "regproc"), ("amtype", "char")],
@@ -294,28 +293,6 @@ pub static TABLES: &[Definition] = &[
     empty("pg_matviews", &[("schemaname", "name"), ("matviewname", "name")]),
     empty("pg_shdescription", &[("objoid", "oid"), ("classoid", "oid"), ("description", "text")]),
 ];
-
-const ROLES: &[(&str, &str)] = &[
-    ("oid", "oid"),
-    ("rolname", "name"),
-    ("rolsuper", "bool"),
-    ("rolinherit", "bool"),
-    ("rolcreaterole", "bool"),
-    ("rolcreatedb", "bool"),
-    ("rolcanlogin", "bool"),
-    ("rolreplication", "bool"),
-    ("rolconnlimit", "int4"),
-    ("rolvaliduntil", "timestamptz"),
-    ("rolbypassrls", "bool"),
-];
-
-fn roles(context: &Context) -> Vec<Row> {
-    let limit = Datum::Signed(-1);
-    let truths = [true, true, true, true, true, false].map(yes);
-    let row =
-        [oid(OWNER), name(&context.user)].into_iter().chain(truths).chain([limit, Datum::Null, yes(true)]);
-    vec![row.collect()]
-}
 
 fn pg_type(_: &Context) -> Vec<Row> {
     let mut rows = Vec::new();

@@ -230,6 +230,14 @@ fn pg_class(context: &Context) -> Vec<Row> {
         let schema = if table.schema == "pg_catalog" { PG_CATALOG } else { INFORMATION_SCHEMA };
         add(oid_of("catalog", table.name), table.name, schema, "r", table.columns.len(), false, 0);
     }
+    for row in &mut rows {
+        let access = match &row[1] {
+            Datum::Text(name) => super::roles::access_list(name, context),
+            _ => Datum::Null,
+        };
+        let place = row.len() - 3;
+        row[place] = access;
+    }
     rows
 }
 

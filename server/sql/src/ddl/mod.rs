@@ -5,6 +5,7 @@ mod checks;
 mod create;
 mod draft;
 mod objects;
+mod roles;
 
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ use crate::schema::{Schema, SideText, TEXTS, Table};
 pub use checks::text_of;
 pub use create::{column_of, expression_text};
 pub use draft::{Draft, DraftIndex, DraftKey};
+pub use roles::{is_password_alone, makes_superuser, set_password};
 
 /// A statement that changes tables, while no transaction runs.
 pub struct Change<'a> {
@@ -42,6 +44,8 @@ pub fn is_change(statement: &Statement) -> bool {
             | Statement::AlterTable(_)
             | Statement::Drop { .. }
             | Statement::Comment { .. }
+            | Statement::CreateRole(_)
+            | Statement::AlterRole { .. }
             | Statement::Grant(_)
             | Statement::Revoke(_)
     )
@@ -50,6 +54,9 @@ pub fn is_change(statement: &Statement) -> bool {
 impl Change<'_> {
     /// Runs the statement; returns its tag.
     pub fn run(&mut self, statement: &Statement) -> Result<String> {
+        if let Some(done) = roles::run(self, statement) {
+            return done;
+        }
         match statement {
             Statement::CreateTable(create) => self.create_table(create),
             Statement::CreateIndex(create) => self.create_index(create),
@@ -66,6 +73,7 @@ impl Change<'_> {
                 ObjectType::View => self.drop_views(names, *if_exists),
                 ObjectType::Index => self.drop_indexes(names, *if_exists),
                 ObjectType::Sequence => self.drop_sequences(names, *if_exists),
+                ObjectType::Role | ObjectType::User => self.drop_roles(names, *if_exists),
                 other => Err(SqlError::unsupported(format!("DROP {other}"))),
             },
             Statement::CreateSchema { if_not_exists: true, schema_name, .. }
@@ -76,7 +84,6 @@ impl Change<'_> {
             Statement::CreateSchema { .. } => {
                 Err(SqlError::unsupported("CREATE SCHEMA").hint("All tables are in the schema public."))
             }
-            Statement::Grant(_) | Statement::Revoke(_) => Err(SqlError::unsupported("GRANT and REVOKE")),
             other => Err(SqlError::unsupported(format!("the statement {other}"))),
         }
     }

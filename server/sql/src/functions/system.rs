@@ -25,7 +25,9 @@ pub static FUNCTIONS: &[Builtin] = &[
     function("current_role", &[], T::Name, |_, x| Ok(Datum::Text(x.context.user.clone()))),
     function("pg_backend_pid", &[], T::Int4, |_, x| Ok(Datum::Signed(x.context.process.into()))),
     function("pg_is_in_recovery", &[], T::Bool, |_, _| Ok(Datum::Bool(false))),
-    function("pg_get_userbyid", &[T::Oid], T::Name, |_, x| Ok(Datum::Text(x.context.user.clone()))),
+    function("pg_get_userbyid", &[T::Oid], T::Name, |a, x| {
+        Ok(Datum::Text(catalog::roles::role_name(integer(&a[0]), x.context)))
+    }),
     function("pg_encoding_to_char", &[T::Int4], T::Name, |_, _| Ok(Datum::Text("UTF8".to_owned()))),
     function("pg_client_encoding", &[], T::Name, |_, _| Ok(Datum::Text("UTF8".to_owned()))),
     function("set_config", &[T::Text, T::Text, T::Bool], T::Text, |a, x| {
@@ -126,7 +128,7 @@ pub static FUNCTIONS: &[Builtin] = &[
         Ok(Datum::Signed(x.context.database.memory_in_use() as i64))
     }),
     function("pg_size_pretty", &[T::Int8], T::Text, |a, _| Ok(Datum::Text(size_in_words(integer(&a[0]))))),
-    variadic("has_table_privilege", &[T::Any, T::Any], T::Bool, |_, _| Ok(Datum::Bool(true))),
+    variadic("has_table_privilege", &[T::Any, T::Any], T::Bool, table_privilege),
     variadic("has_schema_privilege", &[T::Any, T::Any], T::Bool, |_, _| Ok(Datum::Bool(true))),
     variadic("has_database_privilege", &[T::Any, T::Any], T::Bool, |_, _| Ok(Datum::Bool(true))),
     variadic("has_column_privilege", &[T::Any, T::Any, T::Any], T::Bool, |_, _| Ok(Datum::Bool(true))),
@@ -180,6 +182,26 @@ fn set_value(a: &[Datum], is_used: bool, x: &mut Exec<'_, '_>) -> Result<Datum> 
     x.context.sequence(&name)?.raise_to(next)?;
     x.context.last_numbers.insert(name, number);
     Ok(Datum::Signed(number))
+}
+
+/// Says whether a user, else that of the session, has one of the privileges on a table.
+fn table_privilege(a: &[Datum], x: &mut Exec<'_, '_>) -> Result<Datum> {
+    let (user, table, wanted) = match a {
+        [Datum::Text(user), table, Datum::Text(wanted)] => (user.clone(), table, wanted),
+        [table, Datum::Text(wanted)] => (x.context.user.clone(), table, wanted),
+        _ => return Ok(Datum::Null),
+    };
+    let number = match table {
+        Datum::Signed(number) => *number,
+        table => integer(&regclass(text(table), x.context)?),
+    };
+    let name = name_of(number, &SqlType::RegClass, x.context);
+    let roles = &x.context.schema.roles;
+    let has = |word: &str| {
+        let of_name = crate::roles::PRIVILEGES.iter().find(|(_, _, name)| name.eq_ignore_ascii_case(word));
+        of_name.is_some_and(|(privilege, ..)| roles.may(&user, name.trim_matches('"'), *privilege))
+    };
+    Ok(Datum::Bool(wanted.split(',').map(str::trim).any(has)))
 }
 
 fn size_in_words(bytes: i64) -> String {

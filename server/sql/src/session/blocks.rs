@@ -11,26 +11,10 @@ use crate::session::{Block, Session};
 /// Longest wait for a lock: what would wait longer is no transaction any more.
 const LOCK_WAIT: Duration = Duration::from_secs(24 * 3600);
 
-/// Returns a time from the text of a setting: milliseconds, or a number with a unit.
-fn time_of(text: &str) -> Option<Duration> {
-    let text = text.trim().trim_matches('\'');
-    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let number: u64 = number.parse().ok()?;
-    let unit = match unit.trim() {
-        "" | "ms" => 1,
-        "s" => 1000,
-        "min" => 60_000,
-        "h" => 3_600_000,
-        _ => return None,
-    };
-    Some(Duration::from_millis(number.checked_mul(unit)?))
-}
-
 impl Session {
     /// Returns the time that a setting allows; `None`: any.
     pub(super) fn time_setting(&self, name: &str) -> Option<Duration> {
-        time_of(self.context.settings.get(name)?).filter(|time| !time.is_zero())
+        self.context.settings.time(name).filter(|time| !time.is_zero())
     }
 
     /// Begins a transaction of the engine, if none is open.
@@ -53,12 +37,7 @@ impl Session {
         };
         let lock_wait = self.time_setting("lock_timeout").unwrap_or(LOCK_WAIT);
         let options = TransactionOptions::new().attempts(1).lock_wait(lock_wait).cancel(&cancel);
-        let options = match self.time_setting("statement_timeout") {
-            // A bound of the transaction, since the engine knows no statements.
-            Some(time) if self.block == Block::None => options.deadline(time),
-            _ => options.without_deadline(),
-        };
-        session.set_options(options);
+        session.set_options(options.without_deadline());
         self.transaction = Some(session.into_transaction()?);
         self.entered = Some(entered);
         self.statements = 0;
@@ -81,7 +60,7 @@ impl Session {
     pub fn abandon(&mut self) {
         self.savepoints.clear();
         self.cursors.clear();
-        self.copy = None;
+        (self.copy, self.copy_out) = (None, None);
         self.statements = 0;
         if let Some(transaction) = self.transaction.take() {
             // An error would say that what was read was not current, which does not matter now.
@@ -150,7 +129,7 @@ impl Session {
 
     /// Notes that a statement has failed.
     pub fn fail(&mut self) {
-        self.copy = None;
+        (self.copy, self.copy_out) = (None, None);
         match self.block {
             Block::None => self.abandon(),
             Block::Open | Block::Failed => {
@@ -218,6 +197,7 @@ impl Session {
 
     /// Changes tables while no transaction runs.
     pub(super) fn change_tables(&mut self, statement: &sqlparser::ast::Statement) -> Result<String> {
+        self.check_change(statement)?;
         self.end_before_change()?;
         let cancel = CancelToken::new();
         self.engine.set_cancel(self.context.process, &cancel);

@@ -41,9 +41,9 @@ impl Session {
                             portal.progress = Progress::Done;
                             return Ok(Completion::CopyIn(columns, binary));
                         }
-                        super::statements::Outcome::CopyOut(columns, lines, tag) => {
+                        super::statements::Outcome::CopyOut(columns, binary) => {
                             portal.progress = Progress::Done;
-                            return Ok(Completion::CopyOut(columns, lines, tag));
+                            return Ok(Completion::CopyOut(columns, binary));
                         }
                     };
                 }

@@ -114,8 +114,8 @@ pub enum Completion {
     Suspended,
     /// Data are awaited: the number of columns, and whether they are binary.
     CopyIn(usize, bool),
-    /// Number of columns, lines, and the tag.
-    CopyOut(usize, Vec<Vec<u8>>, String),
+    /// Data follow: the number of columns, and whether they are binary.
+    CopyOut(usize, bool),
 }
 
 /// A session of a client.
@@ -139,6 +139,7 @@ pub struct Session {
     prepared: BTreeMap<String, Arc<Prepared>>,
     plans: BTreeMap<String, Arc<Prepared>>,
     copy: Option<crate::copy::CopyIn>,
+    copy_out: Option<crate::copy::CopyOut>,
     busy: Arc<AtomicBool>,
     /// The number that another connection needs to cancel a statement.
     pub secret: i32,
@@ -150,7 +151,7 @@ impl Session {
         let secret = (random >> 32) as i32;
         let busy = Arc::new(AtomicBool::new(false));
         let process = engine.register(secret, Arc::clone(&busy));
-        let mut settings = Settings::default();
+        let mut settings = Settings::with_defaults(&engine.defaults());
         _ = settings.set("session_authorization", user);
         Session {
             context: Context {
@@ -182,6 +183,7 @@ impl Session {
             prepared: BTreeMap::new(),
             plans: BTreeMap::new(),
             copy: None,
+            copy_out: None,
             busy,
             secret,
         }
@@ -250,6 +252,7 @@ impl Session {
                 }
             },
         };
+        self.check_privileges(&binder.touched)?;
         // A parameter of which nothing is known is a text.
         let unknown = |kind: SqlType| if kind == SqlType::Unknown { SqlType::Text } else { kind };
         let params = binder.params.into_iter().map(unknown).collect();
@@ -270,6 +273,11 @@ impl Session {
     /// Returns true if a transaction of the engine is open.
     pub fn has_transaction(&self) -> bool {
         self.transaction.is_some()
+    }
+
+    /// Returns the portal of a cursor, which clients may describe too.
+    pub fn cursor_portal(&self, name: &str) -> Option<&Portal> {
+        self.cursors.get(name)
     }
 
     /// Takes the notices that have come up.

@@ -40,7 +40,8 @@ impl Session {
         }
     }
 
-    fn set_checked(&mut self, name: &str, value: &str) -> Result<()> {
+    /// Sets a setting, as a client wants it.
+    pub fn set_checked(&mut self, name: &str, value: &str) -> Result<()> {
         let lower = name.to_ascii_lowercase();
         // All transactions are serializable: weaker levels get more than they ask for.
         let value = match lower.as_str() {
@@ -52,6 +53,10 @@ impl Session {
             "server_version" | "server_version_num" | "server_encoding" | "is_superuser"
         ) {
             return Err(SqlError::new("55P02", format!("parameter \"{name}\" cannot be changed")));
+        }
+        let roles = &self.context.schema.roles;
+        if lower == "log_min_duration_statement" && !roles.is_superuser(&self.context.user) {
+            return Err(crate::roles::only_superusers(name));
         }
         self.context.settings.set(name, value)
     }
@@ -72,7 +77,10 @@ impl Session {
         match what {
             Reset::ALL => {
                 let user = self.context.user.clone();
-                self.context.settings = crate::context::Settings::default();
+                self.context.settings.reset_all();
+                if !self.context.schema.roles.is_superuser(&user) {
+                    self.context.settings.set("is_superuser", "off")?;
+                }
                 self.context.settings.set("session_authorization", &user)
             }
             Reset::ConfigurationParameter(name) => self.context.settings.reset(&name_of(name)),

@@ -20,8 +20,8 @@ pub enum Outcome {
     Rows(Vec<Row>, String),
     /// Data are awaited for this number of columns; `true`: in binary form.
     CopyIn(usize, bool),
-    /// Number of columns, lines, and the tag.
-    CopyOut(usize, Vec<Vec<u8>>, String),
+    /// Data follow for this number of columns; `true`: in binary form.
+    CopyOut(usize, bool),
 }
 
 /// Keeps rows.
@@ -317,6 +317,10 @@ impl Session {
         for target in &truncate.table_names {
             tables.push(std::sync::Arc::clone(self.context.schema.table(&table_of(&target.name)?)?));
         }
+        let name = |table: &std::sync::Arc<crate::schema::Table>| table.name.clone();
+        let touched: Vec<_> =
+            tables.iter().map(|table| (name(table), crate::roles::Privilege::Truncate)).collect();
+        self.check_privileges(&touched)?;
         for table in tables {
             self.within(|x| {
                 loop {
@@ -365,17 +369,6 @@ impl Session {
         Ok(Outcome::Tag(format!("SELECT {count}")))
     }
 
-    /// Returns columns and rows of a query.
-    pub(crate) fn all_rows_of(&mut self, query: Query) -> Result<(Vec<OutputColumn>, Vec<Row>)> {
-        let statement = Statement::Query(Box::new(query));
-        let prepared = std::sync::Arc::new(self.prepare(Some(Parsed::Statement(Box::new(statement))), &[])?);
-        let mut portal = self.portal(&prepared, Vec::new())?;
-        match self.rows_of(&mut portal, None)? {
-            Outcome::Rows(rows, _) => Ok((prepared.columns.clone(), rows)),
-            _ => Ok((prepared.columns.clone(), Vec::new())),
-        }
-    }
-
     /// Awaits data of a COPY.
     pub(crate) fn begin_copy(&mut self, copy: crate::copy::CopyIn) {
         self.copy = Some(copy);
@@ -384,6 +377,16 @@ impl Session {
     /// Takes the COPY whose data come.
     pub(crate) fn take_copy(&mut self) -> Option<crate::copy::CopyIn> {
         self.copy.take()
+    }
+
+    /// Notes a COPY whose data go to the client.
+    pub(crate) fn begin_copy_out(&mut self, copy: crate::copy::CopyOut) {
+        self.copy_out = Some(copy);
+    }
+
+    /// Takes the COPY whose data go to the client.
+    pub(crate) fn take_copy_out(&mut self) -> Option<crate::copy::CopyOut> {
+        self.copy_out.take()
     }
 
     /// Returns true if the transaction only reads.
