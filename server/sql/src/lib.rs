@@ -15,7 +15,7 @@
 // - `exec` (operators run), `modify` (rows change), `functions`, `value` (order, arithmetic,
 //   conversion), `text` and `binary` (forms of values), `types`.
 // - `schema` (tables as SQL sees them), `catalog` (tables about tables), `ddl` (changes of tables).
-// - `engine` (what sessions share), `session` (transactions, statements, portals), `context` (what
+// - `engine` and `shared_schema` (what sessions share), `session` (transactions, statements, portals), `context` (what
 //   expressions see of a session), `error`.
 
 pub mod binary;
@@ -34,9 +34,13 @@ pub mod parse;
 pub mod plan;
 pub mod schema;
 pub mod session;
+pub mod shared_schema;
 pub mod text;
 pub mod types;
 pub mod value;
+
+#[cfg(test)]
+mod tests;
 
 pub use engine::{Engine, EngineOptions};
 pub use error::{Result, SqlError};
