@@ -3,6 +3,7 @@
 
 use boundary::TableChanges;
 use platform::{Hardware, Nanos, Platform};
+use schema::TableDescription;
 use terms::{Abort, Conflict, Epoch, Fault, LockedPlace};
 
 use crate::altered_tables::Altered;
@@ -10,7 +11,7 @@ use crate::attempt::Transaction;
 use crate::durable_wait::nanos;
 use crate::error::{Error, Result};
 use crate::plans::Plans;
-use crate::table_locks::{PAUSE_NANOS, Presence, wait_until};
+use crate::table_locks::{PAUSE_NANOS, Presence, TransactionTurn, wait_until};
 
 /// Longest wait of a transaction for a table that another one changes, and for the right to change
 /// tables, if its options do not bound its waits for locks.
@@ -18,11 +19,76 @@ pub(crate) const WAIT_NANOS: u64 = 5_000_000;
 /// Its longest wait for others to end that began before, if its options do not bound that.
 pub(crate) const PATIENCE_NANOS: u64 = 60_000_000_000;
 
+/// Time between two looks at whether a waiting transaction was cancelled.
+const SLICE_NANOS: u64 = 20_000_000;
+
 /// By how many epochs a snapshot is older than its transaction.
 const SNAPSHOT_AGE: u64 = 2;
 
+/// Returns the time so many nanoseconds from now.
+fn in_nanos(nanos: u64) -> Nanos {
+    Nanos(Hardware::now(Hardware::core()).0.saturating_add(nanos))
+}
+
 /// Tables as the transaction sees them.
 impl<'t> Transaction<'t> {
+    /// Returns the tables as this transaction sees them, with the changes that it has made.
+    ///
+    /// ```
+    /// use isles::{ColumnDescription, Database, TableBuilder, ValueType};
+    ///
+    /// let id = ColumnDescription::new("id", ValueType::Signed(8));
+    /// let items = TableBuilder::new("items").column(id);
+    /// let database = Database::in_memory().open()?;
+    /// database.transaction(|t| {
+    ///     t.create_described_table(items.clone().key(["id"]).build()?)?;
+    ///     t.rename_table("items", "goods")?;
+    ///     assert_eq!(t.tables()[0].name(), "goods");
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), isles::Error>(())
+    /// ```
+    pub fn tables(&self) -> Vec<TableDescription> {
+        let described = |number: usize| self.shared.tables()[number].clone();
+        match &self.state.altered {
+            None => self.shared.present().map(|(number, _)| described(number)).collect(),
+            Some(altered) => self.all_numbers(altered).map(described).collect(),
+        }
+    }
+
+    /// Waits for the right to change tables, and looks now and then whether the transaction was
+    /// cancelled; `None` if another transaction has the right too long.
+    pub(crate) fn await_turn(&mut self) -> Result<Option<TransactionTurn>> {
+        let wait = self.state.lock_wait.map_or(WAIT_NANOS, nanos);
+        let until = in_nanos(wait);
+        loop {
+            let slice = in_nanos(SLICE_NANOS.min(wait));
+            if let Some(turn) = self.shared.locks.take(slice.min(until)) {
+                return Ok(Some(turn));
+            }
+            if in_nanos(0) >= until {
+                return Ok(None);
+            }
+            self.check_cancelled()?;
+        }
+    }
+
+    /// Waits until all transactions have ended that began before, as [`Self::await_turn`] waits. No
+    /// detection of deadlocks knows of this wait, so it has an end; false then.
+    pub(crate) fn await_others(&mut self) -> Result<bool> {
+        let wait = self.state.lock_wait.map_or(PATIENCE_NANOS, nanos).min(PATIENCE_NANOS);
+        let until = in_nanos(wait);
+        loop {
+            if self.verbs.await_others(in_nanos(SLICE_NANOS.min(wait)).min(until)) {
+                return Ok(true);
+            }
+            if in_nanos(0) >= until {
+                return Ok(false);
+            }
+            self.check_cancelled()?;
+        }
+    }
+
     /// Returns the number of the table of this name, for this transaction.
     pub(crate) fn number_of(&self, name: &str) -> Option<usize> {
         let is_it = |number: &usize| self.shared.tables()[*number].name() == name;

@@ -7,17 +7,15 @@
 //! So everything that can be taken back is rows (decision 0119).
 
 use boundary::{ChangeError, Direction, SchemaBuilder};
-use platform::{Hardware, Intent, Nanos, Platform};
+use platform::Intent;
 use schema::{Row, RowBytes, RowId, TableDescription, TableError, TableFault, key_words};
 use terms::rows::{KeyBounds, TableIndex};
 use terms::{Abort, Conflict};
 
-use crate::altered::{PATIENCE_NANOS, WAIT_NANOS};
 use crate::altered_tables::{Altered, Forms};
 use crate::attempt::Transaction;
 use crate::changing::of_change;
 use crate::described::step;
-use crate::durable_wait::nanos;
 use crate::error::{Error, Result};
 use crate::plans::{Plans, TableForm, check_ordered};
 use crate::table::{Table, TableOptions};
@@ -41,9 +39,8 @@ impl Transaction<'_> {
     /// transaction sees the table.
     ///
     /// A transaction that changes tables has tables that were there before, and that it changes,
-    /// alone: it waits for transactions that began before, as long as
-    /// [`TransactionOptions::lock_wait`](crate::TransactionOptions::lock_wait) says or up to a
-    /// minute, and later ones that use such a table wait until it ends, or conflict. At most one
+    /// alone: it waits for transactions that began before, up to a minute, and not longer than
+    /// [`TransactionOptions::lock_wait`](crate::TransactionOptions::lock_wait), and later ones that use such a table wait until it ends, or conflict. At most one
     /// transaction changes tables at a time; others that want to wait, or conflict. When the commit
     /// returns, it is durable if the database is, whatever
     /// [`Durability`](crate::Durability) says: a crash leaves all of the transaction or nothing.
@@ -244,9 +241,7 @@ impl Transaction<'_> {
                 "no table changes in a snapshot, in a deployment, in a database without spare tables, or if rows lie in pages",
             ));
         }
-        let wait = self.state.lock_wait.map_or(WAIT_NANOS, nanos);
-        let until = Nanos(Hardware::now(Hardware::core()).0.saturating_add(wait));
-        let turn = shared.locks.take(until);
+        let turn = self.await_turn()?;
         if !turn.is_some_and(|turn| self.verbs.hold_tables(Box::new(turn))) {
             return self.check(Err(Abort::Conflict(Conflict::Locked)));
         }
@@ -274,13 +269,13 @@ impl Transaction<'_> {
             locks.let_go(&new);
             return self.check(Err(Abort::Conflict(Conflict::Locked)));
         }
-        let wait = self.state.lock_wait.map_or(PATIENCE_NANOS, nanos);
-        let until = Nanos(Hardware::now(Hardware::core()).0.saturating_add(wait));
         locks.set_waits(true);
-        let have_ended = self.verbs.await_others(until);
+        let have_ended = self.await_others();
+        let locks = &self.shared.locks;
         locks.set_waits(false);
-        if !have_ended {
+        if !matches!(have_ended, Ok(true)) {
             locks.let_go(&new);
+            have_ended?;
             let name = self.shared.tables()[new[0]].name();
             return Err(of_change(ChangeError::Waits, name));
         }

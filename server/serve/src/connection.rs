@@ -68,7 +68,7 @@ fn admit(
     if user.is_empty() {
         return Err(("28000", "no PostgreSQL user name specified in startup packet".to_owned()));
     }
-    let schema = shared.engine.schema();
+    let schema = shared.engine.schema.get();
     let needs = needs_password(shared, stream, is_local, &schema.roles)?;
     if needs {
         prove(stream, shared, &user, &schema.roles)?;

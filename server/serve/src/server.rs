@@ -83,7 +83,7 @@ impl Server {
         let metrics = arguments.metrics.map(listener).transpose()?;
         let engine = Engine::open(arguments.path.as_deref(), &options)?;
         if let Some(path) = &arguments.password_file {
-            sql::ddl::set_password(&engine, FIRST_ROLE, &password_of(path)?)?;
+            sql::session::set_password(&engine, FIRST_ROLE, &password_of(path)?)?;
         }
         engine.set_defaults(settings);
         let unix = arguments.socket.as_deref().map(unix_listener).transpose()?;

@@ -9,14 +9,18 @@ use isles::{CancelToken, Database, Sequence, SequenceOptions, TimestampTz};
 
 use crate::error::{Result, SqlError, state};
 use crate::schema::Schema;
+use crate::shared_schema::SharedSchema;
 
 /// Settings and their values in a new session.
-const SETTINGS: [(&str, &str); 32] = [
+const SETTINGS: [(&str, &str); 40] = [
     ("application_name", ""),
     ("bytea_output", "hex"),
+    ("check_function_bodies", "on"),
     ("client_encoding", "UTF8"),
     ("client_min_messages", "notice"),
     ("DateStyle", "ISO, MDY"),
+    ("default_table_access_method", "heap"),
+    ("default_tablespace", ""),
     ("default_transaction_deferrable", "off"),
     ("default_transaction_isolation", "serializable"),
     ("default_transaction_read_only", "off"),
@@ -34,6 +38,7 @@ const SETTINGS: [(&str, &str); 32] = [
     ("log_min_duration_statement", "-1"),
     ("max_identifier_length", "63"),
     ("row_security", "on"),
+    ("quote_all_identifiers", "off"),
     ("search_path", "\"$user\", public"),
     ("server_encoding", "UTF8"),
     ("server_version", SERVER_VERSION),
@@ -41,9 +46,13 @@ const SETTINGS: [(&str, &str); 32] = [
     ("session_authorization", ""),
     ("standard_conforming_strings", "on"),
     ("statement_timeout", "0"),
+    ("synchronize_seqscans", "on"),
     ("synchronous_commit", "on"),
     ("TimeZone", "UTC"),
     ("transaction_isolation", "serializable"),
+    ("transaction_read_only", "off"),
+    ("xmlbinary", "base64"),
+    ("xmloption", "content"),
 ];
 /// Version of PostgreSQL whose protocol and catalog clients find.
 pub const SERVER_VERSION: &str = "15.8 (Isles 0.1.0)";
@@ -72,6 +81,10 @@ pub struct Context {
     pub database: Database,
     /// The tables, as the statement sees them.
     pub schema: Arc<Schema>,
+    /// The tables that all sessions see.
+    pub shared: Arc<SharedSchema>,
+    /// The version of the shared schema when the statement began.
+    pub seen: u64,
     /// The name of the user.
     pub user: String,
     /// The name of the database.
@@ -275,35 +288,32 @@ impl Context {
 
     /// Returns a sequence.
     pub fn sequence(&mut self, name: &str) -> Result<&Sequence> {
-        if !self.sequences.contains_key(name) {
-            let is_known = self.schema.sequences.contains_key(name) || self.is_identity(name);
-            if !is_known {
-                return Err(SqlError::new(state::NO_TABLE, format!("relation \"{name}\" does not exist")));
-            }
-            let options = sequence_options(self.schema.text("sequence", name, ""));
-            let sequence = self.database.sequence(name, options)?;
-            self.sequences.insert(name.to_owned(), sequence);
-        }
         let missing = || SqlError::new(state::NO_TABLE, format!("relation \"{name}\" does not exist"));
-        self.sequences.get(name).ok_or_else(missing)
-    }
-
-    fn is_identity(&self, name: &str) -> bool {
-        let mut columns = self.schema.tables.values().flat_map(|table| &table.columns);
-        columns.any(|column| {
-            matches!(&column.default, crate::schema::ColumnDefault::Sequence(sequence, _) if sequence == name)
-        })
+        let text = self.schema.sequence(name).ok_or_else(missing)?;
+        let engine = text.engine_sequence();
+        if !self.sequences.contains_key(engine) {
+            if self.sequences.len() >= SEQUENCES_MAX {
+                self.sequences.clear();
+            }
+            let sequence = self.database.sequence(engine, sequence_options(&text.body))?;
+            self.sequences.insert(engine.to_owned(), sequence);
+        }
+        self.sequences.get(engine).ok_or_else(missing)
     }
 }
 
-/// Reads the options of a sequence: first number, increment.
-pub fn sequence_options(text: Option<&str>) -> SequenceOptions {
-    let mut numbers = text.unwrap_or_default().split(' ').map(str::parse::<i64>);
-    let options = SequenceOptions::new();
+/// Reads first number and increment of a sequence.
+pub fn sequence_numbers(body: &str) -> (i64, i64) {
+    let mut numbers = body.lines().next().unwrap_or_default().split(' ').map(str::parse::<i64>);
     match (numbers.next(), numbers.next()) {
-        (Some(Ok(first)), Some(Ok(increment))) => options.first(first).increment(increment),
-        _ => options,
+        (Some(Ok(first)), Some(Ok(increment))) => (first, increment),
+        _ => (1, 1),
     }
+}
+
+fn sequence_options(body: &str) -> SequenceOptions {
+    let (first, increment) = sequence_numbers(body);
+    SequenceOptions::new().first(first).increment(increment)
 }
 
 /// Returns the current time.
@@ -331,23 +341,24 @@ impl Context {
 
 /// Numbers of rows that are reserved together.
 const ROWS_RESERVED: u32 = 1 << 16;
+/// The first number of a row. Tables of earlier versions have smaller ones, from sequences of
+/// their own.
+const FIRST_ROW: i64 = 1 << 40;
+/// The sequence in the engine that numbers the rows of all tables without a primary key.
+const ROW_SEQUENCE: &str = "isles rows";
+/// Most sequences that a session has open.
+const SEQUENCES_MAX: usize = 1024;
 
 impl Context {
     /// Returns the next number of a row of a table without a primary key.
-    pub fn next_row(&mut self, engine_table: &str) -> Result<i64> {
-        if let Some(sequence) = self.sequences.get(engine_table) {
+    pub fn next_row(&mut self) -> Result<i64> {
+        if let Some(sequence) = self.sequences.get(ROW_SEQUENCE) {
             return Ok(sequence.next_value()?);
         }
-        let options = SequenceOptions::new().block(ROWS_RESERVED);
-        let sequence = self.database.sequence(&row_sequence(engine_table), options)?;
+        let options = SequenceOptions::new().first(FIRST_ROW).block(ROWS_RESERVED);
+        let sequence = self.database.sequence(ROW_SEQUENCE, options)?;
         let number = sequence.next_value()?;
-        self.sequences.insert(engine_table.to_owned(), sequence);
+        self.sequences.insert(ROW_SEQUENCE.to_owned(), sequence);
         Ok(number)
     }
-}
-
-/// Returns the name of the sequence that numbers the rows of a table.
-pub fn row_sequence(engine_table: &str) -> String {
-    // The names of sequences are short.
-    format!("rows {:016x}", u64::from(crate::schema::oid_of("rows", engine_table)))
 }

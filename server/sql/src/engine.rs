@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use isles::{
     CancelToken, ColumnDescription, Database, Datum, Scheme, TableBuilder, TableDescription, ValueType,
@@ -12,11 +11,10 @@ use isles::{
 
 use crate::error::{Result, SqlError, state};
 use crate::schema::{Schema, SideText, TEXTS, sql_name};
+use crate::shared_schema::SharedSchema;
 
 /// Tables that can be made before the next opening.
-const SPARE_TABLES: usize = 1024;
-/// Pause of a change of tables between two looks at whether it was cancelled.
-const GATE_PAUSE: Duration = Duration::from_millis(50);
+const SPARE_TABLES: usize = 8192;
 
 /// Options of an opening.
 #[derive(Clone, Debug)]
@@ -35,9 +33,8 @@ pub struct Engine {
     pub database: Database,
     /// The name of the database.
     pub database_name: String,
-    schema: RwLock<Arc<Schema>>,
-    /// Keeps changes of tables and transactions apart.
-    pub gate: Arc<Gate>,
+    /// The tables that all sessions see.
+    pub schema: Arc<SharedSchema>,
     /// Values of settings in new sessions.
     defaults: RwLock<Arc<Vec<(String, String)>>>,
     sessions: Mutex<BTreeMap<i32, Running>>,
@@ -56,7 +53,7 @@ fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Returns the table with the texts that descriptions have no place for.
-fn table_of_texts() -> Result<TableDescription> {
+pub fn table_of_texts() -> Result<TableDescription> {
     let text = |name: &str| ColumnDescription::new(name, ValueType::String);
     let table = TableBuilder::new(TEXTS)
         .column(ColumnDescription::new("id", ValueType::Signed(8)))
@@ -91,29 +88,16 @@ impl Engine {
         let database = builder.open()?;
         drop_unfinished(&database)?;
         let texts = read_texts(&database)?;
-        let schema = Schema::read(&database, texts, 1);
+        let tables: Vec<_> = database.tables().into_iter().cloned().collect();
+        let schema = Schema::of(&tables, texts, 1);
         Ok(Arc::new(Engine {
             database,
             database_name: options.database_name.clone(),
-            schema: RwLock::new(Arc::new(schema)),
-            gate: Arc::default(),
+            schema: SharedSchema::new(schema),
             defaults: RwLock::default(),
             sessions: Mutex::default(),
             next_process: AtomicI32::new(1),
         }))
-    }
-
-    /// Returns the tables as they are.
-    pub fn schema(&self) -> Arc<Schema> {
-        Arc::clone(&self.schema.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Reads the tables again, after a change.
-    pub fn refresh(&self) -> Result<Arc<Schema>> {
-        let texts = read_texts(&self.database)?;
-        let mut schema = self.schema.write().unwrap_or_else(PoisonError::into_inner);
-        *schema = Arc::new(Schema::read(&self.database, texts, schema.version + 1));
-        Ok(Arc::clone(&schema))
     }
 
     /// Returns the values of settings in new sessions, beside those that every server has.
@@ -195,84 +179,4 @@ fn read_texts(database: &Database) -> Result<Vec<SideText>> {
         body: text(&row[4]),
     });
     Ok(texts.collect())
-}
-
-/// Lets transactions in together, and changes of tables alone.
-#[derive(Default)]
-pub struct Gate {
-    state: Mutex<GateState>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct GateState {
-    transactions: usize,
-    /// Changes of tables that wait or run: no transaction begins meanwhile.
-    changes: usize,
-    is_changing: bool,
-}
-
-/// A transaction within the gate.
-pub struct Entered(Arc<Gate>);
-
-/// A change of tables within the gate.
-pub struct Alone(Arc<Gate>);
-
-impl Gate {
-    /// Waits until no table is being changed.
-    pub fn enter(self: &Arc<Self>, check: &dyn Fn() -> Result<()>) -> Result<Entered> {
-        let mut state = held(&self.state);
-        while state.changes > 0 {
-            state = self.wait(state);
-            check()?;
-        }
-        state.transactions += 1;
-        Ok(Entered(Arc::clone(self)))
-    }
-
-    /// Waits until no transaction runs.
-    pub fn alone(self: &Arc<Self>, most: Option<Duration>, check: &dyn Fn() -> Result<()>) -> Result<Alone> {
-        let until = most.map(|most| Instant::now() + most);
-        let mut state = held(&self.state);
-        state.changes += 1;
-        while state.is_changing || state.transactions > 0 {
-            state = self.wait(state);
-            let late = until.is_some_and(|until| Instant::now() > until);
-            let checked = if late {
-                Err(SqlError::new(state::LOCK, "canceling statement due to lock timeout"))
-            } else {
-                check()
-            };
-            if let Err(error) = checked {
-                state.changes -= 1;
-                self.changed.notify_all();
-                return Err(error);
-            }
-        }
-        state.is_changing = true;
-        Ok(Alone(Arc::clone(self)))
-    }
-
-    fn wait<'g>(&self, state: MutexGuard<'g, GateState>) -> MutexGuard<'g, GateState> {
-        self.changed.wait_timeout(state, GATE_PAUSE).unwrap_or_else(PoisonError::into_inner).0
-    }
-}
-
-impl Drop for Entered {
-    fn drop(&mut self) {
-        let mut state = held(&self.0.state);
-        state.transactions -= 1;
-        if state.transactions == 0 && state.changes > 0 {
-            self.0.changed.notify_all();
-        }
-    }
-}
-
-impl Drop for Alone {
-    fn drop(&mut self) {
-        let mut state = held(&self.0.state);
-        state.changes -= 1;
-        state.is_changing = false;
-        self.0.changed.notify_all();
-    }
 }

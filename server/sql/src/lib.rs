@@ -16,7 +16,8 @@
 //   conversion), `text` and `binary` (forms of values), `types`.
 // - `schema` (tables as SQL sees them), `catalog` (tables about tables), `ddl` (changes of tables).
 // - `roles` (roles and privileges), `verifier` (what is kept of passwords).
-// - `engine` (what sessions share), `session` (transactions, statements, portals), `context` (what
+// - `engine` and `shared_schema` (what sessions share), `session` (transactions, statements,
+//   portals), `context` (what
 //   expressions see of a session), `error`.
 
 pub mod binary;
@@ -36,10 +37,14 @@ pub mod plan;
 pub mod roles;
 pub mod schema;
 pub mod session;
+pub mod shared_schema;
 pub mod text;
 pub mod types;
 pub mod value;
 pub mod verifier;
+
+#[cfg(test)]
+mod tests;
 
 pub use engine::{Engine, EngineOptions};
 pub use error::{Result, SqlError};

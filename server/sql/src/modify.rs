@@ -45,7 +45,7 @@ impl ModifyPlan {
                 let mut changed = Changed::default();
                 for row in targets(&change.table, &change.source, x)? {
                     let key = change.table.key(&row);
-                    if !x.transaction.delete_dynamic(&change.table.engine, &key)? {
+                    if !x.delete(&change.table, &key)? {
                         continue;
                     }
                     changed.rows += 1;
@@ -97,8 +97,7 @@ fn assigned(
 
 /// Replaces a row.
 fn update(table: &Table, old: &[Datum], new: &[Datum], x: &mut Exec<'_, '_>) -> Result<()> {
-    x.transaction.update_dynamic(&table.engine, &table.key(old), new)?;
-    Ok(())
+    x.update(table, &table.key(old), new)
 }
 
 /// Returns a row as it is stored, with its generated columns.
@@ -106,7 +105,7 @@ fn stored(table: &Table, row: Row, x: &mut Exec<'_, '_>) -> Result<Row> {
     if table.columns.iter().all(|column| column.generated.is_none()) {
         return Ok(row);
     }
-    let found = x.transaction.get_dynamic(&table.engine, &table.key(&row))?;
+    let found = x.row(table, &table.key(&row))?;
     Ok(found.unwrap_or(row))
 }
 
@@ -129,9 +128,9 @@ pub fn check_nulls(table: &Table, row: &[Datum]) -> Result<()> {
 pub fn insert_row(table: &Table, mut row: Row, x: &mut Exec<'_, '_>) -> Result<Row> {
     check_nulls(table, &row)?;
     if table.hidden_key {
-        row.push(Datum::Signed(x.context.next_row(&table.engine)?));
+        row.push(Datum::Signed(x.context.next_row()?));
     }
-    x.transaction.insert_dynamic(&table.engine, &row)?;
+    x.insert(table, &row)?;
     stored(table, row, x)
 }
 
@@ -182,7 +181,7 @@ impl InsertPlan {
             if conflict.update.is_some() {
                 scan = scan.for_update();
             }
-            let Some(found) = x.transaction.next_described(&mut scan, 1)?.pop() else { continue };
+            let Some(found) = x.next_rows(&self.table, &mut scan, 1)?.pop() else { continue };
             let Some((assignments, filter)) = &conflict.update else { return Ok(None) };
             let mut both = found.clone();
             both.extend(row);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use isles::{Database, Datum, Expression, ForeignKey, TableDescription};
+use isles::{Datum, Expression, ForeignKey, TableDescription};
 
 use crate::error::{Result, SqlError, state};
 use crate::types::SqlType;
@@ -100,6 +100,13 @@ impl Table {
         self.description.indexes()[0].columns.iter().map(|column| row[*column].clone()).collect()
     }
 
+    /// Returns true if statements that were bound to this table mean the same with the other one.
+    pub fn is_like(&self, other: &Table) -> bool {
+        let kinds =
+            |table: &Table| table.columns.iter().map(|column| column.kind.clone()).collect::<Vec<_>>();
+        self.description == other.description && kinds(self) == kinds(other)
+    }
+
     /// Returns the foreign keys.
     pub fn foreign_keys(&self) -> &[ForeignKey] {
         &self.description.constraints().foreign_keys
@@ -132,6 +139,15 @@ pub struct SideText {
     pub part: String,
     /// The text.
     pub body: String,
+}
+
+/// A sequence: its body has its options, and a second line with its name in the engine, which is
+/// another one after each CREATE and RESTART, because the engine gives no number twice.
+impl SideText {
+    /// Returns the name in the engine of a sequence.
+    pub fn engine_sequence(&self) -> &str {
+        self.body.split_once('\n').map_or(&self.object, |(_, engine)| engine)
+    }
 }
 
 /// All tables at one moment.
@@ -168,11 +184,11 @@ pub fn sql_name(engine: &str) -> &str {
 }
 
 impl Schema {
-    /// Reads the tables of a database, and the texts beside them.
-    pub fn read(database: &Database, texts: Vec<SideText>, version: u64) -> Schema {
+    /// Makes tables of those of the engine and the texts beside them.
+    pub fn of(tables: &[TableDescription], texts: Vec<SideText>, version: u64) -> Schema {
         let roles = crate::roles::Roles::read(&texts);
         let mut schema = Schema { version, texts, roles, ..Schema::default() };
-        for description in database.tables() {
+        for description in tables {
             let name = description.name();
             if name != TEXTS && name != SEQUENCES && !name.starts_with("isles_tables") {
                 let table = schema.table_of(description);
@@ -194,6 +210,11 @@ impl Schema {
             }
         }
         schema
+    }
+
+    /// Returns the text of a sequence.
+    pub fn sequence(&self, name: &str) -> Option<&SideText> {
+        self.texts.iter().find(|text| text.kind == "sequence" && text.object == name)
     }
 
     /// Returns a text beside the description of an object.

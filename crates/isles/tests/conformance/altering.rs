@@ -40,6 +40,7 @@ pub fn call_all(session: &mut Session, engine: Engine) {
         call!(t.truncate_table("typed"))?;
         assert_eq!((t.scan_dynamic("typed")?.len(), t.scan_dynamic("named")?.len()), (0, 1));
         assert!(matches!(t.get(typed, &1), Err(Error::NoSuchTable(_))));
+        assert_eq!(call!(t.tables()).iter().filter(|table| table.name() == "named").count(), 1);
         call!(t.drop_table("typed"))
     });
     assert_eq!(changed, Ok(()), "{}", engine.name());

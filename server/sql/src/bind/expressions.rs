@@ -340,7 +340,21 @@ impl Binder {
     }
 
     fn accessed(&mut self, root: &Ast, chain: &[AccessExpr], scope: &Scope<'_>) -> Result<Typed> {
-        let mut of = self.expression(root, scope)?;
+        // `c.conkey[1]`: the names before the subscript are those of a column.
+        let dots = chain.iter().map_while(|access| match access {
+            AccessExpr::Dot(Ast::Identifier(ident)) => Some(ident.clone()),
+            _ => None,
+        });
+        let dots: Vec<_> = dots.collect();
+        let chain = &chain[dots.len()..];
+        let mut of = match (root, dots.is_empty()) {
+            (Ast::Identifier(first), false) => {
+                let names = std::iter::once(first.clone()).chain(dots).collect();
+                self.expression(&Ast::CompoundIdentifier(names), scope)?
+            }
+            (root, true) => self.expression(root, scope)?,
+            _ => return Err(SqlError::unsupported("access to a field")),
+        };
         for access in chain {
             let AccessExpr::Subscript(Subscript::Index { index }) = access else {
                 return Err(SqlError::unsupported("access to a field or a slice"));

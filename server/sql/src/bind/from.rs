@@ -188,6 +188,7 @@ impl Binder {
         if matches!(schema, None | Some("public")) {
             self.touch(name, Privilege::Select);
             if let Some(table) = self.schema.tables.get(name).cloned() {
+                self.tables.push(Arc::clone(&table));
                 return Ok(self.table_leaf(table, alias, scope));
             }
             if let Some(view) = self.schema.views.get(name).cloned() {

@@ -20,7 +20,7 @@ use sqlparser::ast::{Expr as Ast, Ident, ObjectName};
 use crate::error::{Result, SqlError, state};
 use crate::expr::Typed;
 use crate::plan::{AggregateCall, Plan, WindowCall};
-use crate::schema::Schema;
+use crate::schema::{Schema, Table};
 use crate::types::SqlType;
 
 pub use modify::{ConflictPlan, ConflictTarget, InsertPlan, ModifyPlan};
@@ -76,6 +76,8 @@ pub struct Binder {
     pub touched: Vec<(String, crate::roles::Privilege)>,
     /// True if rows of tables are read to be changed.
     for_update: bool,
+    /// The tables that the statement uses.
+    pub tables: Vec<Arc<Table>>,
 }
 
 /// Most views within each other.
@@ -97,6 +99,7 @@ impl Binder {
             views: 0,
             touched: Vec::new(),
             for_update: false,
+            tables: Vec::new(),
         }
     }
 

@@ -180,7 +180,10 @@ impl Binder {
             ColumnDefault::None => Ok(Expr::Constant(Datum::Null)),
             ColumnDefault::Value(value) => Ok(Expr::Constant(value.clone())),
             ColumnDefault::Sequence(name, _) => {
-                let name = Typed::new(Expr::Constant(Datum::Text(name.clone())), SqlType::Text);
+                let name = Typed::new(
+                    Expr::Constant(Datum::Text(crate::functions::quoted_name(name))),
+                    SqlType::Text,
+                );
                 let number = self.call("nextval", vec![name])?;
                 self.coerce(number, &column.kind)
             }
@@ -339,7 +342,9 @@ impl Binder {
         if self.schema.views.contains_key(&table) {
             return Err(SqlError::unsupported(format!("a change of view \"{table}\"")));
         }
-        self.schema.table(&table).cloned().map_err(|error| error.at(span_of(name)))
+        let found = self.schema.table(&table).cloned().map_err(|error| error.at(span_of(name)))?;
+        self.tables.push(Arc::clone(&found));
+        Ok(found)
     }
 
     /// Adds a table's columns to a scope.

@@ -155,11 +155,14 @@ pub static TABLES: &[Definition] = &[
             ("seqcycle", "bool"),
         ],
         |context| {
-            let row = |number: &u32| {
-                let one = || Datum::Signed(1);
-                vec![oid(*number), oid(20), one(), one(), Datum::Signed(i64::MAX), one(), one(), yes(false)]
+            let row = |(sequence, number): (&String, &u32)| {
+                let body = context.schema.sequence(sequence).map_or("", |text| &text.body);
+                let (first, increment) = crate::context::sequence_numbers(body);
+                let numbers = [first, increment, i64::MAX, 1, 1].map(Datum::Signed);
+                let own = [oid(*number), oid(20)].into_iter();
+                own.chain(numbers).chain([yes(false)]).collect()
             };
-            context.schema.sequences.values().map(row).collect()
+            context.schema.sequences.iter().map(row).collect()
         },
     ),
     table(
@@ -288,6 +291,17 @@ pub static TABLES: &[Definition] = &[
             ("prepared", "timestamptz"),
             ("owner", "name"),
             ("database", "name"),
+        ],
+    ),
+    empty(
+        "pg_cursors",
+        &[
+            ("name", "text"),
+            ("statement", "text"),
+            ("is_holdable", "bool"),
+            ("is_binary", "bool"),
+            ("is_scrollable", "bool"),
+            ("creation_time", "timestamptz"),
         ],
     ),
     empty("pg_matviews", &[("schemaname", "name"), ("matviewname", "name")]),

@@ -11,7 +11,7 @@ use crate::ddl::Change;
 use crate::ddl::checks::expression_of;
 use crate::ddl::draft::{Draft, DraftColumn, DraftIndex, DraftKey, with_engine_names};
 use crate::error::{Result, SqlError, state};
-use crate::expr::Expr;
+use crate::expr::{Cast, Expr};
 use crate::schema::{ColumnDefault, HIDDEN_KEY, SideText};
 use crate::types::SqlType;
 
@@ -25,7 +25,7 @@ pub struct OwnedSequence {
     options: String,
 }
 
-impl Change<'_> {
+impl Change<'_, '_, '_> {
     /// Makes a table.
     pub fn create_table(&mut self, create: &CreateTable) -> Result<String> {
         let name = table_of(&create.name)?;
@@ -36,16 +36,16 @@ impl Change<'_> {
         if is_taken {
             let message = format!("relation \"{name}\" already exists");
             if create.if_not_exists {
-                self.notices.push(("NOTICE", format!("{message}, skipping")));
+                self.notice("NOTICE", format!("{message}, skipping"));
                 return Ok("CREATE TABLE".to_owned());
             }
             return Err(SqlError::new(state::DUPLICATE_TABLE, message));
         }
         if create.temporary {
-            self.notices.push((
+            self.notice(
                 "WARNING",
                 format!("table \"{name}\" is not temporary: it stays until it is dropped"),
-            ));
+            );
         }
         if create.partition_by.is_some() || create.inherits.is_some() || create.partition_of.is_some() {
             return Err(SqlError::unsupported("partitions and inheritance"));
@@ -63,16 +63,9 @@ impl Change<'_> {
         let description = draft.describe(&name)?;
         let mut texts = draft.texts();
         texts.extend(sequences.into_iter().map(|sequence| sequence.text(&name)));
-        // Texts of a table that a crash has left are of no use to this one.
-        self.change_texts(&|text| text.object == name, texts)?;
-        if let Err(error) = self.engine.database.create_described_table(description) {
-            self.change_texts(
-                &|text| text.object == name || text.part.starts_with(&format!("{name}.")),
-                Vec::new(),
-            )?;
-            return Err(error.into());
-        }
-        self.refresh()?;
+        self.x.transaction.create_described_table(description)?;
+        // Texts of a table that an earlier version has left are of no use to this one.
+        self.change_texts(&|text| text.object == name && text.kind != "sequence", texts)?;
         Ok("CREATE TABLE".to_owned())
     }
 
@@ -152,7 +145,7 @@ impl Change<'_> {
 
     /// Names a sequence for a column.
     fn sequence_for(
-        &self,
+        &mut self,
         draft: &Draft,
         column: &str,
         sequences: &mut Vec<OwnedSequence>,
@@ -166,6 +159,7 @@ impl Change<'_> {
             .chain(numbered)
             .find(|name| !is_taken(name))
             .unwrap_or(wish.clone());
+        let options = format!("{options}\n{}", engine_sequence(&name, self.x.context.bits()));
         sequences.push(OwnedSequence { name: name.clone(), column: column.to_owned(), options });
         name
     }
@@ -174,7 +168,16 @@ impl Change<'_> {
     pub fn default_of(&self, ast: &Ast, kind: &SqlType, column: &str) -> Result<ColumnDefault> {
         let mut binder = Binder::new(std::sync::Arc::clone(&self.schema), Vec::new());
         let typed = binder.constant(ast)?;
-        Ok(match binder.assign(typed, kind, column)? {
+        let assigned = match binder.assign(typed, kind, column)? {
+            Expr::Cast(cast) => match *cast {
+                Cast { of: Expr::Constant(value), from, to, explicit } => {
+                    Expr::Constant(crate::value::cast(value, &from, &to, explicit)?)
+                }
+                cast => Expr::Cast(cast.into()),
+            },
+            other => other,
+        };
+        Ok(match assigned {
             Expr::Constant(Datum::Null) => ColumnDefault::None,
             Expr::Constant(value) if crate::ddl::checks::fits(&value, &kind.to_value()?) => {
                 ColumnDefault::Value(value)
@@ -270,6 +273,12 @@ impl OwnedSequence {
     }
 }
 
+/// Returns a name for a sequence in the engine, which no other sequence has had.
+pub fn engine_sequence(name: &str, random: u64) -> String {
+    let most = (0..=24.min(name.len())).rev().find(|end| name.is_char_boundary(*end)).unwrap_or(0);
+    format!("{} {random:016x}", &name[..most])
+}
+
 /// Returns a column without constraints.
 pub fn column_of(name: &str, kind: SqlType) -> DraftColumn {
     let name = name.to_owned();
@@ -289,7 +298,8 @@ pub fn expression_text(ast: &Ast) -> String {
     ast.to_string()
 }
 
-fn check_name(name: &str) -> Result<()> {
+/// Checks a new name.
+pub fn check_name(name: &str) -> Result<()> {
     match name.len() {
         1..=NAME_BYTES_MAX if !name.contains('#') => Ok(()),
         1..=NAME_BYTES_MAX => Err(SqlError::unsupported("a name with the character #")),
@@ -312,11 +322,9 @@ fn literal(name: &str) -> String {
 /// Reads first number and increment of a sequence.
 pub fn options_text(options: &[SequenceOptions]) -> Result<String> {
     let number = |ast: &Ast| {
-        let mut binder = Binder::new(std::sync::Arc::default(), Vec::new());
-        match binder.constant_of(ast, &SqlType::Int8)? {
-            Expr::Constant(Datum::Signed(number)) => Ok(number),
-            _ => Err(SqlError::new(state::INVALID_PARAMETER, "an option of a sequence is no number")),
-        }
+        let number = ast.to_string().replace(' ', "").parse::<i64>();
+        let wrong = || SqlError::new(state::INVALID_PARAMETER, "an option of a sequence is no number");
+        number.map_err(|_| wrong())
     };
     let (mut first, mut increment) = (None, 1);
     for option in options {

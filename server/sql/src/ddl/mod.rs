@@ -5,30 +5,34 @@ mod checks;
 mod create;
 mod draft;
 mod objects;
+mod rename;
 mod roles;
+mod truncate;
 
 use std::sync::Arc;
 
-use isles::{Database, Datum};
-use sqlparser::ast::{ObjectType, Statement};
+use isles::Datum;
+use sqlparser::ast::{AlterIndexOperation, ObjectType, Statement};
 
-use crate::engine::{Engine, generation};
+use crate::engine::generation;
 use crate::error::{Result, SqlError, state};
+use crate::exec::Exec;
 use crate::schema::{Schema, SideText, TEXTS, Table};
 
 pub use checks::text_of;
 pub use create::{column_of, expression_text};
 pub use draft::{Draft, DraftIndex, DraftKey};
-pub use roles::{is_password_alone, makes_superuser, set_password};
+pub use roles::{is_password_alone, makes_superuser};
 
-/// A statement that changes tables, while no transaction runs.
-pub struct Change<'a> {
-    /// State that all sessions share.
-    pub engine: &'a Engine,
-    /// The tables as they are.
+/// A statement that changes tables, in the transaction that runs it.
+pub struct Change<'x, 'a, 't> {
+    /// The transaction.
+    pub x: &'x mut Exec<'a, 't>,
+    /// The tables, as the transaction sees them.
     pub schema: Arc<Schema>,
-    /// Notices for the client.
-    pub notices: Vec<(&'static str, String)>,
+    /// Sequences of the engine that are dropped when the transaction has ended, unless the schema
+    /// has them then.
+    pub loose_sequences: Vec<String>,
 }
 
 /// Returns true if a statement changes tables or other objects.
@@ -42,6 +46,8 @@ pub fn is_change(statement: &Statement) -> bool {
             | Statement::CreateSchema { .. }
             | Statement::CreateExtension(_)
             | Statement::AlterTable(_)
+            | Statement::AlterIndex { .. }
+            | Statement::Truncate(_)
             | Statement::Drop { .. }
             | Statement::Comment { .. }
             | Statement::CreateRole(_)
@@ -51,7 +57,7 @@ pub fn is_change(statement: &Statement) -> bool {
     )
 }
 
-impl Change<'_> {
+impl Change<'_, '_, '_> {
     /// Runs the statement; returns its tag.
     pub fn run(&mut self, statement: &Statement) -> Result<String> {
         if let Some(done) = roles::run(self, statement) {
@@ -65,12 +71,16 @@ impl Change<'_> {
                 self.create_sequence(name, sequence_options, *if_not_exists)
             }
             Statement::AlterTable(alter) => self.alter_table(alter),
+            Statement::AlterIndex { name, operation: AlterIndexOperation::RenameIndex { index_name } } => {
+                self.rename_index(name, index_name)
+            }
+            Statement::Truncate(truncate) => self.truncate(truncate),
             Statement::Comment { object_type, object_name, comment, .. } => {
                 self.comment(object_type, object_name, comment.as_deref())
             }
             Statement::Drop { object_type, if_exists, names, cascade, .. } => match object_type {
                 ObjectType::Table => self.drop_tables(names, *if_exists, *cascade),
-                ObjectType::View => self.drop_views(names, *if_exists),
+                ObjectType::View => self.drop_views(names, *if_exists, *cascade),
                 ObjectType::Index => self.drop_indexes(names, *if_exists),
                 ObjectType::Sequence => self.drop_sequences(names, *if_exists),
                 ObjectType::Role | ObjectType::User => self.drop_roles(names, *if_exists),
@@ -88,106 +98,121 @@ impl Change<'_> {
         }
     }
 
-    fn database(&self) -> &Database {
-        &self.engine.database
+    /// Adds a notice for the client.
+    fn notice(&mut self, severity: &'static str, message: String) {
+        self.x.context.notices.push((severity, message));
     }
 
-    /// Reads the schema again.
-    fn refresh(&mut self) -> Result<()> {
-        self.schema = self.engine.refresh()?;
+    /// Takes the tables as they are now, with these texts.
+    fn take_schema(&mut self, texts: Vec<SideText>) {
+        let version = self.x.context.shared.new_version();
+        let tables = self.x.transaction.tables();
+        self.schema = Arc::new(Schema::of(&tables, texts, version));
+        self.x.context.schema = Arc::clone(&self.schema);
+    }
+
+    /// Removes texts, and adds others.
+    fn change_texts(&mut self, is_old: &dyn Fn(&SideText) -> bool, new: Vec<SideText>) -> Result<()> {
+        let (old, mut texts): (Vec<_>, Vec<_>) = self.schema.texts.iter().cloned().partition(is_old);
+        let first = self.schema.texts.iter().map(|text| text.id).max().unwrap_or(0) + 1;
+        for text in old {
+            self.x.transaction.delete_dynamic(TEXTS, &[Datum::Signed(text.id)])?;
+            if text.kind == "sequence" {
+                self.loose_sequences.push(text.engine_sequence().to_owned());
+            }
+        }
+        for (mut text, id) in new.into_iter().zip(first..) {
+            text.id = id;
+            let words = [&text.kind, &text.object, &text.part, &text.body];
+            let words = words.map(|word| Datum::Text(word.clone()));
+            let row = std::iter::once(Datum::Signed(id)).chain(words).collect::<Vec<_>>();
+            self.x.transaction.insert_dynamic(TEXTS, &row)?;
+            if text.kind == "sequence" {
+                self.loose_sequences.push(text.engine_sequence().to_owned());
+            }
+            texts.push(text);
+        }
+        self.take_schema(texts);
         Ok(())
     }
 
-    /// Removes texts, and adds others. Those of a table that is made come before the table, so
-    /// that a crash leaves texts without a table, never a table without its texts.
-    fn change_texts(&mut self, is_old: &dyn Fn(&SideText) -> bool, new: Vec<SideText>) -> Result<()> {
-        let old: Vec<_> = self.schema.texts.iter().filter(|text| is_old(text)).map(|text| text.id).collect();
-        let first = self.schema.texts.iter().map(|text| text.id).max().unwrap_or(0) + 1;
-        self.database().transaction(|t| {
-            for id in &old {
-                t.delete_dynamic(TEXTS, &[Datum::Signed(*id)])?;
-            }
-            for (text, id) in new.iter().zip(first..) {
-                let words = [&text.kind, &text.object, &text.part, &text.body];
-                let words = words.map(|word| Datum::Text(word.clone()));
-                let row = std::iter::once(Datum::Signed(id)).chain(words).collect::<Vec<_>>();
-                t.insert_dynamic(TEXTS, &row)?;
-            }
-            Ok(())
-        })?;
-        self.refresh()
+    /// Changes texts in place: those that `change` gives another form.
+    fn map_texts(&mut self, change: &dyn Fn(&SideText) -> Option<SideText>) -> Result<()> {
+        let changed = self.schema.texts.iter().filter_map(|text| Some((text.id, change(text)?)));
+        let (old, new): (Vec<_>, Vec<_>) = changed.unzip();
+        self.change_texts(&|text| old.contains(&text.id), new)
     }
 
-    /// Gives a table another form: in place if its key stays, else as a new table of the engine
-    /// into which all rows are copied.
+    /// Gives a table another form.
     fn change_to(&mut self, table: &Table, mut draft: Draft) -> Result<()> {
         draft.index_foreign_keys();
-        let same_key =
-            Draft::of(table).key.map(|(_, key)| key) == draft.key.as_ref().map(|(_, key)| key.clone());
         let own =
             |text: &SideText| text.object == table.name && draft::DRAFT_KINDS.contains(&text.kind.as_str());
         let texts = draft.texts();
-        if same_key {
-            let engine = table.engine.clone();
-            draft::with_engine_names(&mut draft.foreign_keys, &self.schema, (&draft.name.clone(), &engine));
-            let description = draft.describe(&engine)?;
-            self.database().change_described_table(description).map_err(of_change)?;
-            return self.change_texts(&own, texts);
-        }
-        let engine = format!("{}#{}", table.name, generation(&table.engine) + 1);
+        // Rows get numbers if the key goes.
+        let engine = match draft.key.is_none() && !table.hidden_key {
+            true => format!("{}#{}", table.name, generation(&table.engine) + 1),
+            false => table.engine.clone(),
+        };
         draft::with_engine_names(&mut draft.foreign_keys, &self.schema, (&draft.name.clone(), &engine));
         let description = draft.describe(&engine)?;
-        let referring = self.referring(&table.name);
-        if let Some(other) = referring.first() {
-            let message = format!("cannot change the key of table \"{}\"", table.name);
-            return Err(SqlError::new(state::DEPENDENT, message)
-                .detail(format!("Rows of table \"{other}\" refer to it.")));
+        if engine == table.engine {
+            self.x.transaction.change_described_table(description).map_err(of_change)?;
+        } else {
+            if let Some(other) = self.referring(&table.name).first() {
+                let message = format!("cannot change the key of table \"{}\"", table.name);
+                return Err(SqlError::new(state::DEPENDENT, message)
+                    .detail(format!("Rows of table \"{other}\" refer to it.")));
+            }
+            self.x.transaction.create_described_table(description)?;
+            self.copy_rows(table, &engine, &draft)?;
+            self.x.transaction.drop_table(&table.engine)?;
         }
-        self.database().create_described_table(description)?;
-        let copied = self.copy_rows(table, &engine, &draft);
-        if let Err(error) = copied {
-            // The table as it was is untouched.
-            self.database().drop_table(&engine)?;
-            return Err(error);
-        }
-        self.database().drop_table(&table.engine)?;
         self.change_texts(&own, texts)
     }
 
-    /// Copies all rows of a table, some in each transaction. A crash leaves both tables, of which
-    /// the next opening drops the copy.
+    /// Copies all rows of a table into one without a primary key.
     fn copy_rows(&mut self, table: &Table, engine: &str, draft: &Draft) -> Result<()> {
         let rows_together = 1_000;
+        let places: Vec<_> = draft.columns.iter().map(|column| table.column(&column.name).ok()).collect();
         let mut after: Option<Vec<Datum>> = None;
-        let mut session = self.database().session()?;
-        let mut hidden = 0_i64;
+        let mut number = 0_i64;
         loop {
-            let rows = session
-                .transaction(|t| t.scan_dynamic_after(&table.engine, after.as_deref(), rows_together))?;
+            let rows =
+                self.x.transaction.scan_dynamic_after(&table.engine, after.as_deref(), rows_together)?;
             let Some(last) = rows.last() else { return Ok(()) };
             after = Some(table.key(last));
-            let places: Vec<_> = draft.columns.iter().map(|column| table.column(&column.name).ok()).collect();
-            let start = hidden;
-            session
-                .transaction(|t| {
-                    hidden = start;
-                    for row in &rows {
-                        let value =
-                            |place: &Option<usize>| place.map_or(Datum::Null, |place| row[place].clone());
-                        let mut values: Vec<_> = places.iter().map(value).collect();
-                        if draft.key.is_none() {
-                            hidden += 1;
-                            values.push(Datum::Signed(-hidden));
-                        }
-                        t.insert_dynamic(engine, &values)?;
-                    }
-                    Ok(())
-                })
-                .map_err(|error| match error {
-                    isles::Error::Row(row) => SqlError::new(state::NOT_NULL, row.to_string()),
-                    other => other.into(),
-                })?;
+            for row in &rows {
+                let value = |place: &Option<usize>| place.map_or(Datum::Null, |place| row[place].clone());
+                let mut values: Vec<_> = places.iter().map(value).collect();
+                number += 1;
+                values.push(Datum::Signed(-number));
+                self.x.check()?;
+                self.x.transaction.insert_dynamic(engine, &values)?;
+            }
         }
+    }
+
+    /// Fails if a view does not fit the tables any more, or drops it.
+    fn check_views(&mut self, cascade: bool, what: &str) -> Result<()> {
+        for view in self.schema.views.values().cloned().collect::<Vec<_>>() {
+            let mut binder = crate::bind::Binder::new(Arc::clone(&self.schema), Vec::new());
+            let fits = crate::parse::query(&view.query).and_then(|query| binder.query(&query, None));
+            match (fits, cascade) {
+                (Ok(_), _) => {}
+                (Err(_), true) => {
+                    self.notice("NOTICE", format!("drop cascades to view {}", view.name));
+                    self.change_texts(&|text| text.kind == "view" && text.object == view.name, Vec::new())?;
+                }
+                (Err(error), false) => {
+                    let message = format!("cannot {what} because other objects depend on it");
+                    return Err(SqlError::new(state::DEPENDENT, message)
+                        .detail(format!("View {} would not work any more: {}.", view.name, error.message))
+                        .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Returns the names of tables whose rows refer to those of a table.

@@ -4,16 +4,16 @@ use sqlparser::ast::{CommentObject, CreateIndex, CreateView, ObjectName, Sequenc
 
 use crate::bind::{Binder, name_of, object_of, span_of, table_of};
 use crate::catalog::sequence_of;
-use crate::ddl::create::{keys_of, options_text};
+use crate::ddl::create::{engine_sequence, keys_of, options_text};
 use crate::ddl::{Change, Draft, DraftIndex};
 use crate::error::{Result, SqlError, state};
 use crate::schema::{SideText, Table, sql_name};
 
-impl Change<'_> {
+impl Change<'_, '_, '_> {
     fn missing(&mut self, kind: &str, name: &str, if_exists: bool) -> Result<()> {
         let message = format!("{kind} \"{name}\" does not exist");
         if if_exists {
-            self.notices.push(("NOTICE", format!("{message}, skipping")));
+            self.notice("NOTICE", format!("{message}, skipping"));
             return Ok(());
         }
         let code =
@@ -55,27 +55,31 @@ impl Change<'_> {
                 };
                 !left.iter().any(refers)
             };
-            let next = left.iter().position(is_free).unwrap_or(0);
+            let Some(next) = left.iter().position(is_free) else {
+                // Tables that refer to each other.
+                for table in &mut left {
+                    let mut draft = Draft::of(table);
+                    draft.foreign_keys.clear();
+                    self.change_to(table, draft)?;
+                    *table = std::sync::Arc::clone(self.schema.table(&table.name)?);
+                }
+                continue;
+            };
             let table = left.remove(next);
             self.drop_table(&table)?;
         }
+        self.check_views(cascade, &format!("drop table {}", dropped.join(", ")))?;
         Ok("DROP TABLE".to_owned())
     }
 
     fn drop_table(&mut self, table: &Table) -> Result<()> {
-        self.engine.database.drop_table(&table.engine)?;
-        let owned: Vec<_> = table.columns.iter().filter_map(sequence_of).collect();
+        self.x.transaction.drop_table(&table.engine)?;
         let owner = format!("{}.", table.name);
         let is_own = |text: &SideText| {
             (text.object == table.name && text.kind != "sequence" && text.kind != "view")
                 || (text.kind == "sequence" && text.part.starts_with(&owner))
         };
-        self.change_texts(&is_own, Vec::new())?;
-        for sequence in owned {
-            // A handle of another session keeps the numbers, which are not given again anyway.
-            _ = self.engine.database.drop_sequence(&sequence);
-        }
-        Ok(())
+        self.change_texts(&is_own, Vec::new())
     }
 
     /// Removes the foreign keys of a table that refer to another one.
@@ -83,7 +87,7 @@ impl Change<'_> {
         let table = std::sync::Arc::clone(self.schema.table(table)?);
         let mut draft = Draft::of(&table);
         draft.foreign_keys.retain(|key| sql_name(&key.table) != to);
-        self.notices.push(("NOTICE", format!("drop cascades to constraints on table {}", table.name)));
+        self.notice("NOTICE", format!("drop cascades to constraints on table {}", table.name));
         self.change_to(&table, draft)
     }
 
@@ -110,7 +114,7 @@ impl Change<'_> {
         if all.any(|other| other.name == index) {
             let message = format!("relation \"{index}\" already exists");
             if create.if_not_exists {
-                self.notices.push(("NOTICE", format!("{message}, skipping")));
+                self.notice("NOTICE", format!("{message}, skipping"));
                 return Ok(tag);
             }
             return Err(SqlError::new(state::DUPLICATE_TABLE, message));
@@ -172,7 +176,7 @@ impl Change<'_> {
     }
 
     /// Drops views.
-    pub fn drop_views(&mut self, names: &[ObjectName], if_exists: bool) -> Result<String> {
+    pub fn drop_views(&mut self, names: &[ObjectName], if_exists: bool, cascade: bool) -> Result<String> {
         for name in names {
             let view = table_of(name)?;
             if self.schema.views.contains_key(&view) {
@@ -181,6 +185,7 @@ impl Change<'_> {
                 self.missing("view", &view, if_exists)?;
             }
         }
+        self.check_views(cascade, "drop the view")?;
         Ok("DROP VIEW".to_owned())
     }
 
@@ -196,12 +201,13 @@ impl Change<'_> {
         if self.schema.sequences.contains_key(&name) || self.schema.tables.contains_key(&name) {
             let message = format!("relation \"{name}\" already exists");
             if if_not_exists {
-                self.notices.push(("NOTICE", format!("{message}, skipping")));
+                self.notice("NOTICE", format!("{message}, skipping"));
                 return Ok(tag);
             }
             return Err(SqlError::new(state::DUPLICATE_TABLE, message));
         }
-        let body = options_text(options)?;
+        let engine = engine_sequence(&name, self.x.context.bits());
+        let body = format!("{}\n{engine}", options_text(options)?);
         let text = SideText { id: 0, kind: "sequence".to_owned(), object: name, part: String::new(), body };
         self.change_texts(&|_| false, vec![text])?;
         Ok(tag)
@@ -221,7 +227,6 @@ impl Change<'_> {
                 return Err(SqlError::new(state::DEPENDENT, message));
             }
             self.change_texts(&|text| text.kind == "sequence" && text.object == sequence, Vec::new())?;
-            _ = self.engine.database.drop_sequence(&sequence);
         }
         Ok("DROP SEQUENCE".to_owned())
     }

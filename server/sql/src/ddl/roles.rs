@@ -7,7 +7,6 @@ use sqlparser::ast::{
 
 use crate::bind::{name_of, object_of};
 use crate::ddl::Change;
-use crate::engine::Engine;
 use crate::error::{Result, SqlError, state};
 use crate::roles::{FIRST_ROLE, GRANT, PRIVILEGES, PUBLIC, ROLE, Role};
 use crate::schema::SideText;
@@ -83,7 +82,7 @@ fn role_name(name: &ObjectName) -> Result<String> {
     }
 }
 
-impl Change<'_> {
+impl Change<'_, '_, '_> {
     /// Keeps a role as it is now.
     fn keep_role(&mut self, role: &Role) -> Result<()> {
         self.change_texts(&|text| text.kind == ROLE && text.part == role.name, vec![role.text()])
@@ -96,7 +95,7 @@ impl Change<'_> {
             if self.schema.roles.get(&name).is_some() {
                 let message = format!("role \"{name}\" already exists");
                 if create.if_not_exists {
-                    self.notices.push(("NOTICE", format!("{message}, skipping")));
+                    self.notice("NOTICE", format!("{message}, skipping"));
                     continue;
                 }
                 return Err(SqlError::new(state::DUPLICATE_OBJECT, message));
@@ -157,7 +156,7 @@ impl Change<'_> {
             if self.schema.roles.get(&name).is_none() {
                 let message = format!("role \"{name}\" does not exist");
                 if if_exists {
-                    self.notices.push(("NOTICE", format!("{message}, skipping")));
+                    self.notice("NOTICE", format!("{message}, skipping"));
                     continue;
                 }
                 return Err(SqlError::new(state::NO_OBJECT, message));
@@ -319,21 +318,8 @@ fn letters(privileges: &Privileges) -> Result<String> {
     actions.iter().map(letter).collect()
 }
 
-/// Gives a role this password, unless it has it.
-pub fn set_password(engine: &Engine, name: &str, password: &str) -> Result<()> {
-    let _alone = engine.gate.alone(None, &|| Ok(()))?;
-    let mut change = Change { engine, schema: engine.schema(), notices: Vec::new() };
-    let kept = change.schema.roles.get(name).and_then(|role| role.verifier);
-    if kept.is_some_and(|kept| kept.is_password(password)) {
-        return Ok(());
-    }
-    let value = Value::SingleQuotedString(password.to_owned()).into();
-    let options = vec![RoleOption::Password(Password::Password(Ast::Value(value)))];
-    change.alter_role(name, &AlterRoleOperation::WithOptions { options }).map(drop)
-}
-
 /// Runs a statement about roles; `None` if it is none.
-pub fn run(change: &mut Change<'_>, statement: &Statement) -> Option<Result<String>> {
+pub fn run(change: &mut Change<'_, '_, '_>, statement: &Statement) -> Option<Result<String>> {
     match statement {
         Statement::CreateRole(create) => Some(change.create_role(create)),
         Statement::AlterRole { name, operation } => Some(change.alter_role(&name_of(name), operation)),

@@ -4,6 +4,7 @@ mod aggregate;
 mod join;
 mod scan;
 mod sort;
+mod verbs;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;

@@ -43,7 +43,7 @@ impl ScanState {
             }
             let Some(range) = self.ranges.as_mut().and_then(VecDeque::front_mut) else { return Ok(None) };
             x.check()?;
-            self.read = x.transaction.next_described(range, self.batch)?.into();
+            self.read = x.next_rows(&scan.table, range, self.batch)?.into();
             if self.read.len() < self.batch {
                 self.ranges.as_mut().map(VecDeque::pop_front);
             }

@@ -92,6 +92,7 @@ pub static FUNCTIONS: &[Builtin] = &[
         Ok(Datum::Bool(catalog::is_in_search_path(integer(&a[0]), x.context)))
     }),
     function("pg_type_is_visible", &[T::Oid], T::Bool, |_, _| Ok(Datum::Bool(true))),
+    function("pg_collation_is_visible", &[T::Oid], T::Bool, |_, _| Ok(Datum::Bool(true))),
     function("pg_function_is_visible", &[T::Oid], T::Bool, |_, _| Ok(Datum::Bool(true))),
     function("pg_get_expr", &[T::Text, T::Oid], T::Text, |a, _| Ok(a[0].clone())),
     function("pg_get_expr", &[T::Text, T::Oid, T::Bool], T::Text, |a, _| Ok(a[0].clone())),

@@ -5,6 +5,7 @@ use isles::Datum;
 use super::{Builtin, T, function, integer, of_nulls, text, variadic};
 use crate::error::{Result, SqlError, state};
 use crate::exec::Exec;
+use crate::types::SqlType;
 
 /// Most bytes of a text that a function makes.
 const BYTES_MAX: usize = 1 << 26;
@@ -88,6 +89,7 @@ pub static FUNCTIONS: &[Builtin] = &[
         Datum::Text(separator) => Ok(Datum::Text(joined(&a[1..], separator))),
         _ => Ok(Datum::Null),
     }),
+    variadic("json_build_object", &[T::Any], T::Json, |a, _| json_object(a)),
     function("||", &[T::Text, T::Text], T::Text, |a, _| {
         check_length(text(&a[0]).len() + text(&a[1]).len())?;
         Ok(Datum::Text([text(&a[0]), text(&a[1])].concat()))
@@ -127,6 +129,41 @@ pub fn quoted_name(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let begins = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
     if begins && name.chars().all(is_plain) { name.to_owned() } else { crate::parse::quoted(name) }
+}
+
+/// Makes a JSON object of names and values in turns.
+fn json_object(values: &[Datum]) -> Result<Datum> {
+    if values.len() % 2 == 1 {
+        let message = "argument list must have even number of elements";
+        return Err(SqlError::new(state::INVALID_PARAMETER, message));
+    }
+    let mut members = Vec::new();
+    for pair in values.chunks(2) {
+        let Some(name) = crate::text::to_text(&pair[0], &SqlType::Text) else {
+            return Err(SqlError::new(state::INVALID_PARAMETER, "argument cannot be null"));
+        };
+        let value = crate::text::to_text(&pair[1], &SqlType::Text);
+        let value = match (&pair[1], value) {
+            (Datum::Bool(truth), _) => truth.to_string(),
+            (Datum::Signed(_) | Datum::Unsigned(_) | Datum::Float(_) | Datum::Numeric(_), Some(text)) => text,
+            (_, Some(text)) => json_text(&text),
+            (_, None) => "null".to_owned(),
+        };
+        members.push(format!("{} : {value}", json_text(&name)));
+    }
+    Ok(Datum::Text(format!("{{{}}}", members.join(", "))))
+}
+
+fn json_text(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            control if control.is_control() => quoted += &format!("\\u{:04x}", u32::from(control)),
+            other => quoted.push(other),
+        }
+    }
+    quoted + "\""
 }
 
 /// Joins the texts of values that are not null. Types are not known here any more, so numbers and

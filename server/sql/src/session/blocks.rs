@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use isles::{CancelToken, TransactionOptions};
+use sqlparser::ast::Statement;
 
 use crate::error::{Result, SqlError, state};
+use crate::session::execution::ATTEMPTS_MAX;
 use crate::session::{Block, Session};
 
 /// Longest wait for a lock: what would wait longer is no transaction any more.
@@ -25,11 +27,6 @@ impl Session {
         let cancel = CancelToken::new();
         self.engine.set_cancel(self.context.process, &cancel);
         self.context.cancel = cancel.clone();
-        let entered = self.engine.gate.enter(&|| match cancel.is_cancelled() {
-            true => Err(SqlError::new(state::CANCELLED, "canceling statement due to user request")),
-            false => Ok(()),
-        })?;
-        self.context.schema = self.engine.schema();
         self.context.now = crate::context::moment();
         let mut session = match self.idle.take() {
             Some(session) => session,
@@ -39,35 +36,76 @@ impl Session {
         let options = TransactionOptions::new().attempts(1).lock_wait(lock_wait).cancel(&cancel);
         session.set_options(options.without_deadline());
         self.transaction = Some(session.into_transaction()?);
-        self.entered = Some(entered);
         self.statements = 0;
+        self.see_schema();
         Ok(())
+    }
+
+    /// Has statements see the tables as they are now: those that the transaction has made, or those
+    /// of all sessions.
+    pub(super) fn see_schema(&mut self) {
+        self.context.schema = self.engine.schema.get();
+        self.context.seen = self.context.schema.version;
+        if let Some(altered) = &self.altered {
+            // No other transaction changes tables meanwhile.
+            self.context.schema = Arc::clone(altered);
+        }
     }
 
     /// Commits the transaction of the engine, if one is open.
     pub(super) fn commit_engine(&mut self) -> Result<()> {
         self.savepoints.clear();
-        self.cursors.clear();
+        self.cursors.retain(|_, cursor| cursor.is_held);
         self.statements = 0;
+        let altered = self.altered.take();
         let Some(transaction) = self.transaction.take() else { return Ok(()) };
-        let (session, committed) = transaction.commit_into_session();
+        let (session, committed) = match altered {
+            None => transaction.commit_into_session(),
+            Some(altered) => {
+                let database = self.engine.database.clone();
+                let is_there =
+                    altered.tables.values().map(|table| table.description.clone()).collect::<Vec<_>>();
+                let has_committed = |(_, committed): &(isles::Session, isles::Result<()>)| {
+                    // After some errors of the disk the tables are there all the same.
+                    committed.is_ok() || is_there.iter().all(|table| database.tables().contains(&table))
+                };
+                self.engine.schema.publish(altered, || transaction.commit_into_session(), has_committed)
+            }
+        };
         self.idle = Some(session);
-        self.entered = None;
+        self.drop_loose_sequences();
         committed.map_err(SqlError::from)
+    }
+
+    /// Drops sequences of the engine that no schema has after the end of the transaction.
+    fn drop_loose_sequences(&mut self) {
+        if self.loose_sequences.is_empty() {
+            return;
+        }
+        let schema = self.engine.schema.get();
+        for name in std::mem::take(&mut self.loose_sequences) {
+            let mut texts = schema.texts.iter().filter(|text| text.kind == "sequence");
+            if !texts.any(|text| text.engine_sequence() == name) {
+                self.context.sequences.remove(&name);
+                // A handle of another session keeps the numbers, which are not given again anyway.
+                _ = self.engine.database.drop_sequence(&name);
+            }
+        }
     }
 
     /// Rolls the transaction of the engine back, if one is open.
     pub fn abandon(&mut self) {
         self.savepoints.clear();
-        self.cursors.clear();
+        self.cursors.retain(|_, cursor| cursor.is_held);
         (self.copy, self.copy_out) = (None, None);
         self.statements = 0;
+        self.altered = None;
         if let Some(transaction) = self.transaction.take() {
             // An error would say that what was read was not current, which does not matter now.
             let (session, _) = transaction.roll_back_into_session();
             self.idle = Some(session);
         }
-        self.entered = None;
+        self.drop_loose_sequences();
     }
 
     /// Begins a block.
@@ -153,13 +191,13 @@ impl Session {
         self.begin_engine()?;
         let Some(transaction) = &mut self.transaction else { return Ok(()) };
         let savepoint = transaction.verbs().savepoint()?;
-        self.savepoints.push((name, savepoint));
+        self.savepoints.push((name, savepoint, self.altered.clone()));
         Ok(())
     }
 
     fn savepoint(&self, name: &str) -> Result<usize> {
         let missing = || SqlError::new(state::NO_SAVEPOINT, format!("savepoint \"{name}\" does not exist"));
-        self.savepoints.iter().rposition(|(own, _)| own == name).ok_or_else(missing)
+        self.savepoints.iter().rposition(|(own, ..)| own == name).ok_or_else(missing)
     }
 
     /// Forgets a savepoint and those after it.
@@ -178,42 +216,51 @@ impl Session {
         if let Some(transaction) = &mut self.transaction {
             transaction.verbs().roll_back_to(self.savepoints[place].1)?;
         }
+        self.altered.clone_from(&self.savepoints[place].2);
         self.savepoints.truncate(place + 1);
         self.block = Block::Open;
         Ok(())
     }
 
-    /// Ends the transaction so far, because tables change outside of transactions.
-    pub(super) fn end_before_change(&mut self) -> Result<()> {
-        if self.block != Block::None && self.transaction.is_some() {
-            let message = "a change of tables commits the transaction so far, and cannot be rolled back";
-            self.context.notices.push(("NOTICE", message.to_owned()));
-        } else if self.block != Block::None {
-            let message = "a change of tables commits by itself, and cannot be rolled back";
-            self.context.notices.push(("NOTICE", message.to_owned()));
+    /// Changes tables in the transaction; again after conflicts if it is its first statement.
+    pub(super) fn change_tables(&mut self, statement: &Statement) -> Result<String> {
+        if self.read_only {
+            let message = "cannot execute a change of tables in a read-only transaction";
+            return Err(SqlError::new(state::READ_ONLY, message));
         }
-        self.commit_engine()
+        for attempt in 1.. {
+            self.begin_engine()?;
+            self.check_change(statement)?;
+            let is_first = self.statements == 0 && self.savepoints.is_empty();
+            match self.change_once(statement) {
+                Err(error) if error.is_conflict && is_first && attempt < ATTEMPTS_MAX => {
+                    self.abandon();
+                    self.pause(attempt);
+                }
+                done => return done,
+            }
+        }
+        Err(SqlError::new(state::INTERNAL, "no more attempts"))
     }
 
-    /// Changes tables while no transaction runs.
-    pub(super) fn change_tables(&mut self, statement: &sqlparser::ast::Statement) -> Result<String> {
+    fn change_once(&mut self, statement: &Statement) -> Result<String> {
+        // The right to change tables, which no other transaction has before this one ends.
+        let texts = crate::engine::table_of_texts()?;
+        self.within(|x| Ok(x.transaction.change_described_table(texts)?))?;
+        self.see_schema();
+        // Roles may have changed while the transaction waited for that right.
         self.check_change(statement)?;
-        self.end_before_change()?;
-        let cancel = CancelToken::new();
-        self.engine.set_cancel(self.context.process, &cancel);
-        self.context.cancel = cancel.clone();
-        let most = self.time_setting("lock_timeout");
-        let alone = self.engine.gate.alone(most, &|| match cancel.is_cancelled() {
-            true => Err(SqlError::new(state::CANCELLED, "canceling statement due to user request")),
-            false => Ok(()),
+        let (done, schema, loose) = self.within(|x| {
+            let schema = Arc::clone(&x.context.schema);
+            let mut change = crate::ddl::Change { x, schema, loose_sequences: Vec::new() };
+            let done = change.run(statement);
+            Ok((done, change.schema, change.loose_sequences))
         })?;
-        self.context.sequences.clear();
-        let engine = Arc::clone(&self.engine);
-        let mut change = crate::ddl::Change { engine: &engine, schema: engine.schema(), notices: Vec::new() };
-        let done = change.run(statement);
-        self.context.notices.append(&mut change.notices);
-        self.context.schema = engine.schema();
-        drop(alone);
+        self.loose_sequences.extend(loose);
+        if done.is_ok() && schema.version != self.engine.schema.current() {
+            self.altered = Some(schema);
+        }
+        self.see_schema();
         done
     }
 }

@@ -1,6 +1,7 @@
 //! Executions of statements.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use isles::Datum;
@@ -9,10 +10,11 @@ use sqlparser::ast::Statement;
 use crate::bind::ModifyPlan;
 use crate::error::{Result, SqlError, state};
 use crate::exec::{Exec, Node};
+use crate::schema::Table;
 use crate::session::{Block, Completion, Cursor, Portal, Prepared, Progress, RowSink, Session, Work};
 
 /// Most attempts of a statement that conflicts.
-const ATTEMPTS_MAX: u32 = 10_000;
+pub(super) const ATTEMPTS_MAX: u32 = 10_000;
 /// Longest pause between two attempts.
 const PAUSE_MAX: Duration = Duration::from_millis(4);
 
@@ -25,10 +27,10 @@ impl Session {
         sink: &mut dyn RowSink,
     ) -> Result<Completion> {
         self.check_block(&portal.prepared)?;
-        if matches!(portal.progress, Progress::New) {
-            self.renew(portal)?;
+        if matches!(portal.progress, Progress::Open(_)) {
+            self.check_open(&portal.prepared)?;
         }
-        let prepared = std::sync::Arc::clone(&portal.prepared);
+        let prepared = Arc::clone(&portal.prepared);
         match &prepared.work {
             Work::Empty => Ok(Completion::Empty),
             Work::Nothing(tag) => Ok(Completion::Complete((*tag).to_owned())),
@@ -78,6 +80,7 @@ impl Session {
         }
         // From here on tables stay as they are.
         self.begin_engine()?;
+        self.see_schema();
         if portal.prepared.version == self.context.schema.version {
             return Ok(());
         }
@@ -92,6 +95,18 @@ impl Session {
         Ok(())
     }
 
+    /// Refuses to go on with a query whose tables have changed since it began.
+    fn check_open(&mut self, prepared: &Prepared) -> Result<()> {
+        self.see_schema();
+        let schema = &self.context.schema;
+        let is_there =
+            |table: &Arc<Table>| schema.tables.get(&table.name).is_some_and(|now| now.is_like(table));
+        if prepared.version == schema.version || prepared.tables.iter().all(is_there) {
+            return Ok(());
+        }
+        Err(SqlError::new(state::IN_USE, "a table of the open query was changed in this transaction"))
+    }
+
     /// Executes a plan, again after conflicts as long as nothing was sent and it is the first
     /// statement of its transaction.
     fn attempt(
@@ -103,6 +118,9 @@ impl Session {
         let is_new = matches!(portal.progress, Progress::New);
         for attempt in 1.. {
             self.begin_engine()?;
+            if is_new {
+                self.renew(portal)?;
+            }
             let is_first = self.statements == 0 && self.savepoints.is_empty();
             self.statements += u64::from(is_new);
             let error = match self.step(portal, limit, sink) {
@@ -115,11 +133,16 @@ impl Session {
             }
             self.abandon();
             portal.progress = Progress::New;
-            let most = PAUSE_MAX.as_nanos().min(20_000 << attempt.min(10)) as f64;
-            let pause = most * self.context.random();
-            std::thread::sleep(Duration::from_nanos(pause as u64));
+            self.pause(attempt);
         }
         Err(failed_block())
+    }
+
+    /// Waits before another attempt.
+    pub(super) fn pause(&mut self, attempt: u32) {
+        let most = PAUSE_MAX.as_nanos().min(20_000 << attempt.min(10)) as f64;
+        let pause = most * self.context.random();
+        std::thread::sleep(Duration::from_nanos(pause as u64));
     }
 
     fn step(
@@ -145,7 +168,7 @@ impl Session {
                 portal.progress = Progress::Rows(changed.returned.into_iter(), tag);
                 self.send(portal, limit, sink)
             }
-            Work::Query(plan) if !matches!(portal.progress, Progress::Done) => {
+            Work::Query(plan) if matches!(portal.progress, Progress::New | Progress::Open(_)) => {
                 let mut cursor = match std::mem::replace(&mut portal.progress, Progress::Done) {
                     Progress::Open(cursor) => *cursor,
                     _ => Cursor::new(&prepared, Some(plan)),

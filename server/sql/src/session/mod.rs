@@ -2,9 +2,11 @@
 
 mod blocks;
 mod execution;
+mod passwords;
 mod settings;
 mod statements;
 
+pub use passwords::set_password;
 pub use statements::Outcome;
 
 use std::collections::BTreeMap;
@@ -17,11 +19,12 @@ use sqlparser::ast::Statement;
 
 use crate::bind::{Binder, ModifyPlan, OutputColumn};
 use crate::context::{Context, Settings};
-use crate::engine::{Engine, Entered};
+use crate::engine::Engine;
 use crate::error::{Result, SqlError, state};
 use crate::exec::{Node, Row};
 use crate::parse::Parsed;
 use crate::plan::Plan;
+use crate::schema::{Schema, Table};
 use crate::types::SqlType;
 
 /// Plans that a session keeps by the texts of their statements.
@@ -77,6 +80,8 @@ pub struct Prepared {
     pub has_rows: bool,
     slots: usize,
     version: u64,
+    /// The tables that it was bound to.
+    tables: Vec<Arc<Table>>,
 }
 
 /// An execution of a statement.
@@ -85,6 +90,8 @@ pub struct Portal {
     pub prepared: Arc<Prepared>,
     params: Vec<Datum>,
     progress: Progress,
+    /// True for a cursor WITH HOLD, which outlives its transaction.
+    is_held: bool,
 }
 
 /// Progress of a portal.
@@ -128,8 +135,12 @@ pub struct Session {
     pub block: Block,
     idle: Option<isles::Session>,
     transaction: Option<OwnedTransaction>,
-    entered: Option<Entered>,
-    savepoints: Vec<(String, Savepoint)>,
+    /// The tables as the transaction has changed them, if it has.
+    altered: Option<Arc<Schema>>,
+    /// Sequences of the engine that may be dropped when the transaction has ended.
+    loose_sequences: Vec<String>,
+    /// Savepoints, and the tables that the transaction had changed by then.
+    savepoints: Vec<(String, Savepoint, Option<Arc<Schema>>)>,
     read_only: bool,
     /// Statements of the transaction so far: only the first one can be tried again by itself.
     statements: u64,
@@ -156,7 +167,9 @@ impl Session {
         Session {
             context: Context {
                 database: engine.database.clone(),
-                schema: engine.schema(),
+                schema: engine.schema.get(),
+                shared: Arc::clone(&engine.schema),
+                seen: 0,
                 user: user.to_owned(),
                 database_name: database.to_owned(),
                 process,
@@ -174,7 +187,8 @@ impl Session {
             block: Block::None,
             idle: None,
             transaction: None,
-            entered: None,
+            altered: None,
+            loose_sequences: Vec::new(),
             savepoints: Vec::new(),
             read_only: false,
             statements: 0,
@@ -196,9 +210,9 @@ impl Session {
 
     /// Returns the bound form of a statement of a text, which is kept for the next time.
     pub fn prepare_text(&mut self, text: &str, types: &[SqlType]) -> Result<Arc<Prepared>> {
-        let schema = self.engine.schema();
+        self.see_schema();
         if let Some(prepared) = self.plans.get(text).filter(|_| types.is_empty())
-            && prepared.version == schema.version
+            && prepared.version == self.context.schema.version
         {
             return Ok(Arc::clone(prepared));
         }
@@ -219,7 +233,7 @@ impl Session {
 
     /// Returns the bound form of a statement.
     pub fn prepare(&mut self, parsed: Option<Parsed>, types: &[SqlType]) -> Result<Prepared> {
-        self.context.schema = self.engine.schema();
+        self.see_schema();
         let mut binder = Binder::new(Arc::clone(&self.context.schema), types.to_vec());
         let version = self.context.schema.version;
         let mut columns = Vec::new();
@@ -256,7 +270,16 @@ impl Session {
         // A parameter of which nothing is known is a text.
         let unknown = |kind: SqlType| if kind == SqlType::Unknown { SqlType::Text } else { kind };
         let params = binder.params.into_iter().map(unknown).collect();
-        Ok(Prepared { parsed, work, params, columns, has_rows, slots: binder.slots, version })
+        Ok(Prepared {
+            parsed,
+            work,
+            params,
+            columns,
+            has_rows,
+            slots: binder.slots,
+            version,
+            tables: binder.tables,
+        })
     }
 
     /// Begins the execution of a statement.
@@ -267,7 +290,7 @@ impl Session {
                 format!("bind message supplies {given} parameters, but prepared statement requires {needed}");
             return Err(SqlError::new("08P01", message));
         }
-        Ok(Portal { prepared: Arc::clone(prepared), params, progress: Progress::New })
+        Ok(Portal { prepared: Arc::clone(prepared), params, progress: Progress::New, is_held: false })
     }
 
     /// Returns true if a transaction of the engine is open.

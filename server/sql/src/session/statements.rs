@@ -2,7 +2,7 @@
 
 use isles::Datum;
 use sqlparser::ast::{
-    CloseCursor, DescribeAlias, FetchDirection, Ident, ObjectName, Query, Statement, Truncate, Value,
+    CloseCursor, Declare, DescribeAlias, FetchDirection, Ident, ObjectName, Statement, Value,
 };
 
 use crate::bind::{Binder, OutputColumn, name_of, table_of};
@@ -121,7 +121,6 @@ impl Session {
                 tag("RESET")
             }
             Statement::ShowVariable { variable } => self.show(variable),
-            Statement::Truncate(truncate) => self.truncate(truncate),
             Statement::CreateTable(create) if create.query.is_some() => self.create_table_as(create, params),
             statement if crate::ddl::is_change(statement) => Ok(Outcome::Tag(self.change_tables(statement)?)),
             Statement::Vacuum(_) => tag("VACUUM"),
@@ -182,7 +181,7 @@ impl Session {
             }
             Statement::Declare { stmts, .. } => {
                 for declare in stmts {
-                    self.declare(&declare.names, declare.for_query.as_deref(), params)?;
+                    self.declare(declare, params)?;
                 }
                 tag("DECLARE CURSOR")
             }
@@ -222,9 +221,12 @@ impl Session {
         }
     }
 
-    fn declare(&mut self, names: &[Ident], query: Option<&Query>, params: &[Datum]) -> Result<()> {
-        let ([name], Some(query)) = (names, query) else { return Err(SqlError::unsupported("this DECLARE")) };
-        if self.block == Block::None {
+    fn declare(&mut self, declare: &Declare, params: &[Datum]) -> Result<()> {
+        let ([name], Some(query)) = (&declare.names[..], declare.for_query.as_deref()) else {
+            return Err(SqlError::unsupported("this DECLARE"));
+        };
+        let is_held = declare.hold == Some(true);
+        if self.block == Block::None && !is_held {
             let message = "DECLARE CURSOR can only be used in transaction blocks";
             return Err(SqlError::new(state::NO_TRANSACTION, message));
         }
@@ -235,7 +237,14 @@ impl Session {
         let statement = Statement::Query(Box::new(query.clone()));
         let prepared = self.prepare(Some(Parsed::Statement(Box::new(statement))), &[])?;
         let params = params[..prepared.params.len().min(params.len())].to_vec();
-        let portal = self.portal(&prepared.into(), params)?;
+        let mut portal = self.portal(&prepared.into(), params)?;
+        if is_held {
+            // Its rows are read now, because it outlives the transaction.
+            if let Outcome::Rows(rows, tag) = self.rows_of(&mut portal, None)? {
+                portal.progress = Progress::Rows(rows.into_iter(), tag);
+            }
+            portal.is_held = true;
+        }
         self.cursors.insert(name, portal);
         Ok(())
     }
@@ -303,40 +312,6 @@ impl Session {
             return Ok(Outcome::Rows(rows.collect(), "SHOW".to_owned()));
         }
         Ok(Outcome::Rows(vec![vec![self.shown(&name)?]], "SHOW".to_owned()))
-    }
-
-    fn truncate(&mut self, truncate: &Truncate) -> Result<Outcome> {
-        if self.read_only {
-            return Err(SqlError::new(
-                state::READ_ONLY,
-                "cannot execute TRUNCATE TABLE in a read-only transaction",
-            ));
-        }
-        self.begin_engine()?;
-        let mut tables = Vec::new();
-        for target in &truncate.table_names {
-            tables.push(std::sync::Arc::clone(self.context.schema.table(&table_of(&target.name)?)?));
-        }
-        let name = |table: &std::sync::Arc<crate::schema::Table>| table.name.clone();
-        let touched: Vec<_> =
-            tables.iter().map(|table| (name(table), crate::roles::Privilege::Truncate)).collect();
-        self.check_privileges(&touched)?;
-        for table in tables {
-            self.within(|x| {
-                loop {
-                    let mut scan = isles::DescribedScan::new(table.engine.as_str(), 0).for_update();
-                    let rows = x.transaction.next_described(&mut scan, 256)?;
-                    if rows.is_empty() {
-                        return Ok(());
-                    }
-                    x.context.check_cancelled()?;
-                    for row in rows {
-                        x.transaction.delete_dynamic(&table.engine, &table.key(&row))?;
-                    }
-                }
-            })?;
-        }
-        Ok(Outcome::Tag("TRUNCATE TABLE".to_owned()))
     }
 
     /// Makes a table of the rows of a query.
