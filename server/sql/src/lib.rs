@@ -15,8 +15,8 @@
 // - `exec` (operators run), `modify` (rows change), `functions`, `value` (order, arithmetic,
 //   conversion), `text` and `binary` (forms of values), `types`.
 // - `schema` (tables as SQL sees them), `catalog` (tables about tables), `ddl` (changes of tables).
-// - `engine` and `shared_schema` (what sessions share), `session` (transactions, statements, portals), `context` (what
-//   expressions see of a session), `error`.
+// - `engine` and `shared_schema` (what sessions share), `session` (transactions, statements,
+//   portals), `context` (what expressions see of a session), `error`.
 
 pub mod binary;
 pub mod bind;
