@@ -25,7 +25,7 @@ const SLICE_NANOS: u64 = 20_000_000;
 /// By how many epochs a snapshot is older than its transaction.
 const SNAPSHOT_AGE: u64 = 2;
 
-/// Returns the time so many nanoseconds from now.
+/// Returns the time at this distance from now.
 fn in_nanos(nanos: u64) -> Nanos {
     Nanos(Hardware::now(Hardware::core()).0.saturating_add(nanos))
 }

@@ -40,10 +40,11 @@ impl Transaction<'_> {
     ///
     /// A transaction that changes tables has tables that were there before, and that it changes,
     /// alone: it waits for transactions that began before, up to a minute, and not longer than
-    /// [`TransactionOptions::lock_wait`](crate::TransactionOptions::lock_wait), and later ones that use such a table wait until it ends, or conflict. At most one
-    /// transaction changes tables at a time; others that want to wait, or conflict. When the commit
-    /// returns, it is durable if the database is, whatever
-    /// [`Durability`](crate::Durability) says: a crash leaves all of the transaction or nothing.
+    /// [`TransactionOptions::lock_wait`](crate::TransactionOptions::lock_wait), and later ones
+    /// that use such a table wait until it ends, or conflict. At most one transaction changes
+    /// tables at a time; others that want to wait, or conflict. When the commit returns, it is
+    /// durable if the database is, whatever [`Durability`](crate::Durability) says: a crash leaves
+    /// all of the transaction or nothing.
     /// Savepoints take changes of tables back too.
     ///
     /// Errors: [`Error::Declaration`] for a name that is taken, a constraint that cannot be kept,

@@ -54,6 +54,7 @@ pub fn call_all(session: &mut Session, engine: Engine) {
 /// An engine that does not change tables within transactions says so, and the transaction goes on.
 fn call_where_refused(session: &mut Session) {
     let went_on = session.transaction(|t| {
+        drop(call!(t.tables()));
         let made = call!(t.create_table::<Typed>("typed")).map(drop);
         let all: [Result<()>; 7] = [
             made,

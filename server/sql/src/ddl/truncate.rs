@@ -13,8 +13,8 @@ use crate::error::{Result, SqlError, state};
 use crate::roles::Privilege;
 use crate::schema::{SideText, Table, sql_name};
 
-/// Up to so many rows are deleted one by one: a table that is put in the place of another one takes
-/// a place of the engine until the next opening.
+/// Most rows that are deleted one by one: a table that is put in the place of another one takes a
+/// place of the engine until the next opening.
 const ROWS_DELETED: usize = 10_000;
 /// Rows that are read together.
 const ROWS_TOGETHER: usize = 256;

@@ -84,7 +84,7 @@ fn a_change_of_tables_is_rolled_back() {
             assert_eq!(seen(&mut other), before, "{change}");
         }
         // A transaction that is open at the end.
-        client.must("begin; drop table books; create table left (a int)");
+        client.must("begin; drop table books cascade; create table other (a int)");
     }
     let engine = engine(Some(directory.path()));
     let mut client = Client::new(&engine);
