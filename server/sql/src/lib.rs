@@ -17,8 +17,7 @@
 // - `schema` (tables as SQL sees them), `catalog` (tables about tables), `ddl` (changes of tables).
 // - `roles` (roles and privileges), `verifier` (what is kept of passwords).
 // - `engine` and `shared_schema` (what sessions share), `session` (transactions, statements,
-//   portals), `context` (what
-//   expressions see of a session), `error`.
+//   portals), `context` (what expressions see of a session), `error`.
 
 pub mod binary;
 pub mod bind;

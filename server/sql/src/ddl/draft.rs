@@ -142,6 +142,20 @@ impl Draft {
         column.ok_or_else(|| SqlError::new(state::NO_COLUMN, missing))
     }
 
+    /// Fails if a row has a null in a column of the primary key.
+    pub fn check_key(&self, row: &[Datum]) -> Result<()> {
+        let in_key = |name: &String| self.key.iter().any(|(_, key)| key.contains(name));
+        let mut columns = self.columns.iter().zip(row);
+        match columns.find(|(column, value)| **value == Datum::Null && in_key(&column.name)) {
+            None => Ok(()),
+            Some((column, _)) => {
+                let message =
+                    format!("column \"{}\" of relation \"{}\" contains null values", column.name, self.name);
+                Err(SqlError::new(state::NOT_NULL, message))
+            }
+        }
+    }
+
     /// Adds an index for a foreign key whose columns no index begins with.
     pub fn index_foreign_keys(&mut self) {
         for number in 0..self.foreign_keys.len() {

@@ -149,8 +149,10 @@ impl Change<'_, '_, '_> {
         let own =
             |text: &SideText| text.object == table.name && draft::DRAFT_KINDS.contains(&text.kind.as_str());
         let texts = draft.texts();
-        // Rows get numbers if the key goes.
-        let engine = match draft.key.is_none() && !table.hidden_key {
+        // Rows get numbers if the key goes. Columns of a key have no place for nulls.
+        let in_key = |name: &String| draft.key.iter().any(|(_, key)| key.contains(name));
+        let had_nulls = draft.columns.iter().any(|column| column.had_nulls && in_key(&column.name));
+        let engine = match had_nulls || (draft.key.is_none() && !table.hidden_key) {
             true => format!("{}#{}", table.name, generation(&table.engine) + 1),
             false => table.engine.clone(),
         };
@@ -171,7 +173,7 @@ impl Change<'_, '_, '_> {
         self.change_texts(&own, texts)
     }
 
-    /// Copies all rows of a table into one without a primary key.
+    /// Copies all rows of a table into one with another primary key, or without one.
     fn copy_rows(&mut self, table: &Table, engine: &str, draft: &Draft) -> Result<()> {
         let rows_together = 1_000;
         let places: Vec<_> = draft.columns.iter().map(|column| table.column(&column.name).ok()).collect();
@@ -185,8 +187,11 @@ impl Change<'_, '_, '_> {
             for row in &rows {
                 let value = |place: &Option<usize>| place.map_or(Datum::Null, |place| row[place].clone());
                 let mut values: Vec<_> = places.iter().map(value).collect();
-                number += 1;
-                values.push(Datum::Signed(-number));
+                if draft.key.is_none() {
+                    number += 1;
+                    values.push(Datum::Signed(-number));
+                }
+                draft.check_key(&values)?;
                 self.x.check()?;
                 self.x.transaction.insert_dynamic(engine, &values)?;
             }
