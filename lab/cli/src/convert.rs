@@ -3,7 +3,7 @@
 //! The rows are copied table by table into a directory of another name, which gets the name that
 //! the user gave when it is whole. The old directory stays as it is.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -207,7 +207,7 @@ fn references(table: &TableDescription, rows: &[Vec<Datum>]) -> Vec<Vec<usize>> 
     };
     let mut references = vec![Vec::new(); rows.len()];
     for key in table.constraints().foreign_keys.iter().filter(|key| key.table == table.name()) {
-        let places: HashMap<String, usize> =
+        let places: BTreeMap<String, usize> =
             rows.iter().enumerate().map(|(place, row)| (values(row, &key.references), place)).collect();
         for (place, row) in rows.iter().enumerate() {
             references[place].extend(places.get(&values(row, &key.columns)).filter(|other| **other != place));
