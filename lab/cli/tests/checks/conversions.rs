@@ -1,7 +1,7 @@
 //! `isles convert` and `isles upgrade`: a database of the other engine has the same tables and
 //! rows, and what cannot be done leaves nothing behind.
 // The test makes directories.
-#![allow(clippy::disallowed_methods)]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
