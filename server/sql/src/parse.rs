@@ -1,6 +1,6 @@
 //! Statements as trees: bounds before parsing, and the parser.
 
-use sqlparser::ast::{DataType, Expr, Query, Statement};
+use sqlparser::ast::{DataType, Expr, Ident, Query, Statement};
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
@@ -140,13 +140,46 @@ fn statement(tokens: &[TokenWithSpan]) -> Result<Parsed> {
         tokens = crate::copy::plain_options(tokens);
     }
     tokens = crate::roles::plain_roles(tokens, &words);
+    let moves = words.first() == Some(&"MOVE");
+    if moves || words.first() == Some(&"FETCH") {
+        tokens = plain_fetch(tokens);
+    }
     let mut parser = Parser::new(&dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(tokens);
-    let statement = parser.parse_statement().map_err(of_parser)?;
+    let mut statement = parser.parse_statement().map_err(of_parser)?;
+    if let Statement::Fetch { into, .. } = &mut statement {
+        if into.is_some() {
+            return Err(syntax("syntax error at or near \"INTO\"", None));
+        }
+        // The parser has no MOVE, which is a FETCH without its rows.
+        *into = moves.then(|| vec![Ident::new("move")].into());
+    }
     let next = parser.peek_token();
     match next.token {
         Token::EOF => Ok(Parsed::Statement(Box::new(statement))),
         other => Err(syntax(&format!("syntax error at or near \"{other}\""), Some(next.span.start))),
     }
+}
+
+/// Brings FETCH and MOVE to the one form that the parser knows: FETCH, a direction, FROM, a name.
+fn plain_fetch(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let mut tokens: Vec<_> = tokens
+        .into_iter()
+        .filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF))
+        .collect();
+    let is_word = |token: &TokenWithSpan, name: &str| matches!(&token.token, Token::Word(word) if word.value.eq_ignore_ascii_case(name));
+    let keyword = |name: &str, span: Span| TokenWithSpan { token: Token::make_keyword(name), span };
+    let span = tokens[0].span;
+    tokens[0] = keyword("FETCH", span);
+    let place = tokens.iter().position(|token| is_word(token, "from") || is_word(token, "in"));
+    let place = place.unwrap_or_else(|| {
+        let last = tokens.len() - 1;
+        tokens.insert(last.max(1), keyword("FROM", span));
+        last.max(1)
+    });
+    if place == 1 {
+        tokens.insert(1, keyword("NEXT", span));
+    }
+    tokens
 }
 
 /// Parses a query, as a view keeps it.

@@ -11,6 +11,7 @@ mod operators;
 mod order;
 mod queries;
 mod scope;
+mod set_calls;
 mod special;
 
 use std::sync::Arc;

@@ -241,7 +241,8 @@ impl Binder {
             return Err(SqlError::unsupported("SELECT INTO").hint("Use CREATE TABLE AS."));
         }
         let outer = (self.aggregates.take(), std::mem::take(&mut self.windows));
-        let bound = self.select_within(select, body, parent);
+        let lifted = crate::bind::set_calls::lifted(select);
+        let bound = self.select_within(lifted.as_ref().unwrap_or(select), body, parent);
         (self.aggregates, self.windows) = outer;
         bound
     }

@@ -133,6 +133,7 @@ pub static FUNCTIONS: &[Builtin] = &[
     variadic("has_schema_privilege", &[T::Any, T::Any], T::Bool, |_, _| Ok(Datum::Bool(true))),
     variadic("has_database_privilege", &[T::Any, T::Any], T::Bool, |_, _| Ok(Datum::Bool(true))),
     variadic("has_column_privilege", &[T::Any, T::Any, T::Any], T::Bool, |_, _| Ok(Datum::Bool(true))),
+    function("pg_sleep", &[T::Float8], T::Void, sleep),
     function("pg_advisory_unlock_all", &[], T::Void, |_, _| Ok(Datum::Text(String::new()))),
     function("txid_current", &[], T::Int8, |_, x| Ok(Datum::Signed(x.context.now.micros()))),
     function("pg_get_function_identity_arguments", &[T::Oid], T::Text, |_, _| Ok(Datum::Text(String::new()))),
@@ -241,4 +242,22 @@ pub fn name_of(number: i64, kind: &SqlType, context: &Context) -> String {
         _ => catalog::relation_name(number, context).map(|name| super::texts::quoted_name(&name)),
     };
     name.unwrap_or_else(|| if number == 0 { "-".to_owned() } else { number.to_string() })
+}
+
+/// Longest time without a look whether the statement was cancelled.
+const NAP: std::time::Duration = std::time::Duration::from_millis(10);
+
+/// Sleeps for a number of seconds, or until the statement is cancelled.
+fn sleep(arguments: &[Datum], x: &mut Exec<'_, '_>) -> Result<Datum> {
+    let Datum::Float(seconds) = arguments[0] else { return Ok(Datum::Null) };
+    let time = std::time::Duration::try_from_secs_f64(seconds.clamp(0.0, 1e9)).unwrap_or_default();
+    let until = std::time::Instant::now() + time;
+    loop {
+        x.context.check_cancelled()?;
+        let left = until.saturating_duration_since(std::time::Instant::now());
+        if left.is_zero() {
+            return Ok(Datum::Text(String::new()));
+        }
+        std::thread::sleep(left.min(NAP));
+    }
 }

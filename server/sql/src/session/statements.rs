@@ -56,7 +56,9 @@ impl Session {
                 name => vec![text_column(name)],
             },
             Statement::Explain { .. } => vec![text_column("QUERY PLAN")],
-            Statement::Fetch { name, .. } => self.cursor(&name_of(name))?.prepared.columns.clone(),
+            Statement::Fetch { name, into: None, .. } => {
+                self.cursor(&name_of(name))?.prepared.columns.clone()
+            }
             Statement::Execute { name: Some(name), .. } => self.named(name)?.columns.clone(),
             _ => Vec::new(),
         })
@@ -185,7 +187,14 @@ impl Session {
                 }
                 tag("DECLARE CURSOR")
             }
-            Statement::Fetch { name, direction, .. } => self.fetch(&name_of(name), direction),
+            Statement::Fetch { name, direction, into, .. } => {
+                let fetched = self.fetch(&name_of(name), direction)?;
+                Ok(match fetched {
+                    // MOVE.
+                    Outcome::Rows(rows, _) if into.is_some() => Outcome::Tag(format!("MOVE {}", rows.len())),
+                    other => other,
+                })
+            }
             Statement::Close { cursor } => {
                 match cursor {
                     CloseCursor::All => self.cursors.clear(),

@@ -11,6 +11,7 @@ use crate::engine::{Engine, EngineOptions};
 use crate::error::Result;
 use crate::session::{Block, Completion, RowSink, Session};
 
+mod queries;
 mod tables;
 
 /// Keeps rows as texts.
