@@ -38,10 +38,10 @@ impl<'t> Transaction<'t> {
     /// use isles::{ColumnDescription, Database, TableBuilder, ValueType};
     ///
     /// let id = ColumnDescription::new("id", ValueType::Signed(8));
-    /// let items = TableBuilder::new("items").column(id);
+    /// let items = TableBuilder::new("items").column(id).key(["id"]).build()?;
     /// let database = Database::in_memory().open()?;
     /// database.transaction(|t| {
-    ///     t.create_described_table(items.clone().key(["id"]).build()?)?;
+    ///     t.create_described_table(items.clone())?;
     ///     t.rename_table("items", "goods")?;
     ///     assert_eq!(t.tables()[0].name(), "goods");
     ///     Ok(())

@@ -51,7 +51,7 @@ pub struct Arguments {
     /// Name of the database
     #[arg(long, value_name = "NAME", default_value = "isles")]
     pub database: String,
-    /// Value of a setting in new sessions, such as statement_timeout=30s; may be given several times
+    /// Value of a setting in new sessions, such as statement_timeout=30s; may be repeated
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub settings: Vec<String>,
     /// Longest time that open transactions have at the end of the server, in seconds

@@ -76,8 +76,8 @@ impl Form {
         Ok(())
     }
 
-    /// Returns the end of the first line; at the end of the data also of one without an end. `so_far`
-    /// goes on where the last call with these data has ended.
+    /// Returns the end of the first line; at the end of the data also of one without an end.
+    /// `so_far` goes on where the last call with these data has ended.
     pub fn end_of_line(&self, data: &[u8], is_last: bool, so_far: &mut LineEnd) -> Option<usize> {
         for (at, byte) in data.iter().enumerate().skip(so_far.seen) {
             if std::mem::take(&mut so_far.escaped) {
