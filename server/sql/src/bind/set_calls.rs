@@ -1,12 +1,12 @@
 //! Functions that return several rows, in the list of a SELECT: they are brought into FROM.
 //!
 //! `SELECT (f(a.x)).n, a.y FROM a` becomes `SELECT s.n, a.y FROM a, LATERAL f(a.x) AS s`. Several
-//! calls are one if they are the same; others would have to walk side by side, and are refused, as
-//! are calls beside groups and in other places.
+//! calls are one if they are the same; others walk side by side, as the arrays of one `unnest`.
+//! Calls beside groups and in other places stay, and are refused.
 
 use sqlparser::ast::{
-    AccessExpr, Expr as Ast, Function, FunctionArguments, GroupByExpr, Ident, ObjectName, Select, SelectItem,
-    TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins,
+    AccessExpr, Expr as Ast, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident,
+    ObjectName, Select, SelectItem, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins,
 };
 
 use crate::bind::{name_of, object_of};
@@ -26,38 +26,39 @@ pub(super) fn lifted(select: &Select) -> Option<Select> {
     if !groups.is_empty() || select.having.is_some() || !select.projection.iter().all(is_plain) {
         return None;
     }
-    let mut found = None;
+    let mut found = Vec::new();
     let mut select = select.clone();
     for item in &mut select.projection {
+        // A call keeps its name.
+        if let SelectItem::UnnamedExpr(Ast::Function(call)) = item
+            && let Some(function) = set_of(call)
+        {
+            let alias = Ident::with_quote('"', function.name());
+            *item = SelectItem::ExprWithAlias { expr: Ast::Function(call.clone()), alias };
+        }
         if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
-            lift(expr, &mut found)?;
+            lift(expr, &mut found);
         }
     }
-    select.from.push(TableWithJoins { relation: factor(found?)?, joins: Vec::new() });
+    let relation = factor(found)?;
+    select.from.push(TableWithJoins { relation, joins: Vec::new() });
     Some(select)
 }
 
-/// Puts a column in the place of each call; `None` if there are different calls.
-fn lift(expr: &mut Ast, found: &mut Option<Function>) -> Option<()> {
+/// Puts a column in the place of each call, and notes the calls.
+fn lift(expr: &mut Ast, found: &mut Vec<Function>) {
     let column = match expr {
-        Ast::Function(call) => match set_of(call) {
-            Some(function) => {
-                let name = function.name();
-                note(call, found)?;
-                Some(name.to_owned())
-            }
-            None => None,
-        },
+        Ast::Function(call) => set_of(call).map(|_| column_name(note(call, found))),
         Ast::CompoundFieldAccess { root, access_chain } => match (plain(root), &access_chain[..]) {
             (Ast::Function(call), [AccessExpr::Dot(Ast::Identifier(field))]) if set_of(call).is_some() => {
-                note(call, found)?;
+                note(call, found);
                 Some(name_of(field))
             }
             _ => None,
         },
         Ast::Cast { expr, .. } | Ast::Nested(expr) | Ast::UnaryOp { expr, .. } => return lift(expr, found),
         Ast::BinaryOp { left, right, .. } => {
-            lift(left, found)?;
+            lift(left, found);
             return lift(right, found);
         }
         _ => None,
@@ -65,7 +66,10 @@ fn lift(expr: &mut Ast, found: &mut Option<Function>) -> Option<()> {
     if let Some(column) = column {
         *expr = Ast::CompoundIdentifier(vec![Ident::new(ALIAS), Ident::with_quote('"', column)]);
     }
-    Some(())
+}
+
+fn column_name(number: usize) -> String {
+    format!("column{number}")
 }
 
 /// The expression within parentheses.
@@ -80,30 +84,54 @@ fn set_of(call: &Function) -> Option<SetFunction> {
     SetFunction::of_name(&object_of(&call.name).ok()?.1)
 }
 
-fn note(call: &Function, found: &mut Option<Function>) -> Option<()> {
-    match found {
-        Some(other) if other.args != call.args || other.name != call.name => None,
-        _ => {
-            *found = Some(call.clone());
-            Some(())
-        }
-    }
+/// The number of a call among those that are different.
+fn note(call: &Function, found: &mut Vec<Function>) -> usize {
+    let is_same = |other: &Function| other.args == call.args && other.name == call.name;
+    found.iter().position(is_same).unwrap_or_else(|| {
+        found.push(call.clone());
+        found.len() - 1
+    })
 }
 
-/// The call as a member of FROM.
-fn factor(call: Function) -> Option<TableFactor> {
-    let function = set_of(&call)?;
-    let FunctionArguments::List(arguments) = call.args else { return None };
-    let columns = match function {
-        SetFunction::Expand | SetFunction::Keywords => Vec::new(),
-        _ => vec![TableAliasColumnDef::from_name(function.name())],
+/// The calls as a member of FROM; `None` if there are none, or several that have rows of columns.
+fn factor(mut calls: Vec<Function>) -> Option<TableFactor> {
+    let has_columns =
+        |call: &Function| matches!(set_of(call), Some(SetFunction::Expand | SetFunction::Keywords));
+    let columns = match &calls[..] {
+        [] => return None,
+        [call] if has_columns(call) => Vec::new(),
+        calls if calls.iter().any(has_columns) => return None,
+        calls => (0..calls.len()).map(|number| TableAliasColumnDef::from_name(column_name(number))).collect(),
+    };
+    let (name, args) = match calls.len() {
+        1 => arguments_of(calls.pop()?)?,
+        _ => (SetFunction::Unnest.name(), calls.into_iter().map(as_array).collect::<Option<_>>()?),
     };
     let alias = TableAlias { explicit: true, name: Ident::new(ALIAS), columns, at: None };
     Some(TableFactor::Function {
         lateral: true,
-        name: ObjectName::from(vec![Ident::new(function.name())]),
-        args: arguments.args,
+        name: ObjectName::from(vec![Ident::new(name)]),
+        args,
         with_ordinality: false,
         alias: Some(alias),
     })
+}
+
+fn arguments_of(call: Function) -> Option<(&'static str, Vec<FunctionArg>)> {
+    let function = set_of(&call)?;
+    match call.args {
+        FunctionArguments::List(arguments) => Some((function.name(), arguments.args)),
+        _ => None,
+    }
+}
+
+/// The rows of a call as an array.
+fn as_array(call: Function) -> Option<FunctionArg> {
+    let text = format!("ARRAY(SELECT s.v FROM {call} AS s(v))");
+    match arguments_of(call)? {
+        ("unnest", mut arguments) if arguments.len() == 1 => arguments.pop(),
+        _ => crate::parse::expression(&text)
+            .ok()
+            .map(|array| FunctionArg::Unnamed(FunctionArgExpr::Expr(array))),
+    }
 }

@@ -18,8 +18,12 @@ fn functions_of_several_rows_stand_in_the_list() {
         ["1|1|5", "1|2|6"]
     );
     assert_eq!(client.run("insert into t select generate_series(3, 5)"), ["INSERT 0 3"]);
-    // Different calls would have to walk side by side.
-    assert_eq!(client.run("select generate_series(1, 2), generate_series(1, 3)"), ["! 0A000"]);
+    // Different calls walk side by side.
+    assert_eq!(client.rows("select generate_series(1, 2), generate_series(5, 7)"), ["1|5", "2|6", "null|7"]);
+    assert_eq!(
+        client.rows("select id, unnest(l) as v, generate_subscripts(l, 1) as n from t where id = 1"),
+        ["1|5|1", "1|6|2"]
+    );
     assert_eq!(client.run("select count(*), generate_series(1, 2) from t group by id"), ["! 0A000"]);
 }
 
