@@ -214,6 +214,21 @@ pub static TABLES: &[Definition] = &[
         "pg_enum",
         &[("oid", "oid"), ("enumtypid", "oid"), ("enumsortorder", "float4"), ("enumlabel", "name")],
     ),
+    // Each type has the one order that indexes keep; it has no name.
+    empty(
+        "pg_opclass",
+        &[
+            ("oid", "oid"),
+            ("opcmethod", "oid"),
+            ("opcname", "name"),
+            ("opcnamespace", "oid"),
+            ("opcowner", "oid"),
+            ("opcfamily", "oid"),
+            ("opcintype", "oid"),
+            ("opcdefault", "bool"),
+            ("opckeytype", "oid"),
+        ],
+    ),
     empty("pg_range", &[("rngtypid", "oid"), ("rngsubtype", "oid"), ("rngmultitypid", "oid")]),
     empty(
         "pg_trigger",
