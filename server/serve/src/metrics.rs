@@ -66,7 +66,7 @@ fn answer_within(mut stream: TcpStream, shared: &Shared) -> std::io::Result<()> 
     stream.write_all(format!("{head}{body}").as_bytes())
 }
 
-/// Says whether the server takes transactions: it reads one row, and the log accepts commits.
+/// Says whether the log takes commits and the server goes on.
 fn health(shared: &Shared) -> (&'static str, String) {
     if shared.ends.load(Ordering::Acquire) {
         return ("503 Service Unavailable", "the server ends\n".to_owned());

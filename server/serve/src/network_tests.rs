@@ -132,6 +132,11 @@ fn passwords_and_privileges() {
     let mut ada = log_in(&server, "ada", "new").expect("a role");
     assert_eq!(ada.query("select * from t"), ["! 42501", "ready I"]);
     let mut first = log_in(&server, "isles", "first secret").expect("the first role");
+    // One who manages roles drops no superuser, however the name is written.
+    first.query("create role boss superuser; alter role ada createrole");
+    for name in ["boss", "BOSS", "\"boss\"", "readers, Boss"] {
+        assert_eq!(ada.query(&format!("drop role {name}")), ["! 42501", "ready I"], "{name}");
+    }
     assert_eq!(first.query("drop role ada, readers"), ["DROP ROLE", "ready I"]);
     assert_eq!(ada.query("select 1"), ["1", "SELECT 1", "ready I"]);
     assert_eq!(first.query("alter role isles nosuperuser"), ["! 2BP01", "ready I"]);

@@ -160,13 +160,17 @@ fn statement(tokens: &[TokenWithSpan]) -> Result<Parsed> {
     }
 }
 
+/// Returns true if a token is this word, in capital letters or others.
+pub fn is_word(token: &TokenWithSpan, name: &str) -> bool {
+    matches!(&token.token, Token::Word(word) if word.value.eq_ignore_ascii_case(name))
+}
+
 /// Brings FETCH and MOVE to the one form that the parser knows: FETCH, a direction, FROM, a name.
 fn plain_fetch(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut tokens: Vec<_> = tokens
         .into_iter()
         .filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF))
         .collect();
-    let is_word = |token: &TokenWithSpan, name: &str| matches!(&token.token, Token::Word(word) if word.value.eq_ignore_ascii_case(name));
     let keyword = |name: &str, span: Span| TokenWithSpan { token: Token::make_keyword(name), span };
     let span = tokens[0].span;
     tokens[0] = keyword("FETCH", span);

@@ -10,6 +10,7 @@ use sqlparser::ast::{ObjectType, Statement};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::error::{Result, SqlError, state};
+use crate::parse::is_word;
 use crate::schema::SideText;
 use crate::session::Session;
 use crate::verifier::Verifier;
@@ -210,6 +211,11 @@ impl Roles {
         self.grants.keys().find(|(_, other)| other == role).map(|(table, _)| table.as_str())
     }
 
+    /// Fails unless a user has a privilege on a table.
+    pub fn check(&self, user: &str, table: &str, privilege: Privilege) -> Result<()> {
+        if self.may(user, table, privilege) { Ok(()) } else { Err(denied(format!(" for table {table}"))) }
+    }
+
     /// Returns true if a user has a privilege on a table.
     pub fn may(&self, user: &str, table: &str, privilege: Privilege) -> bool {
         let letter = privilege.letter();
@@ -220,7 +226,7 @@ impl Roles {
 }
 
 fn denied(what: impl std::fmt::Display) -> SqlError {
-    SqlError::new("42501", format!("permission denied{what}"))
+    SqlError::new(state::PRIVILEGE, format!("permission denied{what}"))
 }
 
 impl Session {
@@ -258,7 +264,7 @@ impl Session {
             }
             Statement::CreateRole(_) => {
                 if crate::ddl::makes_superuser(statement) {
-                    return Err(SqlError::new("42501", "must be superuser to create superusers"));
+                    return Err(SqlError::new(state::PRIVILEGE, "must be superuser to create superusers"));
                 }
                 if own.is_some_and(|own| own.create_role) {
                     return Ok(());
@@ -266,9 +272,13 @@ impl Session {
                 Err(denied(" to create role"))
             }
             Statement::Drop { object_type: ObjectType::Role | ObjectType::User, names, .. }
-                if own.as_ref().is_some_and(|own| own.create_role)
-                    && !names.iter().any(|name| schema.roles.is_superuser(&name.to_string())) =>
+                if own.as_ref().is_some_and(|own| own.create_role) =>
             {
+                for name in names {
+                    if schema.roles.is_superuser(&crate::bind::object_of(name)?.1) {
+                        return Err(SqlError::new(state::PRIVILEGE, "must be superuser to drop superusers"));
+                    }
+                }
                 Ok(())
             }
             // The privilege is checked for each table, also for those that refer to others.
@@ -277,7 +287,7 @@ impl Session {
                 Err(denied(" for schema public").hint("Superusers make and change tables."))
             }
             _ => Err(SqlError::new(
-                "42501",
+                state::PRIVILEGE,
                 format!("must be owner: only superusers change tables and roles, and {user} is none"),
             )),
         }
@@ -287,7 +297,6 @@ impl Session {
 /// Brings statements about users to the forms that the parser knows: a user is a role that may
 /// connect.
 pub fn plain_roles(mut tokens: Vec<TokenWithSpan>, words: &[&str]) -> Vec<TokenWithSpan> {
-    let is_word = |token: &TokenWithSpan, name: &str| matches!(&token.token, Token::Word(word) if word.value.eq_ignore_ascii_case(name));
     let (first, second) = (words.first().copied(), words.get(1).copied());
     if !matches!(first, Some("CREATE" | "ALTER" | "DROP"))
         || !matches!(second, Some("ROLE" | "USER" | "GROUP"))

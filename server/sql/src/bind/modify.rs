@@ -334,7 +334,7 @@ impl Binder {
             && (schema == "pg_catalog" || schema == "information_schema")
         {
             return Err(SqlError::new(
-                "42501",
+                state::PRIVILEGE,
                 format!("permission denied: \"{table}\" is a system catalog"),
             ));
         }

@@ -93,9 +93,8 @@ impl Session {
         };
         if matches!(target, CopyTarget::File { .. } | CopyTarget::Program { .. }) {
             let message = "COPY to or from a file of the server is not supported";
-            return Err(
-                SqlError::new("42501", message).hint("psql's \\copy reads and writes files of the client.")
-            );
+            return Err(SqlError::new(state::PRIVILEGE, message)
+                .hint("psql's \\copy reads and writes files of the client."));
         }
         let options = Options::read(options, legacy_options, !to)?;
         self.begin_engine()?;

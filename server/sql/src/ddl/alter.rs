@@ -6,13 +6,10 @@ use sqlparser::ast::{
 };
 
 use crate::bind::{Binder, name_of, span_of, table_of};
-use crate::ddl::{Change, Draft};
+use crate::ddl::{Change, Draft, ROWS_TOGETHER};
 use crate::error::{Result, SqlError, state};
 use crate::schema::{ColumnDefault, Table};
 use crate::types::SqlType;
-
-/// Rows that are read together.
-const ROWS_TOGETHER: usize = 256;
 
 impl Change<'_, '_, '_> {
     /// Changes a table.

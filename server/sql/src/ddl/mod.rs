@@ -24,6 +24,9 @@ pub use create::{column_of, expression_text};
 pub use draft::{Draft, DraftIndex, DraftKey};
 pub use roles::{is_password_alone, makes_superuser};
 
+/// Rows that are read together.
+const ROWS_TOGETHER: usize = 256;
+
 /// A statement that changes tables, in the transaction that runs it.
 pub struct Change<'x, 'a, 't> {
     /// The transaction.
@@ -175,13 +178,12 @@ impl Change<'_, '_, '_> {
 
     /// Copies all rows of a table into one with another primary key, or without one.
     fn copy_rows(&mut self, table: &Table, engine: &str, draft: &Draft) -> Result<()> {
-        let rows_together = 1_000;
         let places: Vec<_> = draft.columns.iter().map(|column| table.column(&column.name).ok()).collect();
         let mut after: Option<Vec<Datum>> = None;
         let mut number = 0_i64;
         loop {
             let rows =
-                self.x.transaction.scan_dynamic_after(&table.engine, after.as_deref(), rows_together)?;
+                self.x.transaction.scan_dynamic_after(&table.engine, after.as_deref(), ROWS_TOGETHER)?;
             let Some(last) = rows.last() else { return Ok(()) };
             after = Some(table.key(last));
             for row in &rows {

@@ -36,10 +36,12 @@ impl Change<'_, '_, '_> {
             if self.schema.texts.iter().any(|text| text.kind == kind && text.object == from) {
                 let renamed = |text: &SideText| {
                     let is_it = text.object == from && (text.kind == kind || text.kind == "comment");
-                    let is_user = text.kind == "identity" && text.body.split(' ').nth(1) == Some(&from);
-                    match (is_it, is_user) {
-                        (true, _) => Some(SideText { object: to.clone(), ..with_engine(text) }),
-                        (_, true) => Some(SideText { body: text.body.replace(&from, &to), ..text.clone() }),
+                    // An identity names its mode and its sequence.
+                    match text.body.split_once(' ') {
+                        _ if is_it => Some(SideText { object: to.clone(), ..with_engine(text) }),
+                        Some((mode, sequence)) if text.kind == "identity" && sequence == from => {
+                            Some(SideText { body: format!("{mode} {to}"), ..text.clone() })
+                        }
                         _ => None,
                     }
                 };

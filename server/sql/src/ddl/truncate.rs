@@ -8,7 +8,7 @@ use sqlparser::ast::{CascadeOption, Truncate, TruncateIdentityOption};
 use crate::bind::{span_of, table_of};
 use crate::catalog::sequence_of;
 use crate::ddl::create::engine_sequence;
-use crate::ddl::{Change, Draft};
+use crate::ddl::{Change, Draft, ROWS_TOGETHER};
 use crate::error::{Result, SqlError, state};
 use crate::roles::Privilege;
 use crate::schema::{SideText, Table, sql_name};
@@ -16,8 +16,6 @@ use crate::schema::{SideText, Table, sql_name};
 /// Most rows that are deleted one by one: a table that is put in the place of another one takes a
 /// place of the engine until the next opening.
 const ROWS_DELETED: usize = 10_000;
-/// Rows that are read together.
-const ROWS_TOGETHER: usize = 256;
 
 impl Change<'_, '_, '_> {
     /// Empties tables.
@@ -51,9 +49,7 @@ impl Change<'_, '_, '_> {
             number += 1;
         }
         let (roles, user) = (&self.schema.roles, &self.x.context.user);
-        if let Some(other) = names.iter().find(|name| !roles.may(user, name, Privilege::Truncate)) {
-            return Err(SqlError::new("42501", format!("permission denied for table {other}")));
-        }
+        names.iter().try_for_each(|name| roles.check(user, name, Privilege::Truncate))?;
         self.empty_tables(names.clone())?;
         if truncate.identity == Some(TruncateIdentityOption::Restart) {
             for name in names {

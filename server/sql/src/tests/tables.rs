@@ -253,3 +253,15 @@ fn large_tables_are_emptied_and_changed() {
     assert_eq!(client.rows("select (select count(*) from t), (select count(*) from u)"), ["0|0"]);
     assert_eq!(client.run("insert into u values (5)"), ["! 23503"]);
 }
+
+#[test]
+fn sequences_of_identities_have_any_name() {
+    let engine = engine(None);
+    let mut client = Client::new(&engine);
+    client.must("create table t (id int generated always as identity, v int)");
+    for (from, to) in [("t_id_seq", "a"), ("a", "always"), ("always", "with blanks"), ("with blanks", "b")] {
+        client.must(&format!("alter table \"{from}\" rename to \"{to}\"; insert into t (v) values (1)"));
+    }
+    assert_eq!(client.rows("select id from t order by id"), ["1", "2", "3", "4"]);
+    assert_eq!(client.rows("select pg_get_serial_sequence('t', 'id')"), ["public.b"]);
+}
