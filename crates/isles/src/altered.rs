@@ -56,34 +56,32 @@ impl<'t> Transaction<'t> {
         }
     }
 
-    /// Waits for the right to change tables, and looks now and then whether the transaction was
-    /// cancelled; `None` if another transaction has the right too long.
+    /// Waits for the right to change tables; `None` if another transaction has it too long.
     pub(crate) fn await_turn(&mut self) -> Result<Option<TransactionTurn>> {
         let wait = self.state.lock_wait.map_or(WAIT_NANOS, nanos);
-        let until = in_nanos(wait);
-        loop {
-            let slice = in_nanos(SLICE_NANOS.min(wait));
-            if let Some(turn) = self.shared.locks.take(slice.min(until)) {
-                return Ok(Some(turn));
-            }
-            if in_nanos(0) >= until {
-                return Ok(None);
-            }
-            self.check_cancelled()?;
-        }
+        self.wait_in_slices(wait, |t, until| t.shared.locks.take(until))
     }
 
-    /// Waits until all transactions have ended that began before, as [`Self::await_turn`] waits. No
-    /// detection of deadlocks knows of this wait, so it has an end; false then.
+    /// Waits until all transactions have ended that began before. No detection of deadlocks knows
+    /// of this wait, so it has an end; false then.
     pub(crate) fn await_others(&mut self) -> Result<bool> {
         let wait = self.state.lock_wait.map_or(PATIENCE_NANOS, nanos).min(PATIENCE_NANOS);
-        let until = in_nanos(wait);
+        let ended = self.wait_in_slices(wait, |t, until| t.verbs.await_others(until).then_some(()))?;
+        Ok(ended.is_some())
+    }
+
+    /// Waits by a function that waits until a certain time, and looks now and then whether the
+    /// transaction was cancelled; `None` if it has waited for `wait` nanoseconds in vain.
+    fn wait_in_slices<T>(
+        &mut self,
+        wait: u64,
+        mut wait_until: impl FnMut(&mut Self, Nanos) -> Option<T>,
+    ) -> Result<Option<T>> {
+        let end = in_nanos(wait);
         loop {
-            if self.verbs.await_others(in_nanos(SLICE_NANOS.min(wait)).min(until)) {
-                return Ok(true);
-            }
-            if in_nanos(0) >= until {
-                return Ok(false);
+            let found = wait_until(self, in_nanos(SLICE_NANOS.min(wait)).min(end));
+            if found.is_some() || in_nanos(0) >= end {
+                return Ok(found);
             }
             self.check_cancelled()?;
         }

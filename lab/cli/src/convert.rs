@@ -21,7 +21,7 @@ const EXAMPLES: &str = "Examples:
   isles convert data data-in-pages                     the other engine than data has
   isles convert data copy --engine memory
 
-All tables are copied with their descriptions, constraints, sequences and rows. PATH stays as it is; TO is a directory that is not there,
+All tables are copied with their descriptions, constraints, sequences and rows. PATH keeps what it has; TO is a directory that is not there,
 and is there only when it is whole. If another process has the database open, a copy of it is converted, which lies in the directory for
 temporary files (TMPDIR) meanwhile. Exit status: 0 done, 1 failed, 2 bad input.";
 
